@@ -1,0 +1,93 @@
+"""What a commit log says, as values: reports of a batch, and the state that their sum makes.
+
+State is bounded by the data: per location and file one length and one running CRC-32 of the committed data
+region, per column statistics merged into row ranges, and for the source a bounded set of positions.
+Single epochs are kept apart only between the rollback floor and now, by ``store.epochs.log``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from store.layout import LocationKey
+
+Scalar = int | float | str | bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """Committed bytes of one file's data region (without a ``.dat`` prefix) and their CRC-32."""
+
+    size: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeStats:
+    """Statistics of one column over rows ``[start, stop)``; ``low``/``high`` None = unknown or no value.
+
+    NaNs are counted apart and never a bound. Instants are nanoseconds. ``exact_us`` is False once an Instant
+    has a part below one microsecond.
+    """
+
+    start: int
+    stop: int
+    nulls: int
+    nans: int = 0
+    low: Scalar | None = None
+    high: Scalar | None = None
+    exact_us: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LocationState:
+    """One committed location. ``since`` is the epoch that made it, ``epoch`` the last that changed it."""
+
+    key: LocationKey
+    since: int
+    epoch: int
+    rows: int
+    files: dict[str, FileState]
+    stats: dict[str, tuple[RangeStats, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LocationReport:
+    """What a task appended to one location: ``base_*`` is what it started from, the rest the new totals.
+
+    ``base_epoch`` is 0 for a new location. ``stats`` covers the appended rows only, one entry a column.
+    """
+
+    key: LocationKey
+    base_epoch: int
+    base_rows: int
+    rows: int
+    files: dict[str, FileState]
+    stats: dict[str, RangeStats]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileId:
+    """Identity of a feed file: absolute path, size in bytes, modification time in ns since the epoch."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the driver wants to commit as one epoch."""
+
+    query_id: str
+    batch_id: int
+    files: tuple[FileId, ...]
+    reports: tuple[LocationReport, ...]
+    schema_version: int
+    rows: int
+    counts: dict[str, int] = field(default_factory=dict)  # ignored fields, rejected rows, ...
+    time_ms: int = 0
+
+
+Durability = Literal["fsync", "periodic", "none"]

@@ -1,0 +1,198 @@
+"""Every error that sparkhaven raises on purpose, in one tree.
+
+::
+
+    SparkhavenError
+    ├─ FormatError              bytes on disk are not what the format allows          exit 1
+    │  ├─ CorruptFileError      damaged: cut short, flipped, inconsistent
+    │  └─ UnsupportedVersionError  sound, but of a version or class that we do not read
+    ├─ SchemaError                                                                  exit 2
+    │  ├─ SchemaParseError      the schema file: code, file, line, column
+    │  └─ SchemaMismatchError   a column is declared one way and found another
+    ├─ CommitError                                                                  exit 3
+    │  ├─ EpochConflictError    nothing landed: safe to try again
+    │  ├─ CommitUnknownError    may have landed: recover first, delete nothing
+    │  ├─ LockLostError         somebody else owns the stream, the location or the table
+    │  └─ PositionGapError      the source does not continue where the log ends      exit 1
+    ├─ MergeError               carries the phase that failed                        exit 1
+    │  ├─ SnapshotMovedError    what was pinned has changed
+    │  └─ ValidationFailedError a rule or the proof failed
+    ├─ FeedError                source data cannot be read                           exit 1
+    │  ├─ RetryableFeedError    may work when tried again                            exit 3
+    │  └─ ErrorBudgetExceeded   more bad rows than allowed; nothing was committed
+    ├─ SettingsError            stream file, option or environment                   exit 2
+    ├─ TableNotFoundError       exit 2
+    ├─ TableExistsError         exit 2
+    └─ InvalidNameError         a name that cannot become a path                     exit 2
+
+Each error says what is wrong, where, what was expected, what was found and what to do. Errors cross
+process borders (Spark workers), so every one of them pickles with all its parts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+EXIT_DONE, EXIT_BAD_DATA, EXIT_USAGE, EXIT_RETRY = 0, 1, 2, 3
+
+
+class SparkhavenError(Exception):
+    """Base of the tree: a sentence, and the parts that a person at 3 a.m. needs.
+
+    ``what`` is one sentence. ``where`` is a path with byte offset, row or source position.
+    ``expected`` and ``found`` are values as text. ``hint`` says what to do next.
+    Subclasses with further parts name them in ``extra``; they become attributes.
+    """
+
+    exit_code = EXIT_BAD_DATA
+    retryable = False
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: object = None,
+        expected: object = None,
+        found: object = None,
+        hint: str | None = None,
+        **extra: Any,
+    ) -> None:
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.expected = None if expected is None else str(expected)
+        self.found = None if found is None else str(found)
+        self.hint = hint
+        self.extra = extra
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        parts = [("where", self.where), ("expected", self.expected), ("found", self.found)]
+        parts += [(name, value) for name, value in self.extra.items() if value is not None]
+        parts.append(("to do", self.hint))
+        return "\n".join([self.what, *(f"  {name}: {v}" for name, v in parts if v is not None)])
+
+    def __getattr__(self, name: str) -> Any:
+        extra = self.__dict__.get("extra", {})
+        if name in extra:
+            return extra[name]
+        raise AttributeError(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = {
+            "where": self.where,
+            "expected": self.expected,
+            "found": self.found,
+            "hint": self.hint,
+            **self.extra,
+        }
+        return (_rebuild, (type(self), self.what, parts))
+
+
+def _rebuild(cls: type[SparkhavenError], what: str, parts: dict[str, Any]) -> SparkhavenError:
+    return cls(what, **parts)
+
+
+class FormatError(SparkhavenError):
+    """Bytes on disk are not what the format allows."""
+
+
+class CorruptFileError(FormatError):
+    """A file is damaged: cut short, flipped, or inconsistent with what was committed."""
+
+
+class UnsupportedVersionError(FormatError):
+    """A file is sound as far as we can see, but of a version, class or type that we do not read."""
+
+
+class SchemaError(SparkhavenError):
+    """A schema is wrong in itself or does not fit the data."""
+
+    exit_code = EXIT_USAGE
+
+
+class SchemaParseError(SchemaError):
+    """A schema file breaks a rule; ``code`` is its number (E101 to E161)."""
+
+
+class SchemaMismatchError(SchemaError):
+    """A column is declared one way and found another."""
+
+
+class CommitError(SparkhavenError):
+    """A commit did not happen, or it is not known whether it did."""
+
+    exit_code = EXIT_RETRY
+    retryable = True
+
+
+class EpochConflictError(CommitError):
+    """Nothing landed: safe to try again from the source positions of the log."""
+
+
+class CommitUnknownError(CommitError):
+    """The commit may have landed: run recovery first, delete nothing."""
+
+
+class LockLostError(CommitError):
+    """Another process owns the stream, the location or the table."""
+
+
+class PositionGapError(CommitError):
+    """The source does not continue where the commit log ends, or replays other content."""
+
+    exit_code = EXIT_BAD_DATA
+    retryable = False
+
+
+class MergeError(SparkhavenError):
+    """A merge failed; ``phase`` names the step, the state on disk is that of the phase before."""
+
+
+class SnapshotMovedError(MergeError):
+    """What the merge had pinned has changed under it."""
+
+    exit_code = EXIT_RETRY
+    retryable = True
+
+
+class ValidationFailedError(MergeError):
+    """A rule of the schema or the digest proof failed; nothing was published or deleted."""
+
+
+class FeedError(SparkhavenError):
+    """Source data cannot be read or are not what was planned."""
+
+
+class RetryableFeedError(FeedError):
+    """Source data cannot be read now; trying again may help."""
+
+    exit_code = EXIT_RETRY
+    retryable = True
+
+
+class ErrorBudgetExceeded(FeedError):
+    """A batch has more bad rows than allowed; nothing of it was committed."""
+
+
+class SettingsError(SparkhavenError):
+    """A stream file, an option or the environment is wrong."""
+
+    exit_code = EXIT_USAGE
+
+
+class TableNotFoundError(SparkhavenError):
+    """No such table, stream, date or location."""
+
+    exit_code = EXIT_USAGE
+
+
+class TableExistsError(SparkhavenError):
+    """Something stands where new data should go."""
+
+    exit_code = EXIT_USAGE
+
+
+class InvalidNameError(SparkhavenError):
+    """A name from a user or a feed that must not become a path."""
+
+    exit_code = EXIT_USAGE

@@ -1,0 +1,272 @@
+"""The one module that opens, writes, syncs, renames, locks and lists files.
+
+Everything that the house does to a disk goes through an ``Fs`` that is handed in, so a crash test can stop
+the process before or after any named step, and a fault test can fail the n-th call. ``Fs`` itself is the
+real file system. Writes are positioned and complete (short writes and EINTR are finished here). Nothing is
+durable until one of the ``sync`` methods has returned; a sync that fails is never tried again, because
+the kernel may have dropped the pages that it could not write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import shutil
+import stat as stat_module
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from store.errors import CorruptFileError
+
+SYNC_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+    is_dir: bool
+    is_link: bool
+
+
+class Lock:
+    """An exclusive advisory lock on an open file or directory; released by ``release`` or process death."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor = descriptor
+        self.path = path
+
+    @property
+    def held(self) -> bool:
+        """Whether this object still holds the lock."""
+        return self._descriptor >= 0
+
+    def release(self) -> None:
+        """Let go; harmless when called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class Fs:
+    """The real file system."""
+
+    # --- steps -----------------------------------------------------------------------------------------
+
+    def step(self, name: str) -> None:
+        """A named point of a protocol was reached; nothing happens here, crash tests override it."""
+
+    @contextmanager
+    def during(self, name: str) -> Iterator[None]:
+        """Marks a protocol step: ``step(name + ":before")``, the body, ``step(name + ":after")``."""
+        self.step(f"{name}:before")
+        yield
+        self.step(f"{name}:after")
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def read(self, path: Path) -> bytes:
+        """The whole content of a file."""
+        return path.read_bytes()
+
+    def read_range(self, path: Path, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes from ``offset``; a file that ends earlier is a CorruptFileError."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts: list[bytes] = []
+            wanted = length
+            while wanted:
+                part = os.pread(descriptor, wanted, offset + length - wanted)
+                if not part:
+                    raise CorruptFileError(
+                        "file is shorter than its committed length",
+                        where=path,
+                        expected=f"{offset + length} bytes",
+                        found=f"{offset + length - wanted} bytes",
+                        hint="run `sparkhaven verify --deep`, then restore the file or roll back",
+                    )
+                parts.append(part)
+                wanted -= len(part)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
+
+    def map(self, path: Path, length: int) -> pa.Buffer:
+        """The first ``length`` bytes of a file as a read-only mapping; shorter is a CorruptFileError."""
+        if length == 0:
+            return pa.py_buffer(b"")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size < length:
+                raise CorruptFileError(
+                    "file is shorter than its committed length",
+                    where=path,
+                    expected=f"{length} bytes",
+                    found=f"{size} bytes",
+                    hint="run `sparkhaven verify --deep`, then restore the file or roll back",
+                )
+            return pa.py_buffer(mmap.mmap(descriptor, length, prot=mmap.PROT_READ))
+        finally:
+            os.close(descriptor)
+
+    def stat(self, path: Path, *, follow: bool = True) -> Stat | None:
+        """What a path is, or None if nothing is there."""
+        try:
+            found = os.stat(path, follow_symlinks=follow)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        mode = found.st_mode
+        return Stat(
+            found.st_size,
+            found.st_mtime_ns,
+            found.st_ctime_ns,
+            found.st_ino,
+            found.st_dev,
+            stat_module.S_ISDIR(mode),
+            stat_module.S_ISLNK(mode),
+        )
+
+    def names(self, path: Path) -> list[str]:
+        """Names in a directory, sorted; a missing directory is empty."""
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def resolve(self, path: Path) -> Path:
+        """The path with every symbolic link followed."""
+        return path.resolve()
+
+    def free_bytes(self, path: Path) -> int:
+        """Bytes that an ordinary user may still write on the file system of ``path``."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+    def boot_id(self) -> str:
+        """Names the running kernel; another value than before means that the machine went down."""
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    def mkdirs(self, path: Path) -> list[Path]:
+        """Makes a directory with its parents; returns those made, outermost first (their parents need a sync)."""
+        missing: list[Path] = []
+        current = path
+        while self.stat(current) is None:
+            missing.append(current)
+            current = current.parent
+        for directory in reversed(missing):
+            self._mkdir(directory)
+        return missing[::-1]
+
+    def _mkdir(self, path: Path) -> None:
+        path.mkdir(exist_ok=True)
+
+    def write_at(self, path: Path, offset: int, data: bytes | memoryview) -> None:
+        """Writes all of ``data`` at ``offset``, making the file if it is missing; does not sync."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            left = memoryview(data).cast("B")
+            while left:
+                written = os.pwrite(descriptor, left, offset)
+                left, offset = left[written:], offset + written
+        finally:
+            os.close(descriptor)
+
+    def truncate(self, path: Path, length: int) -> None:
+        """Cuts a file to ``length`` bytes; the caller has made sure that no reader may use what goes."""
+        os.truncate(path, length)
+
+    def replace(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        """Atomic replace: temporary file beside the target, write, sync, rename over it, sync the directory."""
+        temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+        self.write_new(temporary, data)
+        if sync:
+            self.sync([temporary])
+        self.rename(temporary, path)
+        if sync:
+            self.sync_dirs([path.parent])
+
+    def write_new(self, path: Path, data: bytes) -> None:
+        """Writes a whole file from its first byte, dropping what was there; does not sync."""
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Renames within one file system; the caller syncs the parents."""
+        os.rename(source, target)
+
+    def symlink(self, target: str, path: Path) -> None:
+        """Makes a symbolic link ``path`` with the text ``target``."""
+        os.symlink(target, path)
+
+    def unlink(self, path: Path) -> None:
+        """Removes a file or link; a missing one is no error."""
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        """Removes a directory with all below it; a missing one is no error."""
+        if self.stat(path, follow=False) is not None:
+            shutil.rmtree(path)
+
+    def rmdir(self, path: Path) -> bool:
+        """Removes an empty directory; False if it is not empty."""
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno in (39, 17):  # ENOTEMPTY, EEXIST
+                return False
+            raise
+        return True
+
+    # --- durability ------------------------------------------------------------------------------------
+
+    def sync(self, paths: Iterable[Path]) -> None:
+        """Makes the content of files durable (fdatasync), several at once."""
+        todo = list(paths)
+        if len(todo) == 1:
+            _sync_one(todo[0])
+        elif todo:
+            with ThreadPoolExecutor(min(SYNC_THREADS, len(todo))) as pool:
+                for _ in pool.map(_sync_one, todo):
+                    pass
+
+    def sync_dirs(self, paths: Iterable[Path]) -> None:
+        """Makes the entries of directories durable: names made, renamed or removed in them."""
+        self.sync(paths)
+
+    # --- locks -----------------------------------------------------------------------------------------
+
+    def lock(self, path: Path) -> Lock | None:
+        """Takes the exclusive lock of a file (made if missing) or directory; None if another holds it."""
+        found = self.stat(path)
+        flags = os.O_RDONLY if found and found.is_dir else os.O_RDWR | os.O_CREAT
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return Lock(descriptor, path)
+
+
+def _sync_one(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,179 @@
+"""Every path of the tree, built and parsed here and nowhere else; every name checked before it is a path."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from store.errors import InvalidNameError
+
+MAX_NAME = 200  # bytes; leaves room for suffixes below the 255 of common file systems
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+_FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
+
+
+def _refuse(kind: str, name: str, expected: str) -> InvalidNameError:
+    return InvalidNameError(
+        f"{kind} cannot become a path",
+        expected=expected,
+        found=repr(name),
+        hint=f"choose another {kind}, or map the value before it reaches the table",
+    )
+
+
+def check_identifier(kind: str, name: str) -> str:
+    """A namespace, table or column name: an ASCII identifier of at most 200 characters."""
+    if not _IDENTIFIER.match(name) or len(name) > MAX_NAME:
+        raise _refuse(kind, name, "a letter or _, then letters, digits, _ (at most 200)")
+    return name
+
+
+def check_stream(name: str) -> str:
+    """A stream name: letters, digits, ``- _ .``, not starting with a dot or dash."""
+    if not _STREAM.match(name) or len(name) > MAX_NAME:
+        raise _refuse("stream name", name, "letters, digits, - _ . (at most 200, no leading dot or dash)")
+    return name
+
+
+def check_partition(kind: str, name: str) -> str:
+    """An internal partition or partition value that is to be a directory name as it stands."""
+    bad = not name or name in (".", "..") or name.startswith(".") or _FORBIDDEN.search(name)
+    if bad or len(name.encode("utf-8", "surrogatepass")) > MAX_NAME:
+        raise _refuse(kind, name, "no separator, control character or leading dot; 1 to 200 bytes")
+    return name
+
+
+def encode_internal(value: str) -> str:
+    """A value from the data as internal partition name: letters, digits, ``. _ - =`` stay, the rest becomes %XX.
+
+    A leading dot is encoded too. Empty and over-long values raise InvalidNameError.
+    """
+    try:
+        name = quote(value, safe="=").replace("~", "%7E")  # quote leaves letters, digits, _ . - ~ alone
+    except UnicodeEncodeError:
+        raise _refuse("internal partition", value, "text without lone surrogates") from None
+    if name.startswith("."):
+        name = "%2E" + name[1:]
+    return check_partition("internal partition", name)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """Namespace and table, both identifiers."""
+
+    namespace: str
+    table: str
+
+    @staticmethod
+    def parse(text: str) -> TableName:
+        """``NS.T``; anything else is an InvalidNameError."""
+        namespace, dot, table = text.partition(".")
+        if not dot:
+            raise InvalidNameError(
+                "table name has no namespace",
+                expected="Namespace.Table",
+                found=repr(text),
+                hint="write it like Nyc13.Flight; `sparkhaven tables` lists what is there",
+            )
+        return TableName(check_identifier("namespace", namespace), check_identifier("table name", table))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LocationKey:
+    """One location of a table in one tier: internal partition and value of the partitioning column."""
+
+    internal: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All paths below one database root."""
+
+    root: Path
+
+    # --- definitions
+    def schemas(self) -> Path:
+        """Deployed schema files."""
+        return self.root / "Schemas"
+
+    def schema(self, table: TableName) -> Path:
+        """The deployed schema of a table."""
+        return self.schemas() / f"{table}.schema"
+
+    def schema_history(self, table: TableName) -> Path:
+        """Versions of a table's schema, with the column ids that were given."""
+        return self.schemas() / f"{table}.history.json"
+
+    # --- intraday
+    def intraday(self, table: TableName) -> Path:
+        """Root of a table's intraday partitions."""
+        return self.root / "Intraday" / table.namespace / table.table
+
+    def intraday_location(self, table: TableName, key: LocationKey) -> Path:
+        """Leaf directory of one intraday location."""
+        return self.intraday(table) / key.internal / key.value / table.table
+
+    def streams(self, table: TableName) -> Path:
+        """Directory of commit logs, checkpoints and locks; plain files only."""
+        return self.intraday(table) / ".streams"
+
+    def stream_log(self, table: TableName, stream: str) -> Path:
+        """Commit log of a stream."""
+        return self.streams(table) / f"{stream}.log"
+
+    def stream_checkpoint(self, table: TableName, stream: str) -> Path:
+        """Compacted state of a stream at its rollback floor."""
+        return self.streams(table) / f"{stream}.checkpoint"
+
+    def stream_lock(self, table: TableName, stream: str) -> Path:
+        """Lock and holder of a stream."""
+        return self.streams(table) / f"{stream}.lock"
+
+    def stream_removals(self, table: TableName, stream: str) -> Path:
+        """Log of truncated and deleted locations of a stream, written by maintenance."""
+        return self.streams(table) / f"{stream}.removals"
+
+    # --- history
+    def system(self, namespace: str) -> Path:
+        """Root of a namespace's history."""
+        return self.root / "Systems" / namespace
+
+    def partitions(self, namespace: str) -> Path:
+        """Where readers find the storage partitions of history."""
+        return self.system(namespace) / "Partitions"
+
+    def writable_partitions(self, namespace: str) -> Path:
+        """Where a merge may write: links into ``Partitions``."""
+        return self.system(namespace) / "WritablePartitions"
+
+    def history_location(self, table: TableName, key: LocationKey) -> Path:
+        """Leaf directory of one historical location."""
+        return self.partitions(table.namespace) / key.internal / key.value / table.table
+
+    def metadata_index(self, table: TableName) -> Path:
+        """Location index (``.tlmi``) of a table's history."""
+        return self.system(table.namespace) / "MetadataIndex" / f"{table.table}.tlmi"
+
+    def merges(self, table: TableName) -> Path:
+        """Merge plans, records, proofs and tombstones of a table, one directory a date below it."""
+        return self.system(table.namespace) / "MetadataIndex" / f".{table.table}.merges"
+
+    # --- beside the trees
+    def spool(self, table: TableName, stream: str) -> Path:
+        """Scratch files of running batches; emptied at start."""
+        return self.root / ".spool" / str(table) / stream
+
+    def spark_checkpoint(self, table: TableName, stream: str) -> Path:
+        """Spark's own checkpoint of a stream: a cache, safe to delete."""
+        return self.root / ".spark" / str(table) / stream
+
+    def quarantine(self, stream: str) -> Path:
+        """Default place of a stream's quarantine table."""
+        return self.root / ".quarantine" / stream
