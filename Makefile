@@ -1,0 +1,61 @@
+# sparkhaven: `make demo` shows it, `make test` proves it. `make help` lists the rest.
+SHELL := /bin/bash
+PYTHON ?= python3
+DB ?= demo-db
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
+
+.PHONY: help setup demo test test-fast check crash bench zip clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+setup: $(STAMP) ## virtual environment with pinned packages and the console script
+	@$(BIN)/python -c "from jobs.spark_session import check_jdk; check_jdk()"
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "sparkhaven needs Python 3.11 or later as $(PYTHON): install it, or call make with PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+	  || { echo "sparkhaven needs Python's venv module: install python3-venv" >&2; exit 2; }
+	@command -v java >/dev/null || [ -x "$$JAVA_HOME/bin/java" ] \
+	  || { echo "sparkhaven needs a JDK 17 or later: install openjdk-17-jdk-headless, or set JAVA_HOME" >&2; exit 2; }
+	@echo "setup: virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "setup: installing pinned packages (pyspark is 450 MB; the first time takes a minute or two)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@rm -f $(VENV)/.ready-* && touch $@
+	@echo "setup: done"
+
+demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
+	@$(BIN)/python -m jobs.demo --db $(DB)
+
+test: setup ## every test
+	$(BIN)/python -m pytest
+
+test-fast: setup ## tests without a JVM, in seconds
+	$(BIN)/python -m pytest -q -m "not jvm and not spark and not slow"
+
+check: $(STAMP) ## format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+crash: setup ## the full crash campaign: 50 kills of a real streaming job (minutes)
+	$(BIN)/python -m tests.crash.spark_kill --kills 50
+
+bench: setup ## all benchmarks, each a table of ratios (long)
+	@set -e; for b in benchmarks/*.py; do echo "== $$b"; $(BIN)/python $$b; done
+
+zip: sparkhaven.zip ## packages for spark-submit --py-files
+
+sparkhaven.zip: $(shell find store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
+	@rm -f $@
+	@$(PYTHON) -m zipfile -c $@ store ingest writers readers jobs conf
+	@echo "$@: $$(du -h $@ | cut -f1)"
+
+clean: ## removes the environment, the demo database and caches
+	rm -rf $(VENV) $(DB) sparkhaven.zip build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
