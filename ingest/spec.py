@@ -1,0 +1,150 @@
+"""What one stream reads and how its rows become rows of a table: values only, checked once against the schema.
+
+The settings file is parsed elsewhere; here are the frozen parts that decoding and routing work from. They
+pickle, so a driver can hand them to its workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from store.schema.model import Column
+
+Format = Literal["json", "csv", "parquet"]
+Unit = Literal["iso", "s", "ms", "us", "ns"]
+Meta = Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"]
+DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
+
+DAY_S = 86_400.0
+FILE_META: dict[str, frozenset[str]] = {
+    "file": frozenset({"String"}),
+    "line": frozenset({"int", "long"}),
+    "timestamp": frozenset({"Instant"}),
+    "receive_time": frozenset({"Instant"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CsvOptions:
+    """Dialect of CSV files. ``header`` True takes names from the first line, else ``names`` gives them.
+
+    ``null`` lists the texts that mean null when they are not quoted; quoted, they are ordinary text.
+    """
+
+    header: bool = True
+    names: tuple[str, ...] = ()
+    delimiter: str = ","
+    quote: str = '"'
+    null: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much one batch may take; None = no limit. Rows are estimated from bytes before a file is read."""
+
+    bytes: int | None = None
+    rows: int | None = None
+    files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSpec:
+    """A feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is remembered."""
+
+    path: str
+    format: Format = "json"
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    max_per_trigger: Limit = field(default_factory=Limit)
+    max_file_age_s: float = 7 * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """Where the values of one column come from; only needed where the defaults do not hold.
+
+    ``source`` is the name in the feed (default: the column's own). ``unit`` is the unit of an Instant; for ``iso``
+    texts without an offset ``zone`` tells the time zone, and without a zone such texts are refused as ambiguous.
+    ``meta`` takes the value from the source position instead of the payload.
+    """
+
+    column: str
+    source: str | None = None
+    unit: Unit = "iso"
+    zone: str | None = None
+    meta: Meta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InternalRule:
+    """Where the internal partition comes from: a column's value, a fixed name, or a part of the position."""
+
+    kind: Literal["column", "fixed", "meta"]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRule:
+    """Where the column partition comes from: the local day or hour of an instant, or one fixed value.
+
+    ``column`` is an Instant column, or a long column with ``unit`` s, ms, us or ns.
+    """
+
+    column: str | None = None
+    zone: str = "UTC"
+    format: DateFormat = "yyyy-MM-dd"
+    unit: Unit | None = None
+    fixed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What the bounds are measured from: the wall clock, the newest instant of the batch, or a fixed time (ns)."""
+
+    kind: Literal["wall", "batch", "fixed"] = "wall"
+    at_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """Routing of rows to locations, with bounds in seconds around the clock."""
+
+    internal: InternalRule
+    value: ValueRule
+    clock: Clock = field(default_factory=Clock)
+    max_past_s: float = 30 * DAY_S
+    max_future_s: float = 30 * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class BadRowBudget:
+    """How many rows of a batch may be rejected: at most ``max_rows``, and at most ``max_fraction`` of all."""
+
+    max_rows: int = 1000
+    max_fraction: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """One stream: feed, columns, routing and budget. ``ignore`` names fields that are known and not stored."""
+
+    stream: str
+    table: str
+    feed: FeedSpec
+    partition: PartitionSpec
+    columns: tuple[ColumnSpec, ...] = ()
+    ignore: tuple[str, ...] = ()
+    bad_rows: BadRowBudget = field(default_factory=BadRowBudget)
+    allow_null_alias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One column to decode: a stored column, or a field that only routing needs (``stored`` False)."""
+
+    column: Column
+    source: str
+    unit: Unit
+    zone: str | None
+    meta: Meta | None
+    stored: bool
