@@ -1,0 +1,277 @@
+"""Merge records: what a merge of one date took in, what it made, and how far it got.
+
+One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
+decides what its history is; readers never look for history by listing directories.
+
+=========  =====================================================================================
+bytes      content
+=========  =====================================================================================
+0 .. 8     magic ``SHVMRG1`` and a line feed
+8 .. 16    ``u8`` little endian: generation, equal to the number in the file name
+16 .. 20   ``u4`` little endian: length of the payload
+20 .. 24   ``u4`` little endian: CRC-32 of the payload
+24 ..      payload: canonical JSON (UTF-8, sorted keys, no spaces), to the end of the file
+=========  =====================================================================================
+
+*Writer:* a record is replaced as a whole (temporary file, sync, rename, sync of the directory) at the end of each
+phase; ``phase`` is the last phase that is finished. *Reader:* a record from phase ``record`` on is complete; earlier
+ones belong to a merge that runs or was killed, and change nothing. A damaged record is an error, never skipped:
+falling back to an older one would show rows twice or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from store.epochs.state import FileState, RangeStats
+from store.errors import CorruptFileError, UnsupportedVersionError
+from store.fs import Fs
+from store.layout import Layout, TableName, check_partition
+
+MAGIC = b"SHVMRG1\n"
+HEADER = struct.Struct("<8sQ")
+FRAME = struct.Struct("<II")
+PHASES = ("plan", "stage", "sync", "check", "publish", "index", "record", "clean")
+_FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MergeInput:
+    """An intraday location whose first ``rows`` rows are in the outputs.
+
+    ``since`` is the epoch that made the location, ``epoch`` the one at which it was pinned. A re-merge from
+    history carries the inputs of the record that it replaces, so that rows stay counted once.
+    """
+
+    stream: str
+    internal: str
+    since: int
+    epoch: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOutput:
+    """One historical location of the date.
+
+    ``digests`` is column -> digest as 32 hex digits; ``files`` is name -> size and CRC-32 of the data region.
+    ``stats`` may be empty: then nothing can be skipped.
+    """
+
+    internal: str
+    rows: int
+    digests: dict[str, str] = field(default_factory=dict)
+    files: dict[str, FileState] = field(default_factory=dict)
+    stats: dict[str, tuple[RangeStats, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Row counts and digests of every column on both sides; digests as 32 hex digits."""
+
+    rows_in: int
+    rows_out: int
+    digests_in: dict[str, str]
+    digests_out: dict[str, str]
+    dropped: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was lost, doubled or changed."""
+        return self.rows_in == self.rows_out + self.dropped and self.digests_in == self.digests_out
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRecord:
+    """The state of one merge of one date: ``phase`` is the last finished one of ``PHASES``.
+
+    ``replaces`` names the internal partitions of earlier generations that this one retires. ``source`` is
+    ``intraday`` or ``history`` (re-merge after intraday was removed). ``details`` is free for the merge: sort
+    columns, formula, plan, times; readers ignore it.
+    """
+
+    table: str
+    value: str
+    generation: int
+    phase: str
+    inputs: tuple[MergeInput, ...]
+    outputs: tuple[MergeOutput, ...]
+    proof: Proof | None = None
+    source: str = "intraday"
+    schema_version: int = 1
+    time_ms: int = 0
+    replaces: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether readers take the date's history from this record."""
+        return PHASES.index(self.phase) >= PHASES.index("record")
+
+
+def stats_to_json(stats: RangeStats) -> list[Any]:
+    """One range as a list, in the order of its fields."""
+    return [stats.start, stats.stop, stats.nulls, stats.nans, stats.low, stats.high, stats.exact_us]
+
+
+def stats_from_json(data: list[Any]) -> RangeStats:
+    """The reverse of ``stats_to_json``."""
+    return RangeStats(*data)
+
+
+def encode_record(record: MergeRecord) -> bytes:
+    """The bytes of a record file; the same record gives the same bytes."""
+    payload = json.dumps(_to_json(record), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return HEADER.pack(MAGIC, record.generation) + FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+def decode_record(data: bytes, where: object) -> MergeRecord:
+    """A record from the bytes of its file; raises CorruptFileError with the byte, or UnsupportedVersionError."""
+    start = HEADER.size + FRAME.size
+    if data[:6] == MAGIC[:6] and data[7:8] == MAGIC[7:] and data[6:7].isdigit() and data[6:7] != b"1":
+        raise UnsupportedVersionError(
+            "merge record of another version",
+            where=where,
+            expected="version 1",
+            found=f"version {data[6:7].decode()}",
+            hint="read it with the release of sparkhaven that wrote it, or a later one",
+        )
+    if data[: len(MAGIC)] != MAGIC:
+        raise _corrupt("merge record has no magic", where, 0, MAGIC, data[: len(MAGIC)])
+    if len(data) < start:
+        raise _corrupt("merge record is cut short", where, len(data), f"{start} bytes or more", f"{len(data)} bytes")
+    _, generation = HEADER.unpack_from(data)
+    length, crc = FRAME.unpack_from(data, HEADER.size)
+    payload = data[start:]
+    if len(payload) != length:
+        raise _corrupt("merge record has a wrong length", where, start, f"{length} bytes", f"{len(payload)} bytes")
+    if zlib.crc32(payload) != crc:
+        raise _corrupt("merge record is damaged", where, start, f"CRC-32 {crc:08x}", f"{zlib.crc32(payload):08x}")
+    try:
+        record = _from_json(json.loads(payload))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _corrupt("merge record has other content", where, start, "fields of a merge record", error) from error
+    if record.generation != generation or record.phase not in PHASES:
+        raise _corrupt("merge record contradicts itself", where, 8, generation, (record.generation, record.phase))
+    return record
+
+
+def store_record(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
+    """Puts a record in its place, durably; an older state of the same generation is replaced at once."""
+    directory = layout.merges(table) / check_partition("partition value", record.value)
+    made = fs.mkdirs(directory)
+    fs.replace(directory / f"{record.generation}.json", encode_record(record))
+    if made:
+        fs.sync_dirs([path.parent for path in made])
+
+
+def generations(fs: Fs, layout: Layout, table: TableName, value: str) -> list[int]:
+    """Numbers of the records of a date, ascending, complete or not."""
+    names = fs.names(layout.merges(table) / check_partition("partition value", value))
+    return sorted(int(match[1]) for name in names if (match := _FILE.match(name)))
+
+
+def load_record(fs: Fs, layout: Layout, table: TableName, value: str, generation: int) -> MergeRecord:
+    """The record of one generation; it must name the table, the date and the generation of its path."""
+    path = layout.merges(table) / value / f"{generation}.json"
+    record = decode_record(fs.read(path), path)
+    found = (record.table, record.value, record.generation)
+    if found != (str(table), value, generation):
+        raise _corrupt("merge record lies in a foreign place", path, 0, (str(table), value, generation), found)
+    return record
+
+
+def newest(
+    fs: Fs, layout: Layout, table: TableName, value: str, *, complete: bool = True, below: int | None = None
+) -> MergeRecord | None:
+    """The newest record of a date (the newest complete one unless told), of a generation below ``below``."""
+    for generation in reversed(generations(fs, layout, table, value)):
+        if below is not None and generation >= below:
+            continue
+        record = load_record(fs, layout, table, value, generation)
+        if record.complete or not complete:
+            return record
+    return None
+
+
+def all_values(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+    """Partition values that ever had a merge begun, sorted; one listing, no file is opened."""
+    return [name for name in fs.names(layout.merges(table)) if not name.startswith(".")]
+
+
+def _corrupt(what: str, where: object, byte: int, expected: object, found: object) -> CorruptFileError:
+    return CorruptFileError(
+        what,
+        where=where,
+        byte=byte,
+        expected=expected,
+        found=found,
+        hint="run `sparkhaven inspect` on the file; restore it, or merge the date again with --force",
+    )
+
+
+def _to_json(record: MergeRecord) -> dict[str, Any]:
+    proof = record.proof
+    return {
+        "table": record.table,
+        "value": record.value,
+        "generation": record.generation,
+        "phase": record.phase,
+        "source": record.source,
+        "schemaVersion": record.schema_version,
+        "timeMs": record.time_ms,
+        "replaces": list(record.replaces),
+        "details": record.details,
+        "inputs": [[i.stream, i.internal, i.since, i.epoch, i.rows] for i in record.inputs],
+        "outputs": [
+            {
+                "internal": output.internal,
+                "rows": output.rows,
+                "digests": output.digests,
+                "files": {name: [state.size, state.crc] for name, state in output.files.items()},
+                "stats": {name: [stats_to_json(s) for s in ranges] for name, ranges in output.stats.items()},
+            }
+            for output in record.outputs
+        ],
+        "proof": proof
+        and {
+            "rowsIn": proof.rows_in,
+            "rowsOut": proof.rows_out,
+            "digestsIn": proof.digests_in,
+            "digestsOut": proof.digests_out,
+            "dropped": proof.dropped,
+        },
+    }
+
+
+def _from_json(data: dict[str, Any]) -> MergeRecord:
+    proof = data["proof"]
+    return MergeRecord(
+        table=data["table"],
+        value=data["value"],
+        generation=data["generation"],
+        phase=data["phase"],
+        inputs=tuple(MergeInput(*entry) for entry in data["inputs"]),
+        outputs=tuple(
+            MergeOutput(
+                entry["internal"],
+                entry["rows"],
+                entry["digests"],
+                {name: FileState(*state) for name, state in entry["files"].items()},
+                {name: tuple(stats_from_json(s) for s in ranges) for name, ranges in entry["stats"].items()},
+            )
+            for entry in data["outputs"]
+        ),
+        proof=proof
+        and Proof(proof["rowsIn"], proof["rowsOut"], proof["digestsIn"], proof["digestsOut"], proof["dropped"]),
+        source=data["source"],
+        schema_version=data["schemaVersion"],
+        time_ms=data["timeMs"],
+        replaces=tuple(data["replaces"]),
+        details=data["details"],
+    )

@@ -1,0 +1,125 @@
+"""Merge records: bytes, damage, and which one decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from store.epochs.state import FileState, RangeStats
+from store.errors import CorruptFileError, UnsupportedVersionError
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.merges import (
+    MergeInput,
+    MergeOutput,
+    MergeRecord,
+    Proof,
+    all_values,
+    decode_record,
+    encode_record,
+    generations,
+    load_record,
+    newest,
+    store_record,
+)
+
+TABLE = TableName("NS", "T")
+SMALL = MergeRecord("NS.T", "2026-11-20", 0, "plan", (), ())
+FULL = MergeRecord(
+    table="NS.T",
+    value="2026-11-20",
+    generation=3,
+    phase="record",
+    inputs=(MergeInput("s", "EWR", 4, 9, 100), MergeInput("s", "JFK", 5, 9, 7)),
+    outputs=(
+        MergeOutput(
+            "0",
+            107,
+            {"A": "0" * 32},
+            {"A.dat": FileState(428, 0xDEADBEEF)},
+            {"A": (RangeStats(0, 107, 1, 0, -5, 9), RangeStats(107, 200, 0, 2, 0.5, float("inf"), False))},
+        ),
+    ),
+    proof=Proof(107, 107, {"A": "0" * 32}, {"A": "0" * 32}),
+    source="history",
+    schema_version=2,
+    time_ms=1,
+    replaces=("0",),
+    details={"sort": ["A"]},
+)
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    assert decode_record(encode_record(FULL), "x") == FULL
+    assert decode_record(encode_record(SMALL), "x") == SMALL
+
+
+def test_golden_bytes_of_version_1() -> None:
+    payload = (
+        b'{"details":{},"generation":0,"inputs":[],"outputs":[],"phase":"plan","proof":null,"replaces":[],'
+        b'"schemaVersion":1,"source":"intraday","table":"NS.T","timeMs":0,"value":"2026-11-20"}'
+    )
+    head = bytes.fromhex("5348564d5247310a 0000000000000000 b5000000 a56659d8")
+    assert encode_record(SMALL) == head + payload
+
+
+@pytest.mark.parametrize("cut", [0, 7, 8, 15, 23, 24, 60, -1])
+def test_every_cut_is_found(cut: int) -> None:
+    with pytest.raises(CorruptFileError):
+        decode_record(encode_record(FULL)[:cut], "x")
+
+
+def test_every_flipped_byte_is_found() -> None:
+    data = encode_record(SMALL)
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 0x04
+        with pytest.raises((CorruptFileError, UnsupportedVersionError)):
+            decode_record(bytes(damaged), "x")
+
+
+def test_a_damaged_payload_names_the_sums() -> None:
+    data = bytearray(encode_record(SMALL))
+    data[30] ^= 1
+    with pytest.raises(CorruptFileError) as caught:
+        decode_record(bytes(data), "/db/9.json")
+    assert caught.value.what == "merge record is damaged"
+    assert caught.value.where == "/db/9.json"
+    assert caught.value.byte == 24
+    assert "CRC-32 d85966a5" in str(caught.value)
+
+
+def test_the_newest_complete_record_decides(tmp_path: Path) -> None:
+    fs, layout = Fs(), Layout(tmp_path)
+    assert newest(fs, layout, TABLE, "2026-11-20") is None
+    assert all_values(fs, layout, TABLE) == []
+    store_record(fs, layout, TABLE, replace(SMALL, phase="clean", generation=9))
+    store_record(fs, layout, TABLE, replace(SMALL, phase="record", generation=10))
+    store_record(fs, layout, TABLE, replace(SMALL, phase="check", generation=11))
+    (layout.merges(TABLE) / "2026-11-20" / "plan.txt").write_text("not a record")
+    assert generations(fs, layout, TABLE, "2026-11-20") == [9, 10, 11]
+    found = newest(fs, layout, TABLE, "2026-11-20")
+    assert found is not None and found.generation == 10
+    running = newest(fs, layout, TABLE, "2026-11-20", complete=False)
+    assert running is not None and running.generation == 11
+    older = newest(fs, layout, TABLE, "2026-11-20", below=10)
+    assert older is not None and older.generation == 9
+    assert all_values(fs, layout, TABLE) == ["2026-11-20"]
+
+
+def test_a_record_in_a_foreign_place_is_refused(tmp_path: Path) -> None:
+    fs, layout = Fs(), Layout(tmp_path)
+    store_record(fs, layout, TABLE, SMALL)
+    directory = layout.merges(TABLE) / "2026-11-20"
+    (directory / "0.json").rename(directory / "1.json")
+    with pytest.raises(CorruptFileError, match="foreign place"):
+        load_record(fs, layout, TABLE, "2026-11-20", 1)
+
+
+def test_a_proof_holds_only_when_all_is_equal() -> None:
+    good = Proof(3, 2, {"A": "1"}, {"A": "1"}, dropped=1)
+    assert good.holds
+    assert not replace(good, dropped=0).holds
+    assert not replace(good, digests_out={"A": "2"}).holds
