@@ -104,20 +104,26 @@ class Fs:
 
     def map(self, path: Path, length: int) -> pa.Buffer:
         """The first ``length`` bytes of a file as a read-only mapping; shorter is a CorruptFileError."""
+        return self.map_range(path, 0, length)
+
+    def map_range(self, path: Path, offset: int, length: int) -> pa.Buffer:
+        """``length`` bytes from ``offset`` as a read-only mapping of those pages alone; shorter is a CorruptFileError."""
         if length == 0:
             return pa.py_buffer(b"")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(descriptor).st_size
-            if size < length:
+            if size < offset + length:
                 raise CorruptFileError(
                     "file is shorter than its committed length",
                     where=path,
-                    expected=f"{length} bytes",
+                    expected=f"{offset + length} bytes",
                     found=f"{size} bytes",
                     hint="run `sparkhaven verify --deep`, then restore the file or roll back",
                 )
-            return pa.py_buffer(mmap.mmap(descriptor, length, prot=mmap.PROT_READ))
+            lead = offset % mmap.ALLOCATIONGRANULARITY
+            mapping = mmap.mmap(descriptor, lead + length, prot=mmap.PROT_READ, offset=offset - lead)
+            return pa.py_buffer(mapping).slice(lead, length)
         finally:
             os.close(descriptor)
 
