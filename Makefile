@@ -12,7 +12,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 setup: $(STAMP) ## virtual environment with pinned packages and the console script
-	@$(BIN)/python -c "from jobs.spark_session import check_jdk; check_jdk()"
+	@$(BIN)/python -m jobs.spark_session
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \

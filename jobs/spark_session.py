@@ -1,0 +1,100 @@
+"""The Spark session that every job works in: built once, with what our workers need, quiet by default.
+
+Run as a module it checks the JDK and says nothing when all is well: ``python -m jobs.spark_session``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import store
+from jobs.java import check_jdk
+from store.errors import SettingsError, SparkhavenError
+from store.fs import Fs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MEMORY = re.compile(r"\d+[kmgt]\Z")
+
+
+def import_root() -> Path:
+    """Where our packages are imported from: a checkout, site-packages, or a zip given with ``--py-files``."""
+    return Path(str(store.__file__)).parent.parent
+
+
+def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, str]:
+    """Spark's settings for a job. ``workers`` None = all cores. A submitted job keeps its master and memory."""
+    if not _MEMORY.match(memory):
+        raise SettingsError("memory is a whole number with k, m, g or t", expected="for instance 2g", found=memory)
+    if workers is not None and workers < 1:
+        raise SettingsError("a job needs at least one worker", expected="1 or more", found=workers)
+    conf = {
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.speculation": "false",  # a second copy of a task would meet the first one's lock
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if not submitted:
+        conf |= {
+            "spark.master": f"local[{workers or '*'}]",
+            "spark.driver.memory": memory,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+        }
+        logging = import_root() / "conf" / "log4j2.properties"
+        if logging.is_file():  # not inside a zip
+            conf["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{logging}"
+    return conf
+
+
+def build_session(
+    name: str,
+    *,
+    workers: int | None = None,
+    memory: str = "1g",
+    log_level: str = "ERROR",
+    extra: Mapping[str, str] | None = None,
+    fs: Fs | None = None,
+    environ: MutableMapping[str, str] | None = None,
+) -> SparkSession:
+    """A session for one job, or the one that spark-submit has prepared. ``extra`` is laid over our settings.
+
+    Raises SettingsError when the JDK is missing or too old, before Spark is touched.
+    """
+    environ = os.environ if environ is None else environ
+    submitted = "PYSPARK_GATEWAY_PORT" in environ
+    conf = settings(workers=workers, memory=memory, submitted=submitted)
+    if not submitted:
+        check_jdk(fs or Fs(), environ)
+        _show_packages(environ)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**conf, **(extra or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(log_level)
+    return session
+
+
+def _show_packages(environ: MutableMapping[str, str]) -> None:
+    """Workers take PYTHONPATH from the environment of the JVM: put the place of our packages first."""
+    root = str(import_root())
+    paths = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
+    environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+
+
+if __name__ == "__main__":
+    try:
+        check_jdk(Fs(), os.environ)
+    except SparkhavenError as error:
+        sys.exit(f"sparkhaven: {error.what}; {error.hint}")

@@ -1,0 +1,170 @@
+"""The stream file: TOML to the frozen values that ingest and the writers take, checked at this one door.
+
+Relative paths are relative to the file. ``${NAME}`` is taken from the environment, in values only and after
+the TOML is parsed, so a secret can never change the structure of the file; messages show the text as written.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ingest.spec import (
+    BadRowBudget,
+    Clock,
+    ColumnSpec,
+    CsvOptions,
+    FeedSpec,
+    InternalRule,
+    Limit,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from jobs.stream_faults import translate
+from jobs.stream_model import FilesFeed, PartitionPart, StreamPart, ValuePart
+from jobs.toml_values import fill_environment
+from store.epochs.state import Durability
+from store.errors import InvalidNameError, SettingsError
+from store.fs import Fs
+from store.layout import TableName, check_stream
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """One stream file, checked. ``trigger_s`` in seconds; ``quarantine`` None = the default place."""
+
+    file: Path
+    spec: StreamSpec
+    table: TableName
+    schema_file: Path
+    durability: Durability
+    keep_epochs: int
+    trigger_s: float
+    quarantine: Path | None
+
+
+def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSettings:
+    """Reads and checks a stream file; everything that is wrong with it is one SettingsError."""
+    found = fs.stat(path)
+    if found is None or found.is_dir:
+        raise SettingsError(
+            "no such stream file" if found is None else "a stream file is a file, not a directory",
+            where=path,
+            hint="name a TOML file; conf/streams has examples",
+        )
+    try:
+        raw = tomllib.loads(fs.read(path).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError("stream file is not TOML", where=path, found=str(error)) from None
+    return parse_stream(raw, path, environ)
+
+
+def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str]) -> StreamSettings:
+    """The settings of a parsed TOML tree; ``path`` is the file that relative paths start from."""
+    try:
+        filled = fill_environment(raw, environ)
+    except KeyError as error:
+        raise SettingsError(
+            f"${{{error.args[0]}}} is not set in the environment",
+            where=path,
+            hint=f"export {error.args[0]}=..., or write the value; $${{ stands for the text ${{",
+        ) from None
+    try:
+        part = StreamPart.model_validate(_lift_ignored(filled))
+    except ValidationError as error:
+        raise translate(error, _lift_ignored(raw), path) from None
+    if not isinstance(part.feed, FilesFeed):
+        raise SettingsError(
+            f"feed type {part.feed.type} is not in this release",
+            where=f"{path}: feed.type",
+            expected="files",
+            found=part.feed.type,
+            hint="let another job put the rows into files, or wait for the release that has this feed",
+        )
+    try:
+        return _settings(part, part.feed, path)
+    except InvalidNameError as error:
+        raise InvalidNameError(
+            error.what, where=path, expected=error.expected, found=error.found, hint=error.hint
+        ) from None
+
+
+def _settings(part: StreamPart, feed: FilesFeed, path: Path) -> StreamSettings:
+    base = path.absolute().parent
+    columns = tuple(
+        ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta) for name, item in part.columns.items()
+    )
+    csv: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in feed.csv.items()}
+    limit = feed.max_per_trigger
+    spec = StreamSpec(
+        stream=check_stream(part.name),
+        table=str(TableName.parse(part.table)),
+        feed=FeedSpec(
+            path=str(_beside(base, feed.path)),
+            format=feed.format,
+            csv=replace(CsvOptions(), **csv),
+            max_per_trigger=Limit(limit.bytes, limit.rows, limit.files),
+            max_file_age_s=feed.max_file_age,
+        ),
+        partition=_partition(part.partition),
+        columns=columns,
+        ignore=tuple(part.ignore),
+        bad_rows=BadRowBudget(part.bad_rows.max_rows, part.bad_rows.max_fraction),
+        allow_null_alias=part.bad_rows.allow_null_alias,
+    )
+    quarantine = part.bad_rows.quarantine
+    return StreamSettings(
+        file=path,
+        spec=spec,
+        table=TableName.parse(part.table),
+        schema_file=_beside(base, part.deployed_from),
+        durability=part.commit.durability,
+        keep_epochs=part.commit.keep_epochs,
+        trigger_s=part.commit.trigger,
+        quarantine=None if quarantine is None else _beside(base, quarantine),
+    )
+
+
+def _partition(part: PartitionPart) -> PartitionSpec:
+    internal = part.internal
+    if internal.column is not None:
+        rule = InternalRule("column", internal.column)
+    elif internal.meta is not None:
+        rule = InternalRule("meta", internal.meta)
+    else:
+        rule = InternalRule("fixed", str(internal.fixed))
+    clock = Clock(part.clock) if isinstance(part.clock, str) else Clock("fixed", part.clock)
+    return PartitionSpec(rule, _value(part.value), clock, part.max_past, part.max_future)
+
+
+def _value(part: ValuePart) -> ValueRule:
+    if part.fixed is not None:
+        return ValueRule(fixed=part.fixed)
+    return ValueRule(part.column, part.zone or "UTC", part.format or "yyyy-MM-dd", part.unit)
+
+
+def _beside(base: Path, text: str) -> Path:
+    """``text`` as a path, relative to ``base``, with ``..`` taken out so that a feed's path has one spelling."""
+    joined = base / Path(text).expanduser()
+    parts: list[str] = []
+    for piece in joined.parts:
+        if piece == ".." and len(parts) > 1:
+            parts.pop()
+        elif piece != "..":
+            parts.append(piece)
+    return Path(*parts)
+
+
+def _lift_ignored(raw: dict[str, Any]) -> dict[str, Any]:
+    """``[columns] ignore`` is a list among columns; the model has it beside them."""
+    columns = raw.get("columns")
+    if not isinstance(columns, dict) or not isinstance(columns.get("ignore"), list):
+        return raw
+    rest = {name: item for name, item in columns.items() if name != "ignore"}
+    return {**raw, "columns": rest, "columns.ignore": columns["ignore"]}

@@ -1,0 +1,186 @@
+"""What a stream file may say, as pydantic models: one class a table of the file, unknown keys refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from jobs.toml_values import parse_duration, parse_instant_ns, parse_size
+
+Seconds = Annotated[float, BeforeValidator(parse_duration)]
+Bytes = Annotated[int, BeforeValidator(parse_size)]
+Count = Annotated[int, Field(ge=1)]
+Unit = Literal["iso", "s", "ms", "us", "ns"]
+
+
+class Part(BaseModel):
+    """A table of the file: only known keys, no silent conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False)
+
+
+class MaxPerTrigger(Part):
+    """Most that one batch takes."""
+
+    bytes: Bytes | None = None
+    rows: Count | None = None
+    files: Count | None = None
+
+    @model_validator(mode="after")
+    def _any(self) -> MaxPerTrigger:
+        if self.bytes is None and self.rows is None and self.files is None:
+            raise ValueError('give at least one of bytes, rows, files, like { bytes = "64MB" }')
+        return self
+
+
+class FilesFeed(Part):
+    """``[feed]`` with type files."""
+
+    type: Literal["files"]
+    path: str = Field(min_length=1)
+    format: Literal["json", "csv", "parquet"] = "json"
+    header: bool | None = None
+    names: list[str] | None = None
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    quote: str | None = Field(default=None, min_length=1, max_length=1)
+    null: list[str] | None = None
+    max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
+    max_file_age: Seconds = 7 * 86_400.0
+
+    @property
+    def csv(self) -> dict[str, Any]:
+        """The options of the CSV dialect that were given."""
+        given = {name: getattr(self, name) for name in ("header", "names", "delimiter", "quote", "null")}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _csv_only(self) -> FilesFeed:
+        if self.csv and self.format != "csv":
+            raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
+        if self.header is False and not self.names:
+            raise ValueError('header = false needs names = ["first", "second"]')
+        if self.names and self.header is not False:
+            raise ValueError("names are only read with header = false")
+        return self
+
+
+class KafkaFeed(Part):
+    """``[feed]`` with type kafka: known, so that a file for a later release is told apart from a typing error."""
+
+    type: Literal["kafka"]
+    bootstrap: str
+    topics: list[str] | None = None
+    pattern: str | None = None
+    start: str | dict[str, Any] = "earliest"
+    format: str = "json"
+    key: dict[str, Any] | None = None
+    client: dict[str, Any] = Field(default_factory=dict)
+    max_per_trigger: MaxPerTrigger | None = None
+
+
+class DeltaFeed(Part):
+    """``[feed]`` with type delta: known, not in this release."""
+
+    type: Literal["delta"]
+    path: str
+    start_version: int | None = None
+    max_per_trigger: MaxPerTrigger | None = None
+
+
+class ColumnPart(Part):
+    """One entry of ``[columns]``."""
+
+    source: str | None = Field(default=None, alias="from", min_length=1)
+    unit: Unit | None = None
+    zone: str | None = None
+    meta: Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"] | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ColumnPart:
+        if self.meta is not None and (self.source, self.unit, self.zone) != (None, None, None):
+            raise ValueError("meta stands alone: from, unit and zone describe a field of the payload")
+        return self
+
+
+class InternalPart(Part):
+    """``[partition] internal``: exactly one of its keys."""
+
+    column: str | None = None
+    meta: Literal["topic", "partition", "file"] | None = None
+    fixed: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> InternalPart:
+        if sum(value is not None for value in (self.column, self.meta, self.fixed)) != 1:
+            raise ValueError('give one of column, meta, fixed, like { column = "origin" }')
+        return self
+
+
+class ValuePart(Part):
+    """``[partition] value``: the day or hour of a column, or a fixed text."""
+
+    column: str | None = None
+    unit: Literal["s", "ms", "us", "ns"] | None = None
+    zone: str | None = None
+    format: Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"] | None = None
+    fixed: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> ValuePart:
+        if (self.column is None) == (self.fixed is None):
+            raise ValueError('give one of column, fixed, like { column = "time", zone = "UTC" }')
+        if self.fixed is not None and (self.unit, self.zone, self.format) != (None, None, None):
+            raise ValueError("fixed stands alone: unit, zone and format describe a column")
+        return self
+
+
+class PartitionPart(Part):
+    """``[partition]``."""
+
+    internal: InternalPart
+    value: ValuePart
+    clock: Literal["wall", "batch"] | int = "wall"  # a fixed time in nanoseconds
+    max_past: Seconds = 30 * 86_400.0
+    max_future: Seconds = 30 * 86_400.0
+
+    @field_validator("clock", mode="before")
+    @classmethod
+    def _clock(cls, value: object) -> object:
+        if value in ("wall", "batch"):
+            return value
+        try:
+            return parse_instant_ns(value)
+        except ValueError as error:
+            raise ValueError(f'clock is "wall", "batch" or a time; {error}') from None
+
+
+class BadRowsPart(Part):
+    """``[bad_rows]``."""
+
+    quarantine: str | None = Field(default=None, min_length=1)
+    max_rows: int = Field(default=1000, ge=0)
+    max_fraction: float = Field(default=0.01, ge=0, le=1)
+    allow_null_alias: bool = False
+
+
+class CommitPart(Part):
+    """``[commit]``."""
+
+    durability: Literal["fsync", "periodic", "none"] = "fsync"
+    keep_epochs: Count = 100
+    trigger: Seconds = 1.0
+
+
+class StreamPart(Part):
+    """The whole file."""
+
+    name: str = Field(min_length=1)
+    table: str = Field(min_length=1)
+    deployed_from: str = Field(alias="schema", min_length=1)
+    feed: Annotated[FilesFeed | KafkaFeed | DeltaFeed, Field(discriminator="type")]
+    columns: dict[str, ColumnPart] = Field(default_factory=dict)
+    ignore: list[str] = Field(default_factory=list, alias="columns.ignore")
+    partition: PartitionPart
+    bad_rows: BadRowsPart = BadRowsPart()
+    commit: CommitPart = CommitPart()

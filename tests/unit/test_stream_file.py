@@ -1,0 +1,233 @@
+"""Stream files: what a right one means, and the words for each way to get one wrong."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ingest.spec import Clock, ColumnSpec, CsvOptions, InternalRule, Limit, ValueRule
+from jobs.stream_file import StreamSettings, load_stream_file, parse_stream
+from store.errors import InvalidNameError, SettingsError
+from store.fs import Fs
+from store.layout import TableName
+
+FILE = Path("/etc/streams/flights.toml")
+RIGHT = """
+name = "flights"
+table = "Nyc13.Flight"
+schema = "../schemas/Nyc13.Flight.schema"
+[feed]
+type = "files"
+path = "feed/*.json"
+format = "json"
+[columns]
+time_hour = { from = "hour", unit = "ms" }
+[partition]
+internal = { column = "origin" }
+value = { column = "time_hour", zone = "America/New_York" }
+[bad_rows]
+max_rows = 0
+[commit]
+trigger = "1 second"
+"""
+
+
+def parse(*changes: tuple[str, str], environ: dict[str, str] | None = None) -> StreamSettings:
+    text = RIGHT
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return parse_stream(tomllib.loads(text), FILE, environ or {})
+
+
+def refused(*changes: tuple[str, str], environ: dict[str, str] | None = None) -> SettingsError:
+    with pytest.raises(SettingsError) as caught:
+        parse(*changes, environ=environ)
+    assert str(FILE) in str(caught.value)
+    return caught.value
+
+
+def test_a_right_file_becomes_values() -> None:
+    found = parse()
+    assert found.table == TableName("Nyc13", "Flight")
+    assert found.spec.stream == "flights" and found.spec.table == "Nyc13.Flight"
+    assert found.spec.columns == (ColumnSpec("time_hour", "hour", "ms"),)
+    assert found.spec.partition.internal == InternalRule("column", "origin")
+    assert found.spec.partition.value == ValueRule("time_hour", "America/New_York")
+    assert (found.spec.partition.clock, found.spec.partition.max_past_s) == (Clock(), 30 * 86_400)
+    assert (found.durability, found.keep_epochs, found.trigger_s) == ("fsync", 100, 1.0)
+
+
+def test_relative_paths_start_at_the_file() -> None:
+    found = parse(("max_rows = 0", 'quarantine = "bad/flights"'))
+    assert found.schema_file == Path("/etc/schemas/Nyc13.Flight.schema")
+    assert found.spec.feed.path == "/etc/streams/feed/*.json"
+    assert found.quarantine == Path("/etc/streams/bad/flights")
+    assert parse(("feed/*.json", "/data/x")).spec.feed.path == "/data/x"
+
+
+def test_values_come_from_the_environment_keys_do_not() -> None:
+    found = parse(("feed/*.json", "${PLACE}/x/${PLACE}.json"), environ={"PLACE": "/in"})
+    assert found.spec.feed.path == "/in/x//in.json".replace("//", "/")
+    assert parse(("feed/*.json", "/in/$${PLACE}")).spec.feed.path == "/in/${PLACE}"
+    error = refused(('trigger = "1 second"', '"${KEY}" = 1'), environ={"KEY": "trigger"})
+    assert error.what == "unknown key '${KEY}'"
+
+
+def test_a_value_from_the_environment_stays_one_value_and_out_of_messages() -> None:
+    error = refused(('format = "json"', 'format = "${SECRET}"'), environ={"SECRET": 'x"\npath = "hunter2'})
+    assert error.found == "${SECRET}" and "hunter2" not in str(error)
+
+
+def test_a_name_that_is_not_set_is_told() -> None:
+    error = refused(("feed/*.json", "${PLACE}/x"))
+    assert error.what == "${PLACE} is not set in the environment"
+    assert "export PLACE=" in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1 second", 1), ("100 ms", 0.1), ("2s", 2), ("7 d", 604_800), ("1.5 h", 5400), ("3 minutes", 180), ("0 s", 0)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse(("1 second", text)).trigger_s == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("value", ["1", '"1"', '"soon"', '"-1 s"', '"1 fortnight"', "true", '"1 2 s"'])
+def test_what_is_no_duration(value: str) -> None:
+    error = refused(('"1 second"', value))
+    assert 'a duration is a number with a unit, like "1 second"' in error.what
+    assert error.where is not None and error.where.endswith("commit.trigger")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [('"64MB"', 64_000_000), ('"64 MiB"', 64 << 20), ('"1.5kb"', 1500), ("7", 7)]
+)
+def test_sizes(text: str, size: int) -> None:
+    found = parse(('format = "json"', f"max_per_trigger = {{ bytes = {text}, rows = 5 }}"))
+    assert found.spec.feed.max_per_trigger == Limit(bytes=size, rows=5)
+
+
+@pytest.mark.parametrize("value", ['"64"', '"0MB"', "0", "-1", "true", '"64 parsecs"'])
+def test_what_is_no_size(value: str) -> None:
+    error = refused(('format = "json"', f"max_per_trigger = {{ bytes = {value} }}"))
+    assert "a size is a number of bytes above 0" in error.what
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "key", "near"),
+    [
+        ("name =", "nme =", "nme", "nme", "name"),
+        ("table =", "tabel =", "tabel", "tabel", "table"),
+        ("path =", "pth =", "feed.pth", "pth", "path"),
+        ("unit =", "units =", "columns.time_hour.units", "units", "unit"),
+        ("internal =", "internl =", "partition.internl", "internl", "internal"),
+        ("zone =", "time_zone =", "partition.value.time_zone", "time_zone", "zone"),
+        ("max_rows =", "max_row =", "bad_rows.max_row", "max_row", "max_rows"),
+        ("trigger =", "triger =", "commit.triger", "triger", "trigger"),
+        ("[commit]", "[comit]", "comit", "comit", "commit"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_the_nearest_known_one(
+    old: str, new: str, where: str, key: str, near: str
+) -> None:
+    error = refused((old, new))
+    assert (error.what, error.where) == (f"unknown key {key!r}", f"{FILE}: {where}")
+    assert error.hint == f"did you mean {near!r}?"
+    assert near in str(error.expected)
+
+
+def test_an_unknown_key_far_from_all_others_is_listed_with_them() -> None:
+    error = refused(("max_rows = 0", "xyzzy = 0"))
+    assert (error.expected, error.hint) == ("quarantine, max_rows, max_fraction, allow_null_alias", "remove it")
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (('name = "flights"', ""), "missing key 'name'"),
+        (('path = "feed/*.json"', ""), "missing key 'feed.path'"),
+        (('type = "files"', ""), "missing key 'feed.type'"),
+        (('internal = { column = "origin" }', ""), "missing key 'partition.internal'"),
+        (('type = "files"', 'type = "filez"'), "feed.type has a value that is not known"),
+        (('format = "json"', 'format = "jsn"'), "format has a value that is not known"),
+        (('unit = "ms"', 'unit = "sec"'), "unit has a value that is not known"),
+        (("max_rows = 0", 'max_rows = "0"'), "max_rows: input should be a valid integer"),
+        (("max_rows = 0", "max_rows = -1"), "max_rows: input should be greater than or equal to 0"),
+        (("max_rows = 0", "max_fraction = 2.0"), "max_fraction: input should be less than or equal to 1"),
+        (('trigger = "1 second"', "keep_epochs = 0"), "keep_epochs: input should be greater than or equal to 1"),
+        (('trigger = "1 second"', 'durability = "fsyncs"'), "durability has a value that is not known"),
+        (('{ column = "origin" }', "{}"), "internal: give one of column, meta, fixed"),
+        (('{ column = "origin" }', '{ column = "a", fixed = "b" }'), "internal: give one of column, meta, fixed"),
+        (('column = "time_hour", zone', 'fixed = "x", zone'), "value: fixed stands alone"),
+        (("zone =", 'fixed = "x", zone ='), "value: give one of column, fixed"),
+        (('unit = "ms"', 'meta = "line"'), "time_hour: meta stands alone"),
+        (('format = "json"', "header = true"), 'feed: only read with format = "csv": header'),
+        (('format = "json"', 'format = "csv"\nheader = false'), "feed: header = false needs names"),
+        (('format = "json"', 'format = "csv"\nnames = ["a"]'), "feed: names are only read with header = false"),
+        (('format = "json"', "max_per_trigger = {}"), "max_per_trigger: give at least one of bytes, rows, files"),
+        (("[bad_rows]", 'clock = "noon"\n[bad_rows]'), 'clock: clock is "wall", "batch" or a time'),
+        (("[bad_rows]", 'clock = "2013-12-31T00:00:00"\n[bad_rows]'), 'clock: clock is "wall", "batch" or a time'),
+        (("[columns]", "[columns]\nignore = [1]"), "0: input should be a valid string"),
+        (("[columns]", '[columns]\nignore = "a"'), "ignore: input should be a valid dictionary"),
+    ],
+)
+def test_wrong_values(change: tuple[str, str], what: str) -> None:
+    assert refused(change).what.startswith(what)
+
+
+def test_every_fault_is_named() -> None:
+    error = refused(("path =", "pth ="), ("max_rows = 0", "max_rows = -1"))
+    assert error.what == "unknown key 'pth'"
+    assert "feed: missing key 'feed.path'" in error.also
+    assert "bad_rows.max_rows" in error.also
+
+
+@pytest.mark.parametrize(
+    ("feed", "keys"), [("kafka", 'bootstrap = "h:9092"\ntopics = ["a"]'), ("delta", 'path = "/d"\nstart_version = 3')]
+)
+def test_feeds_of_later_releases_are_known_and_refused(feed: str, keys: str) -> None:
+    error = refused(('type = "files"\npath = "feed/*.json"\nformat = "json"', f'type = "{feed}"\n{keys}'))
+    assert error.what == f"feed type {feed} is not in this release"
+    assert (error.expected, error.exit_code) == ("files", 2)
+
+
+def test_names_are_checked_and_the_file_is_named() -> None:
+    for change in [('Nyc13.Flight"\nschema', 'Nyc13"\nschema'), ('"flights"', '"../flights"')]:
+        with pytest.raises(InvalidNameError) as caught:
+            parse(change)
+        assert caught.value.where == str(FILE)
+
+
+def test_csv_clock_bounds_and_ignored_fields() -> None:
+    found = parse(
+        ('format = "json"', 'format = "csv"\ndelimiter = ";"\nnull = ["", "NA"]'),
+        ("[columns]", '[columns]\nignore = ["extra"]'),
+        ("[bad_rows]", 'clock = "2013-12-31T23:59:59Z"\nmax_past = "400 d"\n[bad_rows]'),
+    ).spec
+    assert found.feed.csv == CsvOptions(delimiter=";", null=("", "NA"))
+    assert found.ignore == ("extra",)
+    assert found.partition.clock == Clock("fixed", 1_388_534_399_000_000_000)
+    assert found.partition.max_past_s == 400 * 86_400
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such stream file"):
+        load_stream_file(Fs(), tmp_path / "none.toml", {})
+    with pytest.raises(SettingsError, match="not a directory"):
+        load_stream_file(Fs(), tmp_path, {})
+    broken = tmp_path / "broken.toml"
+    for content in (b"name = ", b"name = '\xff'"):
+        broken.write_bytes(content)
+        with pytest.raises(SettingsError, match="stream file is not TOML") as caught:
+            load_stream_file(Fs(), broken, {})
+        assert caught.value.where == str(broken)
+
+
+def test_the_shipped_streams_are_right() -> None:
+    shipped = sorted(Path("conf/streams").glob("*.toml"))
+    assert shipped
+    for path in shipped:
+        load_stream_file(Fs(), path, {"FLIGHTS_FEED": "/feed"})
