@@ -5,16 +5,34 @@ the process before or after any named step, and a fault test can fail the n-th c
 real file system. Writes are positioned and complete (short writes and EINTR are finished here). Nothing is
 durable until one of the ``sync`` methods has returned; a sync that fails is never tried again, because
 the kernel may have dropped the pages that it could not write.
+
+Many files are synced by one ``syncfs`` instead of one ``fdatasync`` each. Time of ``syncfs`` against eight threads
+of ``fdatasync``, medians on ext4, new files of 8 KiB in directories of 20:
+
+========  ==============  ====================================
+files     quiet disk      256 MiB of other dirty pages around
+========  ==============  ====================================
+25        0.15            20
+64        0.14            11
+500       0.14            1.7
+5000      0.12            (not measured)
+========  ==============  ====================================
+
+(with files of 256 KiB 0.65 to 0.8). ``syncfs`` also pays for what others wrote, so it is used from
+``SYNCFS_FROM`` files on: below it the threads cost at most a few milliseconds more, above it the gain outweighs
+a busy neighbour. Threads beyond four gain nothing.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import fcntl
 import mmap
 import os
 import shutil
 import stat as stat_module
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +43,8 @@ import pyarrow as pa
 from store.errors import CorruptFileError
 
 SYNC_THREADS = 8
+SYNCFS_FROM = 128  # files in one call; see above
+COPY_CHUNK = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +165,10 @@ class Fs:
         )
 
     def names(self, path: Path) -> list[str]:
-        """Names in a directory, sorted; a missing directory is empty."""
+        """Names in a directory, sorted; a missing directory, or a file, has none."""
         try:
             return sorted(os.listdir(path))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def resolve(self, path: Path) -> Path:
@@ -210,6 +230,29 @@ class Fs:
         with open(path, "wb") as file:
             file.write(data)
 
+    def create(self, path: Path, data: bytes = b"") -> bool:
+        """Makes a file that must not exist yet (a claim); False if somebody was first. Does not sync."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return False
+        os.close(descriptor)
+        if data:
+            self.write_at(path, 0, data)
+        return True
+
+    def shorten(self, path: Path, length: int) -> None:
+        """Replaces a file by a durable copy of its first ``length`` bytes; who mapped the old inode keeps it whole.
+
+        The caller syncs the directory. A file shorter than ``length`` is a CorruptFileError.
+        """
+        temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+        self.write_new(temporary, b"")
+        for offset in range(0, length, COPY_CHUNK):
+            self.write_at(temporary, offset, self.read_range(path, offset, min(COPY_CHUNK, length - offset)))
+        self.sync([temporary])
+        self.rename(temporary, path)
+
     def rename(self, source: Path, target: Path) -> None:
         """Renames within one file system; the caller syncs the parents."""
         os.rename(source, target)
@@ -234,7 +277,7 @@ class Fs:
         except FileNotFoundError:
             return True
         except OSError as error:
-            if error.errno in (39, 17):  # ENOTEMPTY, EEXIST
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return False
             raise
         return True
@@ -242,35 +285,124 @@ class Fs:
     # --- durability ------------------------------------------------------------------------------------
 
     def sync(self, paths: Iterable[Path]) -> None:
-        """Makes the content of files durable (fdatasync), several at once."""
+        """Makes the content of files durable, several at once; OSError when any could not be written."""
         todo = list(paths)
-        if len(todo) == 1:
-            _sync_one(todo[0])
-        elif todo:
-            with ThreadPoolExecutor(min(SYNC_THREADS, len(todo))) as pool:
-                for _ in pool.map(_sync_one, todo):
-                    pass
+        if len(todo) >= SYNCFS_FROM:
+            self._sync_file_systems(todo)
+        else:
+            _each(self._sync_file, todo)
 
     def sync_dirs(self, paths: Iterable[Path]) -> None:
         """Makes the entries of directories durable: names made, renamed or removed in them."""
-        self.sync(paths)
+        todo = list(dict.fromkeys(paths))
+        if len(todo) >= SYNCFS_FROM:
+            self._sync_file_systems(todo)
+        else:
+            _each(self._sync_dir, todo)
+
+    @contextmanager
+    def sync_guard(self, path: Path) -> Iterator[SyncGuard]:
+        """Watches the file system of ``path`` for write errors while the body writes; see ``SyncGuard``."""
+        guard = SyncGuard(self, path)
+        try:
+            yield guard
+        finally:
+            guard.close()
+
+    def _sync_file_systems(self, paths: Iterable[Path]) -> None:
+        devices: dict[int, Path] = {}
+        for parent in dict.fromkeys(path.parent for path in paths):
+            found = self.stat(parent)
+            if found is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(parent))
+            devices.setdefault(found.device, parent)
+        for parent in devices.values():
+            self._sync_file_system(parent, None)
+
+    def _sync_file(self, path: Path) -> None:
+        _fdatasync(path)
+
+    def _sync_dir(self, path: Path) -> None:
+        _fdatasync(path)
+
+    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+        """One ``syncfs``; with a descriptor opened before the writes it also tells of write-back that failed since."""
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if descriptor is None else descriptor
+        try:
+            if _LIBC.syncfs(opened):
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), str(path))
+        finally:
+            if descriptor is None:
+                os.close(opened)
 
     # --- locks -----------------------------------------------------------------------------------------
 
-    def lock(self, path: Path) -> Lock | None:
-        """Takes the exclusive lock of a file (made if missing) or directory; None if another holds it."""
+    def lock(self, path: Path, *, wait: bool = False) -> Lock | None:
+        """Takes the exclusive lock of a file (made if missing) or directory; None if another holds it.
+
+        ``wait`` blocks until it is free instead, for locks that are only held for moments.
+        """
         found = self.stat(path)
         flags = os.O_RDONLY if found and found.is_dir else os.O_RDWR | os.O_CREAT
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             os.close(descriptor)
             return None
+        except BaseException:
+            os.close(descriptor)
+            raise
         return Lock(descriptor, path)
 
 
-def _sync_one(path: Path) -> None:
+class SyncGuard:
+    """Opened before writing, so that the sync afterwards reports every write-back error in between.
+
+    A descriptor that is opened only for the sync may miss an error that another process has been told already.
+    """
+
+    def __init__(self, fs: Fs, path: Path) -> None:
+        self._fs = fs
+        self._path = path
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._device = os.fstat(self._descriptor).st_dev
+
+    def sync(self, files: Iterable[Path], directories: Iterable[Path] = ()) -> None:
+        """Makes files, then directories durable: one ``syncfs`` where they are many and all on this file system."""
+        todo, parents = list(files), list(dict.fromkeys(directories))
+        if len(todo) + len(parents) >= SYNCFS_FROM and self._covers(todo, parents):
+            self._fs._sync_file_system(self._path, self._descriptor)
+        else:
+            self._fs.sync(todo)
+            self._fs.sync_dirs(parents)
+
+    def close(self) -> None:
+        """Stops watching; harmless when called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _covers(self, files: list[Path], directories: list[Path]) -> bool:
+        holders = {path.parent for path in files} | set(directories)
+        found = [self._fs.stat(path) for path in holders]
+        return all(stat is not None and stat.device == self._device for stat in found)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _each(action: Callable[[Path], None], paths: list[Path]) -> None:
+    if len(paths) == 1:
+        action(paths[0])
+    elif paths:
+        with ThreadPoolExecutor(min(SYNC_THREADS, len(paths))) as pool:
+            for _ in pool.map(action, paths):
+                pass
+
+
+def _fdatasync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fdatasync(descriptor)

@@ -42,7 +42,10 @@ class RangeStats:
 
 @dataclass(frozen=True, slots=True)
 class LocationState:
-    """One committed location. ``since`` is the epoch that made it, ``epoch`` the last that changed it."""
+    """One committed location. ``since`` is the epoch that made it, ``epoch`` the last that changed it.
+
+    ``truncated``: emptied for good by maintenance, rows 0, takes no more until it is deleted.
+    """
 
     key: LocationKey
     since: int
@@ -50,6 +53,9 @@ class LocationState:
     rows: int
     files: dict[str, FileState]
     stats: dict[str, tuple[RangeStats, ...]] = field(default_factory=dict)
+    schema_version: int = 1
+    time_ms: int = 0
+    truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,119 @@
+"""The checkpoint of a stream: its state at the rollback floor, in one file that is replaced as a whole.
+
+``<stream>.checkpoint`` has the frames of ``store.epochs.framing``, magic ``SHVCKP1``, number = the floor's epoch:
+
+1. head: ``epoch``, ``n`` (last record folded in), ``generation``, ``query``, ``batch``, ``boot``, ``durability``,
+   ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in), ``locations`` and ``files`` (counts)
+2. taken files, up to 1,000 a frame: ``taken`` [[path, size, mtime ns], ...] by (mtime, path)
+3. one frame a location, by key: ``at``, ``since``, ``epoch``, ``rows``, ``files``, ``stats``, ``schema``, ``time``,
+   ``truncated`` (as ``store.epochs.records`` spells them)
+4. tail: ``end`` true, ``crc`` (CRC-32 of all bytes before this frame)
+
+*Writer.* Only at an epoch that is durable; atomic replace, then the new log likewise, in this order. *Reader.* A log whose
+base epoch is above the checkpoint's epoch means that a compaction came between the two reads: read both again. Records
+of the log with ``n`` up to the head's are folded in already.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from store.epochs.framing import CHECKPOINT_MAGIC, HEADER, Frame, frame, header, read_header, scan
+from store.epochs.positions import FileWindow
+from store.epochs.records import decode_files, decode_location, dump, encode_location, load
+from store.epochs.replay import StreamState
+from store.errors import CorruptFileError
+
+FILES_A_FRAME = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state with the bytes of the removals file that are folded into it."""
+
+    state: StreamState
+    removals: int
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The whole file; the state's floor is its epoch."""
+    state = checkpoint.state
+    taken = [[f.path, f.size, f.mtime_ns] for f in state.files]
+    head = {
+        "epoch": state.epoch,
+        "n": state.n,
+        "generation": state.generation,
+        "query": state.last_query,
+        "batch": state.last_batch,
+        "boot": state.boot_id,
+        "durability": state.durability,
+        "schema": state.schema_version,
+        "horizon": state.horizon,
+        "removals": checkpoint.removals,
+        "locations": len(state.locations),
+        "files": len(taken),
+    }
+    parts = [header(CHECKPOINT_MAGIC, state.epoch), frame(dump(head))]
+    for start in range(0, len(taken), FILES_A_FRAME):
+        parts.append(frame(dump({"taken": taken[start : start + FILES_A_FRAME]})))
+    parts.extend(frame(dump(encode_location(state.locations[key]))) for key in sorted(state.locations))
+    body = b"".join(parts)
+    return body + frame(dump({"end": True, "crc": zlib.crc32(body)}))
+
+
+def decode_checkpoint(data: bytes, stream: str, where: object) -> Checkpoint:
+    """The checkpoint in a file; anything that is not whole and consistent is a CorruptFileError."""
+    epoch = read_header(data, CHECKPOINT_MAGIC, where)
+    found = scan(data)
+    if found.rest or len(found.frames) < 2:
+        raise _damaged(where, found.end, "whole frames up to the end", f"{found.rest} bytes that are none")
+    head, *middle, tail = found.frames
+    end = load(tail.payload, where)
+    crc = zlib.crc32(data[: tail.offset])
+    if end.get("end") is not True or end.get("crc") != crc:
+        raise _damaged(where, tail.offset, f"a tail record with crc {crc}", end)
+    try:
+        return _decode(load(head.payload, where), middle, stream, epoch, where)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise _damaged(where, HEADER.size, "all keys of a checkpoint", repr(error)) from error
+
+
+def _decode(head: dict[str, Any], middle: list[Frame], stream: str, epoch: int, where: object) -> Checkpoint:
+    state = StreamState(
+        stream=stream,
+        generation=int(head["generation"]),
+        epoch=int(head["epoch"]),
+        floor=int(head["epoch"]),
+        files=FileWindow(horizon=int(head["horizon"])),
+        last_query=head["query"],
+        last_batch=head["batch"],
+        boot_id=str(head["boot"]),
+        schema_version=int(head["schema"]),
+        durability=head["durability"],
+        durable=int(head["epoch"]),
+        n=int(head["n"]),
+    )
+    for part in middle:
+        value = load(part.payload, where)
+        if "taken" in value:
+            state.files.take(decode_files(value["taken"]), state.horizon)
+        else:
+            location = decode_location(value)
+            state.locations[location.key] = location
+    counts = (state.epoch, len(state.locations), len(state.files))
+    expected = (epoch, int(head["locations"]), int(head["files"]))
+    if counts != expected:
+        raise _damaged(where, 0, f"epoch, locations, files {expected}", counts)
+    return Checkpoint(state, int(head["removals"]))
+
+
+def _damaged(where: object, offset: int, expected: object, found: object) -> CorruptFileError:
+    return CorruptFileError(
+        "checkpoint is damaged",
+        where=f"{where} at byte {offset}",
+        expected=expected,
+        found=found,
+        hint="restore it from a copy; the log beside it begins where it ends, so nothing can stand in for it",
+    )

@@ -1,0 +1,124 @@
+"""Frames: how records lie one after another in a log, checkpoint or removals file. Little-endian.
+
+=======  =====  ===========================================================================
+offset   bytes  meaning
+=======  =====  ===========================================================================
+0        8      magic; its last digit before the line feed is the version (1)
+8        8      u8, a number that the kind of file defines (log: base epoch)
+16       4      u4, length of the payload, at least 2
+20       4      u4, CRC-32 (zlib) of the payload
+24       n      payload: one JSON object in canonical form (ASCII, keys sorted, no white space)
+24 + n   ...    the next frame
+=======  =====  ===========================================================================
+
+*Writer.* A frame is written by one positioned write at the committed end of the file, then synced. *Reader.* Frames
+are taken until the first one that is cut short, has length below 2 or a wrong checksum. Where that is the last thing in
+the file it is a torn tail, which was never acknowledged. Where a sound frame still follows, the file is damaged:
+every payload starts with ``{"``, so a reader looks for these bytes and tries the eight bytes before as a frame.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+from store.errors import CorruptFileError, UnsupportedVersionError
+
+HEADER = struct.Struct("<8sQ")
+FRAME = struct.Struct("<II")
+LOG_MAGIC = b"SHVLOG1\n"
+CHECKPOINT_MAGIC = b"SHVCKP1\n"
+REMOVALS_MAGIC = b"SHVREM1\n"
+_OPENING = b'{"'
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A payload with the offset of its frame and of the byte after it."""
+
+    offset: int
+    end: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Sound frames from the start, the offset where they ``end``, bytes after that, sound frames among those."""
+
+    frames: tuple[Frame, ...]
+    end: int
+    rest: int
+    beyond: tuple[Frame, ...]
+
+
+def header(magic: bytes, number: int) -> bytes:
+    """The first 16 bytes of a file."""
+    return HEADER.pack(magic, number)
+
+
+def frame(payload: bytes) -> bytes:
+    """One payload as it lies in the file."""
+    return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+def read_header(data: bytes, magic: bytes, where: object) -> int:
+    """The number in the header; CorruptFileError for another kind of file, UnsupportedVersionError for a newer one."""
+    if len(data) < HEADER.size:
+        raise CorruptFileError(
+            "file ends inside its header", where=where, expected=f"{HEADER.size} bytes", found=f"{len(data)} bytes"
+        )
+    found, number = HEADER.unpack_from(data)
+    if found != magic:
+        kind = UnsupportedVersionError if found[:6] == magic[:6] and found[7:] == magic[7:] else CorruptFileError
+        raise kind("file starts with other bytes", where=f"{where} at byte 0", expected=magic, found=found)
+    return int(number)
+
+
+def scan(data: bytes, start: int = HEADER.size) -> Scan:
+    """Every frame from ``start``; never raises, the caller judges ``rest`` and ``beyond``."""
+    frames: list[Frame] = []
+    offset = start
+    while (found := _frame_at(data, offset)) is not None:
+        frames.append(found)
+        offset = found.end
+    return Scan(tuple(frames), offset, len(data) - offset, _beyond(data, offset))
+
+
+def refuse_damage(found: Scan, where: object) -> None:
+    """CorruptFileError if sound frames follow the place where reading had to stop."""
+    if found.beyond:
+        raise CorruptFileError(
+            "a record before the last one is damaged",
+            where=f"{where} at byte {found.end}",
+            expected="a frame whose checksum holds",
+            found=f"damage, then {len(found.beyond)} sound records from byte {found.beyond[0].offset}",
+            hint="restore the file from a copy; nothing was changed or deleted",
+        )
+
+
+def _frame_at(data: bytes, offset: int) -> Frame | None:
+    if offset + FRAME.size > len(data):
+        return None
+    length, crc = FRAME.unpack_from(data, offset)
+    start, end = offset + FRAME.size, offset + FRAME.size + length
+    if length < len(_OPENING) or end > len(data):
+        return None
+    payload = data[start:end]
+    if zlib.crc32(payload) != crc:
+        return None
+    return Frame(offset, end, payload)
+
+
+def _beyond(data: bytes, start: int) -> tuple[Frame, ...]:
+    frames: list[Frame] = []
+    position = data.find(_OPENING, start + FRAME.size)
+    while position >= 0:
+        found = _frame_at(data, position - FRAME.size)
+        if found is not None:
+            frames.append(found)
+            position = found.end
+        else:
+            position += 1
+        position = data.find(_OPENING, position)
+    return tuple(frames)

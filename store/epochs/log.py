@@ -1,0 +1,329 @@
+"""The commit log of one stream, as its only writer sees it.
+
+Files in ``.streams``: ``<stream>.log``: frames of ``store.epochs.framing``, magic ``SHVLOG1``, number = the epoch at which
+the log begins, payloads of ``store.epochs.records``; ``<stream>.checkpoint`` (``store.epochs.checkpoint``): the state at
+the rollback floor, which is that epoch or, for a moment, a later one; ``<stream>.lock``: locked by the writer, with
+JSON {pid, host, generation, since} of its holder; ``<stream>.removals`` (``store.epochs.removals``).
+
+*Writer.* ``StreamLog.open`` takes the lock, recovers, and replaces the log by a copy that ends in a new ``open`` record: a
+new inode, so that the writer of an older generation finds that it has lost the log, and nothing whose sync
+failed earlier is trusted. ``commit`` appends one record and syncs it: the commit point. A sync that fails poisons the
+object, because nobody knows what is on disk: every further call raises CommitUnknownError, until it is opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+
+from store.epochs.compaction import COMPACT_BYTES, compact, is_due
+from store.epochs.framing import frame
+from store.epochs.holder import take_lock, write_holder
+from store.epochs.load import load_stream
+from store.epochs.logfile import LogFile
+from store.epochs.positions import DEFAULT_MAX_FILE_AGE_S
+from store.epochs.publish import publish_location
+from store.epochs.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
+from store.epochs.recover import RecoveryReport, apply, plan_recovery, remove_temporaries, settle_locations
+from store.epochs.removals import read_removals
+from store.epochs.replay import StreamState
+from store.epochs.requirements import require
+from store.epochs.resume import resume
+from store.epochs.state import Batch, Durability
+from store.epochs.unsynced import Unsynced
+from store.errors import EpochConflictError
+from store.fs import Fs, Lock
+from store.layout import Layout, LocationKey, TableName, check_stream
+from store.schema.model import TableSchema
+
+DEFAULT_KEEP_EPOCHS = 100
+
+
+class StreamLog:
+    """One open generation of a stream: made by ``open``. For one thread; the driver holds one per stream.
+
+    ``state`` is live and belongs to the log; ``recovery`` says what opening it found and dropped.
+    """
+
+    state: StreamState
+    recovery: RecoveryReport
+
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        table: TableName,
+        stream: str,
+        *,
+        lock: Lock,
+        durability: Durability,
+        keep_epochs: int,
+        clock: Callable[[], float],
+        max_file_age_s: float,
+        compact_bytes: int,
+    ) -> None:
+        self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
+        self._lock, self._durability, self._keep_epochs = lock, durability, keep_epochs
+        self._clock, self._max_age_ns, self._compact_bytes = clock, int(max_file_age_s * 1e9), compact_bytes
+        self._file = LogFile(fs, layout.stream_log(table, stream), lock.path)
+        self._unsynced = Unsynced(layout, table)
+        self._pending: dict[int, list[LocationKey]] = {}
+        self._checkpoint_bytes = self._removals_end = self._no_compaction_before = 0
+
+    @classmethod
+    def open(
+        cls,
+        fs: Fs,
+        layout: Layout,
+        table: TableName,
+        stream: str,
+        *,
+        schema: TableSchema | None,
+        query_id: str,
+        clock: Callable[[], float],
+        pid: int,
+        host: str,
+        durability: Durability = "fsync",
+        keep_epochs: int = DEFAULT_KEEP_EPOCHS,
+        max_file_age_s: float = DEFAULT_MAX_FILE_AGE_S,
+        compact_bytes: int = COMPACT_BYTES,
+    ) -> StreamLog:
+        """Takes the stream over as a new generation and recovers it; see ``recovery`` for what was dropped.
+
+        1. lock; 2. read the log, decide which epochs hold; 3. plan what the directories need (until here nothing was
+        changed); 4. sync epochs that were not; 5. replace the log by its sound records and the ``open`` record;
+        6. cut tails, remove strays, write ``table.size`` again where it is missing, torn or old.
+        ``schema`` None (maintenance) keeps what the log says. LockLostError names the process that holds the
+        stream; CorruptFileError says what is damaged.
+        """
+        check_stream(stream)
+        made = fs.mkdirs(layout.streams(table))
+        fs.sync_dirs([directory.parent for directory in made])
+        lock = take_lock(fs, layout.stream_lock(table, stream))
+        try:
+            log = cls(
+                fs,
+                layout,
+                table,
+                stream,
+                lock=lock,
+                durability=durability,
+                keep_epochs=keep_epochs,
+                clock=clock,
+                max_file_age_s=max_file_age_s,
+                compact_bytes=compact_bytes,
+            )
+            log._start(schema, query_id, pid, host)
+        except BaseException:
+            lock.release()
+            raise
+        return log
+
+    def __enter__(self) -> StreamLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._lock.release()
+
+    # --- the way of a batch ----------------------------------------------------------------------------
+
+    def commit(self, batch: Batch) -> int:
+        """Makes a batch an epoch and returns its number; when this returns (mode ``fsync``), it is there for good.
+
+        The files of the reports must be synced before, in mode ``fsync``. EpochConflictError, PositionGapError,
+        LockLostError: nothing landed. CommitUnknownError: it may have landed, open again and look.
+        """
+        self._file.require_usable()
+        gate = self._gate()
+        try:
+            self._fold_removals()
+            self._file.require_owned()
+            require(self.state, batch)
+            horizon = self.state.files.next_horizon(batch.files, self._now_ms() * 1_000_000, self._max_age_ns)
+            stamped = batch if batch.time_ms else replace(batch, time_ms=self._now_ms())
+            state = self.state
+            record = CommitRecord(state.n + 1, state.epoch + 1, state.generation, stamped, horizon)
+            self._file.append(record, sync=self._durability == "fsync")
+            state.apply(record)
+            state.note(record)
+        finally:
+            gate.release()
+        self._pending[record.epoch] = [report.key for report in batch.reports]
+        if self._durability != "fsync":
+            self._unsynced.note(batch.reports)
+        return record.epoch
+
+    def publish(self, epoch: int | None = None) -> int:
+        """Replaces ``table.size`` of the locations that epochs up to ``epoch`` (None: all) changed; returns how many."""
+        self._file.require_usable()
+        epochs = [made for made in self._pending if epoch is None or made <= epoch]
+        keys = dict.fromkeys(key for made in epochs for key in self._pending[made])
+        for key in keys:
+            location = self.state.locations.get(key)
+            if location is not None and not location.truncated:
+                publish_location(self._fs, self._layout, self._table, self._stream, location)
+        for made in epochs:
+            del self._pending[made]
+        return len(keys)
+
+    def sync_now(self) -> int:
+        """Makes every epoch durable (modes ``periodic`` and ``none``) and returns the newest durable epoch."""
+        self._file.require_usable()
+        state = self.state
+        if state.durable < state.epoch:
+            self._file.require_owned()
+            with self._file.unknown_on_failure("data could not be synced"), self._fs.during("data-sync"):
+                self._unsynced.sync(self._fs)
+            record = SyncRecord(state.n + 1, state.epoch, state.generation, self._now_ms())
+            self._file.append(record, sync=True)
+            state.note(record)
+        return state.durable
+
+    def compact_if_due(self, *, now: bool = False) -> bool:
+        """Moves the floor up when the log has grown enough (``now``: whenever it can move); True if it did."""
+        self._file.require_usable()
+        state, epochs = self.state, self.state.epoch - self.state.floor
+        due = is_due(epochs, self._keep_epochs, self._file.length, self._checkpoint_bytes, self._compact_bytes)
+        if not now and (not due or state.epoch < self._no_compaction_before):
+            return False
+        self.sync_now()
+        self._file.require_owned()
+        before = self._inodes()
+        try:
+            done = compact(self._fs, self._layout, self._table, self._stream, keep_epochs=self._keep_epochs)
+        except OSError as error:
+            if self._inodes() != before:
+                raise self._file.poison("a compaction stopped half way", error) from error
+            raise EpochConflictError(
+                "the log could not be compacted; it is as it was",
+                where=self._layout.stream_log(self._table, self._stream),
+                found=error,
+                hint="make room on the disk; the stream goes on with the longer log until then",
+            ) from error
+        if done is None:
+            self._no_compaction_before = state.epoch + max(1, self._keep_epochs)
+            return False
+        state.floor, self._checkpoint_bytes = done.floor, done.checkpoint_bytes
+        self._file.adopt(done.log_bytes)
+        return True
+
+    def rollback(self, to: int, *, reason: str = "asked for") -> int:
+        """Makes a new epoch with the state of epoch ``to`` (from the floor to now), positions included; its number.
+
+        Files are cut by copies with new inodes, so a reader that mapped them keeps its rows. TableNotFoundError:
+        that epoch is not kept. Going back to the current epoch does nothing.
+        """
+        self.sync_now()
+        self.publish()
+        gate = self._gate()
+        try:
+            self._fold_removals()
+            self._file.require_owned()
+            before = self.state
+            target = load_stream(self._fs, self._layout, self._table, self._stream, epoch=to)
+            if to == before.epoch:
+                return to
+            touched = {key for key, location in before.locations.items() if location.epoch > to}
+            changed = tuple(sorted(touched & target.locations.keys()))
+            record = RollbackRecord(
+                before.n + 1, before.epoch + 1, before.generation, self._now_ms(), to, reason, changed
+            )
+            self._file.append(record, sync=True)
+            target.apply(record)
+            target.note(record)
+            self.state = target
+        finally:
+            gate.release()
+        self._pending.clear()
+        plan = settle_locations(self._fs, self._layout, self._table, target, changed, ahead=False)
+        gone = sorted(touched - target.locations.keys())
+        plan.stray_locations.extend(self._layout.intraday_location(self._table, key) for key in gone)
+        with self._fs.during("rollback-files"):
+            apply(self._fs, self._layout, self._table, self._stream, plan)
+        return record.epoch
+
+    def close(self) -> None:
+        """Syncs what is not durable yet and lets the stream go; harmless when called twice."""
+        if self._lock.held:
+            try:
+                if not self._file.poisoned:
+                    self.sync_now()
+            finally:
+                self._lock.release()
+
+    # --- inside ----------------------------------------------------------------------------------------
+
+    def _start(self, schema: TableSchema | None, query_id: str, pid: int, host: str) -> None:
+        fs, layout, table, stream = self._fs, self._layout, self._table, self._stream
+        boot_id = fs.boot_id()
+        resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
+        self.state = state = resumed.state
+        plan = plan_recovery(
+            fs, layout, table, state, rolled_back=resumed.rolled_back, went_down=resumed.went_down
+        )
+        self._unsynced.note(resumed.unsynced)
+        with fs.during("resume-sync"):
+            self._unsynced.sync(fs)
+        record = OpenRecord(
+            n=state.n + 1,
+            epoch=state.epoch,
+            generation=state.generation + 1,
+            time_ms=self._now_ms(),
+            boot_id=boot_id,
+            pid=pid,
+            host=host,
+            query_id=query_id,
+            durability=self._durability,
+            keep_epochs=self._keep_epochs,
+            durable=state.epoch,
+            schema_version=schema.version if schema else state.schema_version,
+            columns=schema_columns(schema) if schema else (),
+        )
+        remove_temporaries(fs, layout, table, stream)
+        self._file.begin(resumed.log + frame(encode(record)))
+        state.note(record)
+        self._checkpoint_bytes, self._removals_end = resumed.checkpoint_bytes, resumed.removals_end
+        write_holder(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
+        with fs.during("recover-files"):
+            apply(fs, layout, table, stream, plan)
+        self.recovery = RecoveryReport(
+            stream=stream,
+            generation=state.generation,
+            epoch=state.epoch,
+            cut_bytes=sum(cut.dropped for cut in plan.cuts),
+            cut_files=tuple(cut.path for cut in plan.cuts),
+            log_bytes=resumed.dropped_bytes,
+            stray_files=tuple(plan.stray_files),
+            stray_locations=tuple(plan.stray_locations),
+            unpublished_locations=tuple(plan.foreign),
+            republished=len(plan.unpublished),
+            lost_epochs=resumed.lost,
+        )
+
+    def _gate(self) -> Lock:
+        """Keeps maintenance from removing a location between the check and the record of a commit."""
+        gate = self._fs.lock(self._layout.stream_removals(self._table, self._stream), wait=True)
+        assert gate is not None  # noqa: S101 - waiting never gives None
+        return gate
+
+    def _fold_removals(self) -> None:
+        found = self._fs.stat(self._layout.stream_removals(self._table, self._stream))
+        if found is not None and found.size > self._removals_end:
+            removals = read_removals(self._fs, self._layout, self._table, self._stream, self._removals_end)
+            for _, removal in removals.entries:
+                self.state.remove(removal)
+            self._removals_end = removals.end
+
+    def _inodes(self) -> tuple[int, ...]:
+        layout, table, stream = self._layout, self._table, self._stream
+        found = [self._fs.stat(p) for p in (layout.stream_log(table, stream), layout.stream_checkpoint(table, stream))]
+        return tuple(stat.inode if stat else 0 for stat in found)
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)

@@ -1,0 +1,54 @@
+"""``table.size`` of a location, derived from what the log says; it can be written again at any time."""
+
+from __future__ import annotations
+
+from store.epochs.state import LocationState
+from store.errors import FormatError
+from store.format.tablesize import TableSize, decode, encode
+from store.fs import Fs
+from store.layout import Layout, TableName
+
+TABLE_SIZE = "table.size"
+TABLE_DEFINITION = "table.tbl"
+DATA_OFFSET = 4096  # intraday prefixes always have this length
+
+
+def physical_size(name: str, size: int) -> int:
+    """Bytes of a file whose data region has ``size`` bytes: a ``.dat`` starts with a prefix."""
+    return size + DATA_OFFSET if name.endswith(".dat") else size
+
+
+def record_bytes(stream: str, location: LocationState) -> bytes:
+    """The content of the ``table.size`` of a location."""
+    return encode(
+        TableSize(
+            size=location.rows,
+            last_modified_ms=location.time_ms,
+            data_file_sizes={name: location.files[name].size for name in sorted(location.files)},
+            source_state=None,
+            import_state=None,
+            column_version=1,
+            epoch=location.epoch,
+            stream=stream,
+            schema_version=location.schema_version,
+            sorted_columns=None,
+            data_indexes=None,
+            truncated=True if location.truncated else None,
+            checksums={name: location.files[name].crc for name in sorted(location.files)},
+        )
+    )
+
+
+def publish_location(fs: Fs, layout: Layout, table: TableName, stream: str, location: LocationState) -> None:
+    """Replaces the record of one location; not synced, because recovery derives it again."""
+    path = layout.intraday_location(table, location.key) / TABLE_SIZE
+    with fs.during("publish-location"):
+        fs.replace(path, record_bytes(stream, location), sync=False)
+
+
+def read_published(data: bytes, where: object) -> TableSize | None:
+    """The record in a file, None where it is torn or foreign (recovery then writes it again)."""
+    try:
+        return decode(data, where)
+    except FormatError:
+        return None

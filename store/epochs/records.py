@@ -1,0 +1,316 @@
+"""Records of a commit log: values to canonical JSON and back.
+
+Common keys: ``kind``, ``n`` (number of the record in the life of the stream, without gaps), ``epoch``, ``generation``,
+``time`` (ms since the epoch). ``commit`` and ``rollback`` make an epoch; ``open`` and ``sync`` carry the current one.
+
+``open``      first record of a generation: ``boot``, ``pid``, ``host``, ``query``, ``durability``, ``keep`` (epochs),
+              ``durable`` (all epochs up to it are on disk), ``schema`` = {``version``, ``columns``: [[id, name, type,
+              storage, encoding or null, kind], ...]}
+``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
+              ``schema`` (version), ``counts``, ``locations`` [{``at``: [internal, value], ``base``: [epoch, rows],
+              ``rows``, ``files``: {name: [bytes, crc]}, ``stats``: {column: range}}, ...]
+``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
+``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
+
+A range is [start, stop, nulls, nans, low, high, exact to microseconds]; bounds are JSON values, infinities ["inf"] and
+["-inf"]. Unknown keys are ignored, an unknown ``kind`` is an UnsupportedVersionError.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from store.epochs.state import Batch, Durability, FileId, FileState, LocationReport, LocationState, RangeStats, Scalar
+from store.errors import CorruptFileError, UnsupportedVersionError
+from store.layout import LocationKey
+from store.schema.model import TableSchema
+
+ColumnEntry = tuple[int, str, str, str, str | None, str]  # id, name, type, storage, encoding, kind
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRecord:
+    """A generation begins."""
+
+    n: int
+    epoch: int
+    generation: int
+    time_ms: int
+    boot_id: str
+    pid: int
+    host: str
+    query_id: str
+    durability: Durability
+    keep_epochs: int
+    durable: int
+    schema_version: int
+    columns: tuple[ColumnEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """An epoch of new rows; ``horizon`` is that of the file window after it."""
+
+    n: int
+    epoch: int
+    generation: int
+    batch: Batch
+    horizon: int
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRecord:
+    """An epoch whose state is that of epoch ``to``, except that ``changed`` locations were touched by it."""
+
+    n: int
+    epoch: int
+    generation: int
+    time_ms: int
+    to: int
+    reason: str
+    changed: tuple[LocationKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRecord:
+    """Everything up to ``epoch`` is durable."""
+
+    n: int
+    epoch: int
+    generation: int
+    time_ms: int
+
+
+Record = OpenRecord | CommitRecord | RollbackRecord | SyncRecord
+
+
+def dump(value: Mapping[str, Any]) -> bytes:
+    """Canonical JSON."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def load(payload: bytes, where: object) -> dict[str, Any]:
+    """A JSON object; anything else is a CorruptFileError."""
+    try:
+        value = json.loads(payload)
+    except ValueError as error:
+        raise CorruptFileError("record is not JSON", where=where, expected="JSON", found=error) from error
+    if not isinstance(value, dict):
+        raise CorruptFileError("record is no JSON object", where=where, expected="{...}", found=type(value).__name__)
+    return value
+
+
+def encode(record: Record) -> bytes:
+    """The payload of a record."""
+    return dump(_common(record) | _own(record))
+
+
+def decode(payload: bytes, where: object) -> Record:
+    """The record of a payload; CorruptFileError when parts are missing or of the wrong type."""
+    value = load(payload, where)
+    kind = value.get("kind")
+    decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
+    if decoder is None:
+        raise UnsupportedVersionError(
+            "record of a kind that this version does not know", where=where, expected=sorted(_DECODERS), found=kind
+        )
+    try:
+        record: Record = decoder(value)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise CorruptFileError(
+            f"{kind} record is incomplete", where=where, expected="all of its keys", found=repr(error)
+        ) from error
+    return record
+
+
+def _common(record: Record) -> dict[str, Any]:
+    time_ms = record.batch.time_ms if isinstance(record, CommitRecord) else record.time_ms
+    return {"n": record.n, "epoch": record.epoch, "generation": record.generation, "time": time_ms}
+
+
+def _own(record: Record) -> dict[str, Any]:
+    match record:
+        case OpenRecord():
+            return {
+                "kind": "open",
+                "boot": record.boot_id,
+                "pid": record.pid,
+                "host": record.host,
+                "query": record.query_id,
+                "durability": record.durability,
+                "keep": record.keep_epochs,
+                "durable": record.durable,
+                "schema": {"version": record.schema_version, "columns": [list(c) for c in record.columns]},
+            }
+        case CommitRecord(batch=batch):
+            return {
+                "kind": "commit",
+                "query": batch.query_id,
+                "batch": batch.batch_id,
+                "files": [[f.path, f.size, f.mtime_ns] for f in batch.files],
+                "horizon": record.horizon,
+                "rows": batch.rows,
+                "schema": batch.schema_version,
+                "counts": batch.counts,
+                "locations": [_report(report) for report in batch.reports],
+            }
+        case RollbackRecord():
+            changed = [[key.internal, key.value] for key in record.changed]
+            return {"kind": "rollback", "to": record.to, "reason": record.reason, "changed": changed}
+        case SyncRecord():
+            return {"kind": "sync"}
+
+
+def _decode_open(v: dict[str, Any]) -> OpenRecord:
+    columns = tuple((int(c[0]), str(c[1]), str(c[2]), str(c[3]), c[4], str(c[5])) for c in v["schema"]["columns"])
+    if v["durability"] not in ("fsync", "periodic", "none"):
+        raise ValueError(f"durability {v['durability']!r}")
+    return OpenRecord(
+        n=int(v["n"]),
+        epoch=int(v["epoch"]),
+        generation=int(v["generation"]),
+        time_ms=int(v["time"]),
+        boot_id=str(v["boot"]),
+        pid=int(v["pid"]),
+        host=str(v["host"]),
+        query_id=str(v["query"]),
+        durability=v["durability"],
+        keep_epochs=int(v["keep"]),
+        durable=int(v["durable"]),
+        schema_version=int(v["schema"]["version"]),
+        columns=columns,
+    )
+
+
+def _decode_commit(v: dict[str, Any]) -> CommitRecord:
+    batch = Batch(
+        query_id=str(v["query"]),
+        batch_id=int(v["batch"]),
+        files=decode_files(v["files"]),
+        reports=tuple(_decode_report(report) for report in v["locations"]),
+        schema_version=int(v["schema"]),
+        rows=int(v["rows"]),
+        counts={str(name): int(count) for name, count in v["counts"].items()},
+        time_ms=int(v["time"]),
+    )
+    return CommitRecord(int(v["n"]), int(v["epoch"]), int(v["generation"]), batch, int(v["horizon"]))
+
+
+def _decode_rollback(v: dict[str, Any]) -> RollbackRecord:
+    changed = tuple(decode_key(key) for key in v["changed"])
+    numbers = (int(v["n"]), int(v["epoch"]), int(v["generation"]), int(v["time"]), int(v["to"]))
+    return RollbackRecord(*numbers, str(v["reason"]), changed)
+
+
+def _decode_sync(v: dict[str, Any]) -> SyncRecord:
+    return SyncRecord(int(v["n"]), int(v["epoch"]), int(v["generation"]), int(v["time"]))
+
+
+_DECODERS: dict[str, Any] = {
+    "open": _decode_open,
+    "commit": _decode_commit,
+    "rollback": _decode_rollback,
+    "sync": _decode_sync,
+}
+
+
+def decode_key(value: Any) -> LocationKey:
+    """[internal, value] as a key."""
+    internal, partition = value
+    return LocationKey(str(internal), str(partition))
+
+
+def decode_files(value: Any) -> tuple[FileId, ...]:
+    """[[path, size, mtime], ...] as positions."""
+    return tuple(FileId(str(path), int(size), int(mtime)) for path, size, mtime in value)
+
+
+def encode_location(location: LocationState) -> dict[str, Any]:
+    """A location as the checkpoint holds it."""
+    return {
+        "at": [location.key.internal, location.key.value],
+        "since": location.since,
+        "epoch": location.epoch,
+        "rows": location.rows,
+        "files": _sizes(location.files),
+        "stats": {name: [_range(r) for r in ranges] for name, ranges in location.stats.items()},
+        "schema": location.schema_version,
+        "time": location.time_ms,
+        "truncated": location.truncated,
+    }
+
+
+def decode_location(v: dict[str, Any]) -> LocationState:
+    """The inverse of ``encode_location``; KeyError, TypeError or ValueError where a part is missing."""
+    return LocationState(
+        key=decode_key(v["at"]),
+        since=int(v["since"]),
+        epoch=int(v["epoch"]),
+        rows=int(v["rows"]),
+        files=_decode_sizes(v["files"]),
+        stats={str(name): tuple(_decode_range(r) for r in ranges) for name, ranges in v["stats"].items()},
+        schema_version=int(v["schema"]),
+        time_ms=int(v["time"]),
+        truncated=bool(v["truncated"]),
+    )
+
+
+def schema_columns(schema: TableSchema) -> tuple[ColumnEntry, ...]:
+    """The columns of a schema as an ``open`` record lists them."""
+    return tuple((c.id, c.name, c.type.name, c.storage.value, c.encoding, c.kind.name.lower()) for c in schema.columns)
+
+
+def _report(report: LocationReport) -> dict[str, Any]:
+    return {
+        "at": [report.key.internal, report.key.value],
+        "base": [report.base_epoch, report.base_rows],
+        "rows": report.rows,
+        "files": _sizes(report.files),
+        "stats": {name: _range(r) for name, r in report.stats.items()},
+    }
+
+
+def _decode_report(v: dict[str, Any]) -> LocationReport:
+    return LocationReport(
+        key=decode_key(v["at"]),
+        base_epoch=int(v["base"][0]),
+        base_rows=int(v["base"][1]),
+        rows=int(v["rows"]),
+        files=_decode_sizes(v["files"]),
+        stats={str(name): _decode_range(r) for name, r in v["stats"].items()},
+    )
+
+
+def _sizes(files: Mapping[str, FileState]) -> dict[str, list[int]]:
+    return {name: [state.size, state.crc] for name, state in files.items()}
+
+
+def _decode_sizes(value: Mapping[str, Any]) -> dict[str, FileState]:
+    return {str(name): FileState(int(size), int(crc)) for name, (size, crc) in value.items()}
+
+
+def _range(r: RangeStats) -> list[Any]:
+    return [r.start, r.stop, r.nulls, r.nans, _bound(r.low), _bound(r.high), r.exact_us]
+
+
+def _decode_range(v: Any) -> RangeStats:
+    start, stop, nulls, nans, low, high, exact = v
+    return RangeStats(int(start), int(stop), int(nulls), int(nans), _decode_bound(low), _decode_bound(high), bool(exact))
+
+
+def _bound(value: Scalar | None) -> Any:
+    if isinstance(value, float) and math.isinf(value):
+        return ["inf" if value > 0 else "-inf"]
+    return value
+
+
+def _decode_bound(value: Any) -> Scalar | None:
+    if isinstance(value, list):
+        return float(value[0])
+    if value is None or isinstance(value, int | float | str | bool):
+        return value
+    raise TypeError(f"bound {value!r}")

@@ -1,0 +1,163 @@
+"""From records to state: what a stream's table is after any of its epochs.
+
+The state of an epoch is the checkpoint's state plus the records of its *chain*: walking back from the epoch's record,
+a rollback continues at the epoch that it restored. Records that were rolled back lie in the log, but on no later chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from store.epochs.positions import FileWindow
+from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
+from store.epochs.removals import Removal
+from store.epochs.state import Durability, LocationReport, LocationState
+from store.epochs.stats import extend
+from store.errors import CorruptFileError, TableNotFoundError
+from store.layout import LocationKey
+
+
+@dataclass(slots=True)
+class StreamState:
+    """What a stream has committed up to ``epoch``; ``floor`` is the oldest epoch that can be asked for.
+
+    ``generation``, ``boot_id``, ``durability``, ``durable`` (newest epoch known to be on disk) and ``n`` (number of the
+    last record) are those of the newest record, whatever epoch was asked for. The log's own state is live: a reader
+    of it does not change it and does not keep it over a commit.
+    """
+
+    stream: str
+    generation: int = 0
+    epoch: int = 0
+    floor: int = 0
+    files: FileWindow = field(default_factory=FileWindow)
+    locations: dict[LocationKey, LocationState] = field(default_factory=dict)
+    last_query: str | None = None
+    last_batch: int | None = None
+    boot_id: str = ""
+    schema_version: int = 0
+    durability: Durability = "fsync"
+    durable: int = 0
+    n: int = 0
+
+    @property
+    def horizon(self) -> int:
+        """Files modified before it (ns) are never taken."""
+        return self.files.horizon
+
+    def apply(self, record: Record) -> None:
+        """Goes on by one record of the chain."""
+        match record:
+            case CommitRecord(batch=batch):
+                for report in batch.reports:
+                    base = self.locations.get(report.key) if report.base_epoch else None
+                    self.locations[report.key] = grown(
+                        base, report, record.epoch, batch.schema_version, batch.time_ms
+                    )
+                self.files.take(batch.files, record.horizon)
+                self.epoch = record.epoch
+                self.last_query, self.last_batch = batch.query_id, batch.batch_id
+            case RollbackRecord():
+                for key in record.changed:
+                    found = self.locations.get(key)
+                    if found is not None:
+                        self.locations[key] = replace(found, epoch=record.epoch, time_ms=record.time_ms)
+                self.epoch = record.epoch
+            case OpenRecord() | SyncRecord():
+                pass
+
+    def note(self, record: Record) -> None:
+        """Takes over what does not depend on the chain: numbers, generation, boot, durability."""
+        self.n = record.n
+        self.generation = record.generation
+        match record:
+            case OpenRecord():
+                self.boot_id, self.durability, self.durable = record.boot_id, record.durability, record.durable
+                self.schema_version = record.schema_version or self.schema_version
+            case CommitRecord():
+                if self.durability == "fsync":
+                    self.durable = record.epoch
+            case SyncRecord() | RollbackRecord():
+                self.durable = record.epoch
+
+    def remove(self, removal: Removal) -> LocationState | None:
+        """Empties or drops the location that a removal means; returns it as it is now, None if it is gone."""
+        found = self.locations.get(removal.key)
+        if found is None or found.since != removal.since:
+            return None
+        if removal.phase == "delete":
+            del self.locations[removal.key]
+            return None
+        emptied = replace(found, rows=0, files={}, stats={}, truncated=True, time_ms=removal.time_ms or found.time_ms)
+        self.locations[removal.key] = emptied
+        return emptied
+
+
+def grown(
+    base: LocationState | None, report: LocationReport, epoch: int, schema_version: int, time_ms: int
+) -> LocationState:
+    """A location after one append; ``base`` is None for a new one."""
+    stats = dict(base.stats) if base else {}
+    for name, appended in report.stats.items():
+        stats[name] = extend(stats.get(name, ()), appended)
+    return LocationState(
+        key=report.key,
+        since=base.since if base else epoch,
+        epoch=epoch,
+        rows=report.rows,
+        files=report.files,
+        stats=stats,
+        schema_version=schema_version,
+        time_ms=time_ms,
+    )
+
+
+def chain(records: Sequence[Record], base: int, epoch: int | None, where: object) -> list[Record]:
+    """The records that lead from epoch ``base`` (a checkpoint) to ``epoch`` (None: the newest), in order.
+
+    Raises TableNotFoundError for an epoch that is not kept or was rolled back.
+    """
+    made = {r.epoch: i for i, r in enumerate(records) if isinstance(r, CommitRecord | RollbackRecord)}
+    newest = _walk(records, made, base, len(records) - 1, where)
+    if epoch is None:
+        return newest
+    kept = [r.epoch for r in newest if isinstance(r, CommitRecord | RollbackRecord)]
+    if epoch == base:
+        return []
+    if epoch not in kept:
+        raise TableNotFoundError(
+            "this epoch cannot be read: it is behind the floor, was rolled back, or does not exist",
+            where=where,
+            expected=f"one of the kept epochs, {base} to {kept[-1] if kept else base}",
+            found=epoch,
+            hint="`sparkhaven epochs list` shows the kept ones",
+        )
+    return newest[: kept_index(newest, epoch) + 1]
+
+
+def kept_index(records: Sequence[Record], epoch: int) -> int:
+    """Where in a chain the record lies that made an epoch."""
+    for index in range(len(records) - 1, -1, -1):
+        record = records[index]
+        if record.epoch == epoch and isinstance(record, CommitRecord | RollbackRecord):
+            return index
+    raise KeyError(epoch)
+
+
+def _walk(records: Sequence[Record], made: dict[int, int], base: int, index: int, where: object) -> list[Record]:
+    found: list[Record] = []
+    while index >= 0:
+        record = records[index]
+        found.append(record)
+        if not isinstance(record, RollbackRecord):
+            index -= 1
+        elif record.to == base:
+            break
+        elif record.to in made and made[record.to] < index:
+            index = made[record.to]
+        else:
+            raise CorruptFileError(
+                "a rollback goes to an epoch that the log does not hold", where=where, expected=base, found=record.to
+            )
+    return found[::-1]

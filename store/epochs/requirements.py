@@ -1,0 +1,74 @@
+"""What must hold before a batch may become an epoch: it goes on from exactly the state that the log has."""
+
+from __future__ import annotations
+
+from store.epochs.publish import TABLE_DEFINITION, TABLE_SIZE
+from store.epochs.replay import StreamState
+from store.epochs.state import Batch, LocationReport, LocationState
+from store.errors import EpochConflictError, PositionGapError
+from store.layout import check_partition
+
+
+def require(state: StreamState, batch: Batch) -> None:
+    """EpochConflictError where a report or position does not go on from ``state``; nothing has landed then.
+
+    PositionGapError for a file that was taken with other content or that lies before the horizon.
+    """
+    verdict = state.files.judge(batch.files)
+    if verdict.taken:
+        raise _conflict("files of this batch are committed already", verdict.taken[0].path, "new files", "taken")
+    if verdict.below:
+        raise PositionGapError(
+            "a file is older than the horizon of the stream",
+            where=verdict.below[0].path,
+            expected=f"modified at or after {state.horizon} ns",
+            found=f"modified at {verdict.below[0].mtime_ns} ns",
+            hint="a file that old is never taken; give it a new modification time if it has to be",
+        )
+    seen = set()
+    for report in batch.reports:
+        if report.key in seen:
+            raise _conflict("two reports of one location", report.key, "one", "two")
+        seen.add(report.key)
+        found = state.locations.get(report.key)
+        _require_base(report, found)
+        _require_growth(report, found)
+
+
+def _require_base(report: LocationReport, found: LocationState | None) -> None:
+    if found is not None and found.truncated:
+        raise _conflict("the location was truncated", report.key, "no rows", f"rows up to {report.rows}")
+    expected = (found.epoch, found.rows) if found else (0, 0)
+    if (report.base_epoch, report.base_rows) != expected:
+        raise _conflict(
+            "a task wrote from another state than the committed one",
+            report.key,
+            f"epoch {expected[0]} with {expected[1]} rows",
+            f"epoch {report.base_epoch} with {report.base_rows} rows",
+        )
+
+
+def _require_growth(report: LocationReport, found: LocationState | None) -> None:
+    check_partition("internal partition", report.key.internal)
+    check_partition("partition value", report.key.value)
+    if report.rows < report.base_rows:
+        raise _conflict("a location shrinks", report.key, f"{report.base_rows} rows or more", report.rows)
+    committed = found.files if found else {}
+    for name, state in committed.items():
+        size = report.files[name].size if name in report.files else None
+        if size is None or size < state.size:
+            raise _conflict(f"file {name} shrinks", report.key, f"{state.size} bytes or more", size)
+    for name, state in report.files.items():
+        unfit = "/" in name or "\0" in name or name in ("", TABLE_SIZE, TABLE_DEFINITION) or name.startswith(".")
+        if unfit or state.size < 0 or not 0 <= state.crc < 2**32:
+            raise _conflict("a report names a file that cannot be", report.key, "a column file", f"{name!r} {state}")
+
+
+def _conflict(what: str, where: object, expected: object, found: object) -> EpochConflictError:
+    return EpochConflictError(
+        what,
+        where=where,
+        expected=expected,
+        found=found,
+        hint="nothing was committed; the tails are cut when the batch is tried again",
+    )

@@ -1,0 +1,41 @@
+"""Files and directories of epochs that are visible but not yet durable (modes ``periodic`` and ``none``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from store.epochs.publish import TABLE_DEFINITION
+from store.epochs.state import LocationReport
+from store.fs import Fs
+from store.layout import Layout, TableName
+
+
+class Unsynced:
+    """Each path once, so what is kept follows the locations in use, not the epochs."""
+
+    def __init__(self, layout: Layout, table: TableName) -> None:
+        self._layout, self._table = layout, table
+        self._files: dict[Path, None] = {}
+        self._directories: dict[Path, None] = {}
+
+    def note(self, reports: Iterable[LocationReport]) -> None:
+        """Remembers what the tasks of a batch have written."""
+        top = self._layout.intraday(self._table)
+        for report in reports:
+            directory = self._layout.intraday_location(self._table, report.key)
+            for name in report.files:
+                self._files[directory / name] = None
+            if report.base_epoch == 0:
+                self._files[directory / TABLE_DEFINITION] = None
+            for path in (directory, directory.parent, directory.parent.parent, top):
+                self._directories[path] = None
+
+    def sync(self, fs: Fs) -> None:
+        """Files first, then the directories that name them; OSError leaves everything noted."""
+        if self._files:
+            files = [path for path in self._files if path.name != TABLE_DEFINITION or fs.stat(path) is not None]
+            fs.sync(files)
+            fs.sync_dirs(self._directories)
+        self._files.clear()
+        self._directories.clear()
