@@ -6,21 +6,11 @@ real file system. Writes are positioned and complete (short writes and EINTR are
 durable until one of the ``sync`` methods has returned; a sync that fails is never tried again, because
 the kernel may have dropped the pages that it could not write.
 
-Many files are synced by one ``syncfs`` instead of one ``fdatasync`` each. Time of ``syncfs`` against eight threads
-of ``fdatasync``, medians on ext4, new files of 8 KiB in directories of 20:
-
-========  ==============  ====================================
-files     quiet disk      256 MiB of other dirty pages around
-========  ==============  ====================================
-25        0.15            20
-64        0.14            11
-500       0.14            1.7
-5000      0.12            (not measured)
-========  ==============  ====================================
-
-(with files of 256 KiB 0.65 to 0.8). ``syncfs`` also pays for what others wrote, so it is used from
-``SYNCFS_FROM`` files on: below it the threads cost at most a few milliseconds more, above it the gain outweighs
-a busy neighbour. Threads beyond four gain nothing.
+Many files are synced by one ``syncfs`` instead of one ``fdatasync`` each. Time of ``syncfs`` against eight threads of
+``fdatasync`` (more than four gain nothing), ext4, new files of 8 KiB, 20 a directory: 25 files 0.15, 500 files 0.14,
+5000 files 0.12; with files of 256 KiB 0.65 to 0.8. But it also pays for what others wrote: with 256 MiB of other
+dirty pages 25 files 20, 64 files 11, 500 files 1.7. So it is used from ``SYNCFS_FROM`` files on: below, the threads
+cost a few milliseconds more at most; above, the gain outweighs a busy neighbour.
 """
 
 from __future__ import annotations
@@ -109,13 +99,7 @@ class Fs:
             while wanted:
                 part = os.pread(descriptor, wanted, offset + length - wanted)
                 if not part:
-                    raise CorruptFileError(
-                        "file is shorter than its committed length",
-                        where=path,
-                        expected=f"{offset + length} bytes",
-                        found=f"{offset + length - wanted} bytes",
-                        hint="run `sparkhaven verify --deep`, then restore the file or roll back",
-                    )
+                    raise _shorter(path, offset + length, offset + length - wanted)
                 parts.append(part)
                 wanted -= len(part)
             return b"".join(parts)
@@ -127,20 +111,14 @@ class Fs:
         return self.map_range(path, 0, length)
 
     def map_range(self, path: Path, offset: int, length: int) -> pa.Buffer:
-        """``length`` bytes from ``offset`` as a read-only mapping of those pages alone; shorter is a CorruptFileError."""
+        """``length`` bytes from ``offset`` as a mapping of those pages alone; shorter is a CorruptFileError."""
         if length == 0:
             return pa.py_buffer(b"")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(descriptor).st_size
             if size < offset + length:
-                raise CorruptFileError(
-                    "file is shorter than its committed length",
-                    where=path,
-                    expected=f"{offset + length} bytes",
-                    found=f"{size} bytes",
-                    hint="run `sparkhaven verify --deep`, then restore the file or roll back",
-                )
+                raise _shorter(path, offset + length, size)
             lead = offset % mmap.ALLOCATIONGRANULARITY
             mapping = mmap.mmap(descriptor, lead + length, prot=mmap.PROT_READ, offset=offset - lead)
             return pa.py_buffer(mapping).slice(lead, length)
@@ -388,6 +366,16 @@ class SyncGuard:
         holders = {path.parent for path in files} | set(directories)
         found = [self._fs.stat(path) for path in holders]
         return all(stat is not None and stat.device == self._device for stat in found)
+
+
+def _shorter(path: Path, expected: int, found: int) -> CorruptFileError:
+    return CorruptFileError(
+        "file is shorter than its committed length",
+        where=path,
+        expected=f"{expected} bytes",
+        found=f"{found} bytes",
+        hint="run `sparkhaven verify --deep`, then restore the file or roll back",
+    )
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -9,9 +9,9 @@
    ``truncated`` (as ``store.epochs.records`` spells them)
 4. tail: ``end`` true, ``crc`` (CRC-32 of all bytes before this frame)
 
-*Writer.* Only at an epoch that is durable; atomic replace, then the new log likewise, in this order. *Reader.* A log whose
-base epoch is above the checkpoint's epoch means that a compaction came between the two reads: read both again. Records
-of the log with ``n`` up to the head's are folded in already.
+*Writer.* Only at an epoch that is durable; atomic replace, then the new log likewise, in this order. *Reader.* A log
+whose base epoch is above the checkpoint's epoch means that a compaction came between the two reads: read both again.
+Records of the log with ``n`` up to the head's are folded in already.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         "files": len(taken),
     }
     parts = [header(CHECKPOINT_MAGIC, state.epoch), frame(dump(head))]
-    for start in range(0, len(taken), FILES_A_FRAME):
-        parts.append(frame(dump({"taken": taken[start : start + FILES_A_FRAME]})))
+    starts = range(0, len(taken), FILES_A_FRAME)
+    parts.extend(frame(dump({"taken": taken[start : start + FILES_A_FRAME]})) for start in starts)
     parts.extend(frame(dump(encode_location(state.locations[key]))) for key in sorted(state.locations))
     body = b"".join(parts)
     return body + frame(dump({"end": True, "crc": zlib.crc32(body)}))

@@ -1,12 +1,15 @@
 """The commit log of one stream, as its only writer sees it.
 
-Files in ``.streams``: ``<stream>.log``: frames of ``store.epochs.framing``, magic ``SHVLOG1``, number = the epoch at which
-the log begins, payloads of ``store.epochs.records``; ``<stream>.checkpoint`` (``store.epochs.checkpoint``): the state at
-the rollback floor, which is that epoch or, for a moment, a later one; ``<stream>.lock``: locked by the writer, with
-JSON {pid, host, generation, since} of its holder; ``<stream>.removals`` (``store.epochs.removals``).
+Files in ``.streams``:
 
-*Writer.* ``StreamLog.open`` takes the lock, recovers, and replaces the log by a copy that ends in a new ``open`` record: a
-new inode, so that the writer of an older generation finds that it has lost the log, and nothing whose sync
+``<stream>.log``         frames of ``store.epochs.framing``, magic ``SHVLOG1``, number = epoch at which the log begins,
+                         payloads of ``store.epochs.records``
+``<stream>.checkpoint``  state at the rollback floor (``store.epochs.checkpoint``): that epoch, for a moment a later one
+``<stream>.lock``        locked by the writer; JSON {pid, host, generation, since} of its holder
+``<stream>.removals``    locations emptied by maintenance (``store.epochs.removals``)
+
+*Writer.* ``StreamLog.open`` takes the lock, recovers, and replaces the log by a copy that ends in a new ``open``
+record: a new inode, so that the writer of an older generation finds that it has lost the log, and nothing whose sync
 failed earlier is trusted. ``commit`` appends one record and syncs it: the commit point. A sync that fails poisons the
 object, because nobody knows what is on disk: every further call raises CommitUnknownError, until it is opened again.
 """
@@ -160,7 +163,7 @@ class StreamLog:
         return record.epoch
 
     def publish(self, epoch: int | None = None) -> int:
-        """Replaces ``table.size`` of the locations that epochs up to ``epoch`` (None: all) changed; returns how many."""
+        """Replaces ``table.size`` of what epochs up to ``epoch`` (None: all) changed; the number of locations."""
         self._file.require_usable()
         epochs = [made for made in self._pending if epoch is None or made <= epoch]
         keys = dict.fromkeys(key for made in epochs for key in self._pending[made])
@@ -264,9 +267,7 @@ class StreamLog:
         boot_id = fs.boot_id()
         resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
         self.state = state = resumed.state
-        plan = plan_recovery(
-            fs, layout, table, state, rolled_back=resumed.rolled_back, went_down=resumed.went_down
-        )
+        plan = plan_recovery(fs, layout, table, state, rolled_back=resumed.rolled_back, went_down=resumed.went_down)
         self._unsynced.note(resumed.unsynced)
         with fs.during("resume-sync"):
             self._unsynced.sync(fs)

@@ -25,15 +25,10 @@ def record_bytes(stream: str, location: LocationState) -> bytes:
             size=location.rows,
             last_modified_ms=location.time_ms,
             data_file_sizes={name: location.files[name].size for name in sorted(location.files)},
-            source_state=None,
-            import_state=None,
-            column_version=1,
             epoch=location.epoch,
             stream=stream,
             schema_version=location.schema_version,
-            sorted_columns=None,
-            data_indexes=None,
-            truncated=True if location.truncated else None,
+            truncated=location.truncated,
             checksums={name: location.files[name].crc for name in sorted(location.files)},
         )
     )

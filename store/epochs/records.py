@@ -299,7 +299,9 @@ def _range(r: RangeStats) -> list[Any]:
 
 def _decode_range(v: Any) -> RangeStats:
     start, stop, nulls, nans, low, high, exact = v
-    return RangeStats(int(start), int(stop), int(nulls), int(nans), _decode_bound(low), _decode_bound(high), bool(exact))
+    return RangeStats(
+        int(start), int(stop), int(nulls), int(nans), _decode_bound(low), _decode_bound(high), bool(exact)
+    )
 
 
 def _bound(value: Scalar | None) -> Any:

@@ -152,8 +152,8 @@ def find_strays(
 ) -> None:
     """Adds directories that no epoch of the stream knows to the plan.
 
-    Removed are those that the log itself shows as rolled back, those published by this stream at an epoch that went down
-    with the machine (``ahead``), and, where the stream is ``alone`` in its table, those never published at all.
+    Removed are those that the log itself shows as rolled back, those published by this stream at an epoch that went
+    down with the machine (``ahead``), and, where the stream is ``alone`` in its table, those never published at all.
     """
     doomed = {layout.intraday_location(table, key) for key in rolled_back if key not in state.locations}
     plan.stray_locations.extend(sorted(path for path in doomed if fs.stat(path) is not None))

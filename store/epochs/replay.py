@@ -52,9 +52,7 @@ class StreamState:
             case CommitRecord(batch=batch):
                 for report in batch.reports:
                     base = self.locations.get(report.key) if report.base_epoch else None
-                    self.locations[report.key] = grown(
-                        base, report, record.epoch, batch.schema_version, batch.time_ms
-                    )
+                    self.locations[report.key] = grown(base, report, record.epoch, batch.schema_version, batch.time_ms)
                 self.files.take(batch.files, record.horizon)
                 self.epoch = record.epoch
                 self.last_query, self.last_batch = batch.query_id, batch.batch_id

@@ -50,7 +50,7 @@ def _join_bounds(left: RangeStats, right: RangeStats) -> tuple[Scalar | None, Sc
         return left.low, left.high
     if left.low is None or left.high is None or right.low is None or right.high is None:
         return None, None
-    return min(left.low, right.low), max(left.high, right.high)  # type: ignore[type-var]
+    return min(left.low, right.low), max(left.high, right.high)
 
 
 def _bounded(stats: RangeStats) -> RangeStats:

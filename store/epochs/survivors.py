@@ -1,7 +1,7 @@
 """What is left of unsynced epochs after the machine went down (modes ``periodic`` and ``none``).
 
-Epochs up to the durable one are on disk. Of the later ones any write may be lost, in any order; what holds is the longest
-prefix of epochs whose files are long enough and whose running CRC-32 agrees at every epoch. Only bytes that
+Epochs up to the durable one are on disk. Of the later ones any write may be lost, in any order; what holds is the
+longest prefix of epochs whose files are long enough and whose running CRC-32 agrees at every epoch. Only bytes that
 came after the durable epoch are read.
 """
 
