@@ -3,39 +3,30 @@
 One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
 decides what its history is; readers never look for history by listing directories.
 
-=========  =====================================================================================
-bytes      content
-=========  =====================================================================================
-0 .. 8     magic ``SHVMRG1`` and a line feed
-8 .. 16    ``u8`` little endian: generation, equal to the number in the file name
-16 .. 20   ``u4`` little endian: length of the payload
-20 .. 24   ``u4`` little endian: CRC-32 of the payload
-24 ..      payload: canonical JSON (UTF-8, sorted keys, no spaces), to the end of the file
-=========  =====================================================================================
+The file has the frames of ``store.epochs.framing``: magic ``SHVMRG1``, as number the generation (equal to that in the
+file name), and one frame, to the end of the file. Its payload has the fields of ``MergeRecord``; inputs are lists
+[stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.records`` spells them.
 
-*Writer:* a record is replaced as a whole (temporary file, sync, rename, sync of the directory) at the end of each
-phase; ``phase`` is the last phase that is finished. *Reader:* a record from phase ``record`` on is complete; earlier
+*Writer.* A record is replaced as a whole (temporary file, sync, rename, sync of the directory) at the end of each
+phase; ``phase`` is the last phase that is finished. *Reader.* A record from phase ``record`` on is complete; earlier
 ones belong to a merge that runs or was killed, and change nothing. A damaged record is an error, never skipped:
 falling back to an older one would show rows twice or not at all.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import struct
-import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from store.epochs.framing import HEADER, frame, header, read_header, scan
+from store.epochs.records import decode_range, dump, encode_range, load
 from store.epochs.state import FileState, RangeStats
-from store.errors import CorruptFileError, UnsupportedVersionError
+from store.errors import CorruptFileError
 from store.fs import Fs
 from store.layout import Layout, TableName, check_partition
 
 MAGIC = b"SHVMRG1\n"
-HEADER = struct.Struct("<8sQ")
-FRAME = struct.Struct("<II")
 PHASES = ("plan", "stage", "sync", "check", "publish", "index", "record", "clean")
 _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
 
@@ -114,48 +105,27 @@ class MergeRecord:
         return PHASES.index(self.phase) >= PHASES.index("record")
 
 
-def stats_to_json(stats: RangeStats) -> list[Any]:
-    """One range as a list, in the order of its fields."""
-    return [stats.start, stats.stop, stats.nulls, stats.nans, stats.low, stats.high, stats.exact_us]
-
-
-def stats_from_json(data: list[Any]) -> RangeStats:
-    """The reverse of ``stats_to_json``."""
-    return RangeStats(*data)
-
-
 def encode_record(record: MergeRecord) -> bytes:
     """The bytes of a record file; the same record gives the same bytes."""
-    payload = json.dumps(_to_json(record), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    return HEADER.pack(MAGIC, record.generation) + FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+    return header(MAGIC, record.generation) + frame(dump(_to_json(record)))
 
 
 def decode_record(data: bytes, where: object) -> MergeRecord:
     """A record from the bytes of its file; raises CorruptFileError with the byte, or UnsupportedVersionError."""
-    start = HEADER.size + FRAME.size
-    if data[:6] == MAGIC[:6] and data[7:8] == MAGIC[7:] and data[6:7].isdigit() and data[6:7] != b"1":
-        raise UnsupportedVersionError(
-            "merge record of another version",
-            where=where,
-            expected="version 1",
-            found=f"version {data[6:7].decode()}",
-            hint="read it with the release of sparkhaven that wrote it, or a later one",
+    generation = read_header(data, MAGIC, where)
+    found = scan(data)
+    if len(found.frames) != 1 or found.rest:
+        raise _corrupt(
+            "merge record is cut short or damaged",
+            where,
+            HEADER.size,
+            "one frame whose checksum holds, to the end of the file",
+            f"{len(found.frames)} frames, then {found.rest} bytes",
         )
-    if data[: len(MAGIC)] != MAGIC:
-        raise _corrupt("merge record has no magic", where, 0, MAGIC, data[: len(MAGIC)])
-    if len(data) < start:
-        raise _corrupt("merge record is cut short", where, len(data), f"{start} bytes or more", f"{len(data)} bytes")
-    _, generation = HEADER.unpack_from(data)
-    length, crc = FRAME.unpack_from(data, HEADER.size)
-    payload = data[start:]
-    if len(payload) != length:
-        raise _corrupt("merge record has a wrong length", where, start, f"{length} bytes", f"{len(payload)} bytes")
-    if zlib.crc32(payload) != crc:
-        raise _corrupt("merge record is damaged", where, start, f"CRC-32 {crc:08x}", f"{zlib.crc32(payload):08x}")
     try:
-        record = _from_json(json.loads(payload))
+        record = _from_json(load(found.frames[0].payload, where))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _corrupt("merge record has other content", where, start, "fields of a merge record", error) from error
+        raise _corrupt("merge record has other content", where, HEADER.size, "its fields", repr(error)) from error
     if record.generation != generation or record.phase not in PHASES:
         raise _corrupt("merge record contradicts itself", where, 8, generation, (record.generation, record.phase))
     return record
@@ -207,8 +177,7 @@ def all_values(fs: Fs, layout: Layout, table: TableName) -> list[str]:
 def _corrupt(what: str, where: object, byte: int, expected: object, found: object) -> CorruptFileError:
     return CorruptFileError(
         what,
-        where=where,
-        byte=byte,
+        where=f"{where} at byte {byte}",
         expected=expected,
         found=found,
         hint="run `sparkhaven inspect` on the file; restore it, or merge the date again with --force",
@@ -234,7 +203,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
                 "rows": output.rows,
                 "digests": output.digests,
                 "files": {name: [state.size, state.crc] for name, state in output.files.items()},
-                "stats": {name: [stats_to_json(s) for s in ranges] for name, ranges in output.stats.items()},
+                "stats": {name: [encode_range(s) for s in ranges] for name, ranges in output.stats.items()},
             }
             for output in record.outputs
         ],
@@ -263,7 +232,7 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
                 entry["rows"],
                 entry["digests"],
                 {name: FileState(*state) for name, state in entry["files"].items()},
-                {name: tuple(stats_from_json(s) for s in ranges) for name, ranges in entry["stats"].items()},
+                {name: tuple(decode_range(s) for s in ranges) for name, ranges in entry["stats"].items()},
             )
             for entry in data["outputs"]
         ),

@@ -237,7 +237,7 @@ def encode_location(location: LocationState) -> dict[str, Any]:
         "epoch": location.epoch,
         "rows": location.rows,
         "files": _sizes(location.files),
-        "stats": {name: [_range(r) for r in ranges] for name, ranges in location.stats.items()},
+        "stats": {name: [encode_range(r) for r in ranges] for name, ranges in location.stats.items()},
         "schema": location.schema_version,
         "time": location.time_ms,
         "truncated": location.truncated,
@@ -252,7 +252,7 @@ def decode_location(v: dict[str, Any]) -> LocationState:
         epoch=int(v["epoch"]),
         rows=int(v["rows"]),
         files=_decode_sizes(v["files"]),
-        stats={str(name): tuple(_decode_range(r) for r in ranges) for name, ranges in v["stats"].items()},
+        stats={str(name): tuple(decode_range(r) for r in ranges) for name, ranges in v["stats"].items()},
         schema_version=int(v["schema"]),
         time_ms=int(v["time"]),
         truncated=bool(v["truncated"]),
@@ -270,7 +270,7 @@ def _report(report: LocationReport) -> dict[str, Any]:
         "base": [report.base_epoch, report.base_rows],
         "rows": report.rows,
         "files": _sizes(report.files),
-        "stats": {name: _range(r) for name, r in report.stats.items()},
+        "stats": {name: encode_range(r) for name, r in report.stats.items()},
     }
 
 
@@ -281,7 +281,7 @@ def _decode_report(v: dict[str, Any]) -> LocationReport:
         base_rows=int(v["base"][1]),
         rows=int(v["rows"]),
         files=_decode_sizes(v["files"]),
-        stats={str(name): _decode_range(r) for name, r in v["stats"].items()},
+        stats={str(name): decode_range(r) for name, r in v["stats"].items()},
     )
 
 
@@ -293,11 +293,13 @@ def _decode_sizes(value: Mapping[str, Any]) -> dict[str, FileState]:
     return {str(name): FileState(int(size), int(crc)) for name, (size, crc) in value.items()}
 
 
-def _range(r: RangeStats) -> list[Any]:
+def encode_range(r: RangeStats) -> list[Any]:
+    """A range of statistics as a list."""
     return [r.start, r.stop, r.nulls, r.nans, _bound(r.low), _bound(r.high), r.exact_us]
 
 
-def _decode_range(v: Any) -> RangeStats:
+def decode_range(v: Any) -> RangeStats:
+    """The inverse of ``encode_range``; TypeError or ValueError where a part is missing."""
     start, stop, nulls, nans, low, high, exact = v
     return RangeStats(
         int(start), int(stop), int(nulls), int(nans), _decode_bound(low), _decode_bound(high), bool(exact)

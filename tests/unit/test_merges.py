@@ -80,15 +80,20 @@ def test_every_flipped_byte_is_found() -> None:
             decode_record(bytes(damaged), "x")
 
 
-def test_a_damaged_payload_names_the_sums() -> None:
+def test_a_damaged_payload_names_the_byte() -> None:
     data = bytearray(encode_record(SMALL))
     data[30] ^= 1
     with pytest.raises(CorruptFileError) as caught:
         decode_record(bytes(data), "/db/9.json")
-    assert caught.value.what == "merge record is damaged"
-    assert caught.value.where == "/db/9.json"
-    assert caught.value.byte == 24
-    assert "CRC-32 d85966a5" in str(caught.value)
+    assert caught.value.what == "merge record is cut short or damaged"
+    assert caught.value.where == "/db/9.json at byte 16"
+    assert caught.value.found == f"0 frames, then {len(data) - 16} bytes"
+
+
+def test_another_version_is_not_guessed_at() -> None:
+    data = encode_record(SMALL).replace(b"SHVMRG1", b"SHVMRG2")
+    with pytest.raises(UnsupportedVersionError):
+        decode_record(data, "x")
 
 
 def test_the_newest_complete_record_decides(tmp_path: Path) -> None:

@@ -1,0 +1,347 @@
+"""From a snapshot to the row ranges of files that a read must open.
+
+A snapshot is the table's schema and one state per stream, as loaded at open; nothing here looks at the disk except
+for merge records of the dates that a read may touch. Skipping is sound: a row range is left out only if the dates,
+the sources or the committed statistics prove that no row of it can be in the result.
+
+How each row comes once in tier ``all``: a date whose newest usable merge record says that the first ``n`` rows of
+an intraday location (known by stream, internal partition and the epoch that made it) are merged gives the record's
+outputs, and of that location the rows from ``n`` on. A record is usable if the snapshot holds every row that it took
+in; else an older record, or intraday alone, gives the same rows.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, Protocol
+
+from store.epochs.state import FileState, LocationState, RangeStats
+from store.errors import SettingsError, TableNotFoundError
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges import MergeInput, MergeRecord, all_values, newest
+from store.schema.model import TableSchema
+
+Tier = Literal["intraday", "history", "all"]
+TIERS: tuple[Tier, ...] = ("intraday", "history", "all")
+MayMatch = Callable[[Mapping[str, RangeStats]], bool]
+
+
+class Stream(Protocol):
+    """What a scan needs of a stream's state."""
+
+    @property
+    def stream(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def locations(self) -> Mapping[LocationKey, LocationState]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table at one moment: its schema, and its streams at their pinned epochs, by name."""
+
+    table: TableName
+    schema: TableSchema
+    streams: tuple[Stream, ...]
+
+    @property
+    def epochs(self) -> dict[str, int]:
+        """The vector of epochs: stream -> epoch."""
+        return {stream.stream: stream.epoch for stream in self.streams}
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics."""
+
+    tier: Literal["intraday", "history"]
+    stream: str | None
+    key: LocationKey
+    directory: Path
+    start: int
+    stop: int
+    rows: int
+    files: Mapping[str, FileState]
+    stats: Mapping[str, tuple[RangeStats, ...]]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """File name -> committed bytes of its data region."""
+        return {name: state.size for name, state in self.files.items()}
+
+    def has_nulls(self, column: str) -> bool | None:
+        """Whether the statistics say that the column has nulls in this slice; None = they do not tell."""
+        at = self.start
+        for stats in self.stats.get(column, ()):
+            if stats.stop > self.start and stats.start < self.stop:
+                if stats.start > at:
+                    return None
+                if stats.nulls:
+                    return True
+                at = stats.stop
+        return False if at >= self.stop else None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a read opens, ordered by (value, history before intraday, internal partition, row).
+
+    ``rows`` is the sum over the slices. ``skipped_rows`` and ``skipped_values`` were in reach of the read, and
+    statistics or the partition value proved that no row there matches.
+    """
+
+    slices: tuple[Slice, ...]
+    rows: int
+    skipped_rows: int = 0
+    skipped_values: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A predicate as the scan sees it: the columns it names, and whether a row range may hold a match."""
+
+    columns: frozenset[str]
+    may_match: MayMatch
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Dates and sources of a read; None = all. An entry ``A..B`` in ``values`` is a closed range of values."""
+
+    values: tuple[str, ...] | None = None
+    sources: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(values: str | Iterable[str] | None, sources: str | Iterable[str] | None) -> Selection:
+        """From one name, several, or None."""
+        return Selection(_names(values), _names(sources))
+
+    def takes_value(self, value: str) -> bool:
+        """Whether a partition value is asked for."""
+        return self.values is None or any(_covers(wanted, value) for wanted in self.values)
+
+    def takes_source(self, internal: str) -> bool:
+        """Whether an internal partition is asked for."""
+        return self.sources is None or internal in self.sources
+
+
+def _names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _covers(wanted: str, value: str) -> bool:
+    first, dots, last = wanted.partition("..")
+    return first <= value <= last if dots else wanted == value
+
+
+def check_tier(tier: str) -> Tier:
+    """The tier of that name; another text is a SettingsError."""
+    for known in TIERS:
+        if tier == known:
+            return known
+    raise SettingsError("no such tier", expected=" | ".join(TIERS), found=repr(tier), hint="leave it out for all")
+
+
+def make_plan(
+    fs: Fs,
+    layout: Layout,
+    snapshot: Snapshot,
+    *,
+    tier: Tier = "all",
+    selection: Selection | None = None,
+    where: Filter | None = None,
+) -> Plan:
+    """Row ranges that can hold rows of the read.
+
+    Reads merge records of selected dates only, and opens no data file. Raises TableNotFoundError for a date or a
+    source that the table does not have; SettingsError for an epoch whose rows are only in newer history, and for a
+    source whose rows are merged, hence no longer kept apart.
+    """
+    selection = selection or Selection()
+    intraday = _by_value(snapshot)
+    merged = set() if tier == "intraday" else set(all_values(fs, layout, snapshot.table))
+    values = merged if tier == "history" else merged | intraday.keys()
+    _refuse_unknown_values(snapshot, selection, tier, values, intraday.keys() | merged)
+    known = {location.key.internal for located in intraday.values() for _, location in located}
+    found: list[Slice] = []
+    skipped_values = 0
+    for value in sorted(values):
+        if not selection.takes_value(value):
+            continue
+        if where is not None and not where.may_match(_value_stats(snapshot.schema, value, 0, 1)):
+            skipped_values += 1
+            continue
+        located = intraday.get(value, [])
+        record = usable_record(fs, layout, snapshot, value) if value in merged else None
+        if record is not None:
+            known |= {output.internal for output in record.outputs}
+            found += _history(layout, snapshot.table, record)
+        if tier != "history":
+            found += _remainder(layout, snapshot.table, located, record)
+            if record is not None:
+                _refuse_merged_sources(selection, record)
+    if selection.sources is not None:
+        _refuse_unknown_sources(fs, layout, snapshot, selection.sources, known)
+    found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
+    kept = found if where is None else [part for slice_ in found for part in _prune(snapshot.schema, slice_, where)]
+    rows = sum(slice_.stop - slice_.start for slice_ in kept)
+    reach = sum(slice_.stop - slice_.start for slice_ in found)
+    return Plan(tuple(kept), rows, reach - rows, skipped_values)
+
+
+def usable_record(fs: Fs, layout: Layout, snapshot: Snapshot, value: str) -> MergeRecord | None:
+    """The newest complete merge record of a date all of whose input rows are in the snapshot; None if there is none.
+
+    An older snapshot may use an older record, or none. SettingsError if it can use none, although rows that it
+    should show have left intraday.
+    """
+    newer = False
+    record = newest(fs, layout, snapshot.table, value)
+    while record is not None:
+        if all(_holds(snapshot, value, taken) for taken in record.inputs):
+            return record
+        newer = True
+        record = newest(fs, layout, snapshot.table, value, below=record.generation)
+    gone = [location for _, location in _by_value(snapshot).get(value, []) if location.truncated]
+    if newer and gone:
+        raise SettingsError(
+            "the epoch can no longer be read: its rows were merged later and have left intraday",
+            where=layout.intraday_location(snapshot.table, gone[0].key),
+            found=f"epochs {snapshot.epochs}",
+            hint="read a newer epoch; `sparkhaven stats` shows which dates are merged",
+        )
+    return None
+
+
+def _holds(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
+    """Whether the snapshot has every row that a merge took from one location."""
+    stream = next((s for s in snapshot.streams if s.stream == taken.stream), None)
+    if stream is None:
+        return True  # the stream is gone, history is all that is left of it
+    location = stream.locations.get(LocationKey(taken.internal, value))
+    if location is None or location.truncated or location.since > taken.since:
+        return stream.epoch >= taken.epoch  # removed with proof after the merge, unless the snapshot is older
+    return location.since == taken.since and location.rows >= taken.rows
+
+
+def _by_value(snapshot: Snapshot) -> dict[str, list[tuple[str, LocationState]]]:
+    found: dict[str, list[tuple[str, LocationState]]] = {}
+    for stream in snapshot.streams:
+        for location in stream.locations.values():
+            found.setdefault(location.key.value, []).append((stream.stream, location))
+    for located in found.values():
+        located.sort(key=lambda pair: (pair[1].key.internal, pair[0]))
+    return found
+
+
+def _history(layout: Layout, table: TableName, record: MergeRecord) -> list[Slice]:
+    keys = [(LocationKey(output.internal, record.value), output) for output in record.outputs if output.rows]
+    return [
+        Slice("history", None, key, layout.history_location(table, key), 0, out.rows, out.rows, out.files, out.stats)
+        for key, out in sorted(keys, key=lambda pair: pair[0])
+    ]
+
+
+def _remainder(
+    layout: Layout, table: TableName, located: Sequence[tuple[str, LocationState]], record: MergeRecord | None
+) -> list[Slice]:
+    """Slices of intraday, each from the row after those that the record took in."""
+    merged = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
+    slices = []
+    for stream, at in located:
+        start = merged.get((stream, at.key.internal, at.since), 0)
+        if at.rows > start:
+            directory = layout.intraday_location(table, at.key)
+            slices.append(Slice("intraday", stream, at.key, directory, start, at.rows, at.rows, at.files, at.stats))
+    return slices
+
+
+def _value_stats(schema: TableSchema, value: str, start: int, stop: int) -> dict[str, RangeStats]:
+    column = schema.partitioning
+    return {column.name: RangeStats(start, stop, 0, 0, value, value)} if column else {}
+
+
+def _prune(schema: TableSchema, slice_: Slice, where: Filter) -> list[Slice]:
+    """The parts of a slice whose statistics allow a match; neighbours are joined."""
+    columns = [name for name in sorted(where.columns) if name in slice_.stats]
+    cuts = {slice_.start, slice_.stop}
+    for name in columns:
+        cuts.update(edge for s in slice_.stats[name] for edge in (s.start, s.stop) if slice_.start < edge < slice_.stop)
+    edges = sorted(cuts)
+    kept: list[Slice] = []
+    for start, stop in pairwise(edges):
+        stats = _value_stats(schema, slice_.key.value, start, stop)
+        for name in columns:
+            around = next((s for s in slice_.stats[name] if s.start <= start and stop <= s.stop), None)
+            if around is not None:
+                stats[name] = around
+        if not where.may_match(stats):
+            continue
+        if kept and kept[-1].stop == start:
+            kept[-1] = replace(kept[-1], stop=stop)
+        else:
+            kept.append(replace(slice_, start=start, stop=stop))
+    return kept
+
+
+def _refuse_unknown_values(
+    snapshot: Snapshot, selection: Selection, tier: Tier, values: Collection[str], elsewhere: Collection[str]
+) -> None:
+    for wanted in selection.values or ():
+        if ".." in wanted or wanted in values:
+            continue
+        other = f"the {tier} tier does not have it, another tier has: leave the tier out" if wanted in elsewhere else ""
+        raise TableNotFoundError(
+            f"{snapshot.table} has no partition {wanted!r}",
+            expected=near(wanted, values),
+            found=repr(wanted),
+            hint=other or f"`sparkhaven stats {snapshot.table}` lists what is there",
+        )
+
+
+def _refuse_unknown_sources(
+    fs: Fs, layout: Layout, snapshot: Snapshot, sources: Collection[str], known: set[str]
+) -> None:
+    missing = [source for source in sources if source not in known]
+    if missing:  # other dates may have it: only now is the directory worth a look
+        known = known | set(fs.names(layout.partitions(snapshot.table.namespace)))
+    for source in missing:
+        if source not in known:
+            raise TableNotFoundError(
+                f"{snapshot.table} has no source {source!r}",
+                expected=near(source, known),
+                found=repr(source),
+                hint=f"`sparkhaven stats {snapshot.table}` lists what is there",
+            )
+
+
+def _refuse_merged_sources(selection: Selection, record: MergeRecord) -> None:
+    outputs = {output.internal for output in record.outputs}
+    for taken in record.inputs:
+        if selection.sources and taken.internal in selection.sources and taken.rows and taken.internal not in outputs:
+            raise SettingsError(
+                f"rows of source {taken.internal!r} can no longer be told apart: {record.value} is merged",
+                where=f"{record.table} {record.value}, generation {record.generation}",
+                expected=f"one of {sorted(outputs)}, or dates that are not merged",
+                found=repr(taken.internal),
+                hint="filter by a column with --where, or read --tier intraday",
+            )
+
+
+def near(wanted: str, names: Collection[str]) -> str:
+    """Names close to a wanted one for a message; else the first and last of what there is."""
+    close = difflib.get_close_matches(wanted, sorted(names), n=5, cutoff=0.5)
+    if close:
+        return "one of " + ", ".join(close)
+    ordered = sorted(names)
+    if len(ordered) > 6:
+        return f"one of {len(ordered)}: {', '.join(ordered[:3])} ... {', '.join(ordered[-3:])}"
+    return "one of " + ", ".join(ordered) if ordered else "there is none"
