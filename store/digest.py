@@ -126,7 +126,8 @@ def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any
         count = int(np.count_nonzero(missing))
         if count:
             total, values = digest_nulls(column, count), entries[~missing]
-        words = values.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one, which is all the same here
+            words = values.astype(np.float64)
         nan = np.isnan(words)
         if nan.any():
             words[nan] = np.nan
