@@ -109,7 +109,7 @@ class Reader:
         return self.fail(
             "Java stream ends inside an element",
             at,
-            expected=f"{needed} more bytes",
+            expected=f"{needed} more bytes" if needed >= 0 else "a length that is not negative",
             found=f"{max(0, len(self.data) - at)} bytes left",
         )
 

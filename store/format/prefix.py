@@ -154,7 +154,10 @@ def decode_prefix(data: bytes, where: object) -> Prefix:
 def _decode(data: bytes, where: object) -> Prefix:
     reader = Reader(data, where)
     reader.header()
-    found = reader.value()
+    try:
+        found = reader.value()
+    except UnsupportedVersionError as error:
+        raise _foreign(where, error.found) from error
     if type(found) is not JMap:
         raise _foreign(where, type(found).__name__)
     entries = found.named()
@@ -167,7 +170,7 @@ def _decode(data: bytes, where: object) -> Prefix:
 _decode_cached = lru_cache(maxsize=4096)(lambda data: _decode(data, "prefix"))
 
 
-def _foreign(where: object, found: str) -> UnsupportedVersionError:
+def _foreign(where: object, found: str | None) -> UnsupportedVersionError:
     return UnsupportedVersionError(
         "prefix of another writer",
         where=f"{where}, byte 4",

@@ -115,7 +115,7 @@ class _Cursor:
             raise self.fail("unexpected tag at the top level", expected=f"{expected:02X}", found=f"{tag:02X}")
 
     def finish(self) -> None:
-        if self._pos != len(self._block.data) or next(self._items, None) is not None:
+        if self._pos != len(self._block.data) or next(self._items, self) is not self:
             raise self.fail("bytes after the end of the definition")
 
 

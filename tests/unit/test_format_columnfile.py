@@ -1,0 +1,335 @@
+"""What opening a column refuses, and with which words; grouping kept inline, in an overflow file, or nowhere."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from store.columnfile import (
+    add_grouping,
+    column_header,
+    create_column,
+    open_column,
+    read_column,
+    read_grouping,
+    remove_grouping,
+    set_overflow,
+)
+from store.errors import CorruptFileError, FormatError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
+from store.format.codecs import Base, encode_column
+from store.format.grouping import encode_ovr, group_ranges
+from store.format.javastream import JInt, JLong, dumps
+from store.format.prefix import encode_prefix, prefix_with_grouping
+from store.fs import Fs
+from store.schema.model import Column, Kind, Storage
+from store.schema.types import BY_NAME, data_type
+
+FS = Fs()
+SIZE = Column("Size", BY_NAME["int"], Kind.NORMAL, Storage.FIXED, 3)
+SYM = Column("Sym", BY_NAME["String"], Kind.GROUPING, Storage.SYMBOL, 2, "UTF_8")
+NOTE = Column("Note", BY_NAME["String"], Kind.NORMAL, Storage.BLOB, 4, "UTF_8")
+HEAD = {
+    "version": JInt(1),
+    "byteOrder": "LITTLE_ENDIAN",
+    "dataOffset": JLong(4096),
+    "dataType": "int",
+    "width": JInt(4),
+    "columnId": JInt(3),
+    "overflow": False,
+    "metadata": None,
+}
+
+
+def write(directory: Path, column: Column, values: list[Any]) -> dict[str, int]:
+    create_column(FS, directory, column)
+    kind = pa.string() if column.type.name == "String" else column.type.arrow
+    made = encode_column(column, pa.array(values, kind), Base())
+    for name, data in made.parts.items():
+        FS.write_at(directory / name, 4096 if name.endswith(".dat") else 0, data)
+    return {name: len(data) for name, data in made.parts.items()}
+
+
+def refused(error: type[SparkhavenError], directory: Path, column: Column, sizes: dict[str, int], rows: int) -> Any:
+    with pytest.raises(error) as caught:
+        read_column(FS, directory, column, sizes, rows)
+    assert pickle.loads(pickle.dumps(caught.value)).where == caught.value.where
+    return caught.value
+
+
+def put_prefix(directory: Path, entries: dict[str, Any]) -> dict[str, int]:
+    FS.write_new(directory / "Size.dat", dumps(entries).ljust(4096, b"\0") + np.arange(3, dtype="<i4").tobytes())
+    return {"Size.dat": 12}
+
+
+def test_round_trip_and_bytes_beyond_the_extent(tmp_path: Path) -> None:
+    sizes = write(tmp_path, SYM, ["AAPL", None, "MSFT", ""])
+    for name in sizes:
+        FS.write_at(tmp_path / name, (tmp_path / name).stat().st_size, b"never committed")
+    found = read_column(FS, tmp_path, SYM, sizes, 4)
+    assert found.type == pa.dictionary(pa.int32(), pa.string())
+    assert found.to_pylist() == ["AAPL", None, "MSFT", ""]
+
+
+def test_column_without_file_is_null(tmp_path: Path) -> None:
+    assert read_column(FS, tmp_path, SIZE, {}, 3).equals(pa.nulls(3, pa.int32()))
+    assert read_column(FS, tmp_path, SYM, {}, 3, 1).to_pylist() == [None, None]
+
+
+def test_column_of_another_id_is_null(tmp_path: Path) -> None:
+    sizes = write(tmp_path, SIZE, [1, 2])
+    assert read_column(FS, tmp_path, replace(SIZE, id=9), sizes, 2).to_pylist() == [None, None]
+    text = Column("Size", BY_NAME["String"], Kind.NORMAL, Storage.SYMBOL, 9, "UTF_8")
+    assert read_column(FS, tmp_path, text, sizes, 2).null_count == 2
+
+
+def test_prefix_without_id_is_matched_by_name(tmp_path: Path) -> None:
+    sizes = put_prefix(tmp_path, {key: value for key, value in HEAD.items() if key != "columnId"})
+    assert read_column(FS, tmp_path, SIZE, sizes, 3).to_pylist() == [0, 1, 2]
+
+
+def test_rows_outside_the_column_are_a_programming_error(tmp_path: Path) -> None:
+    opened = open_column(FS, tmp_path, SIZE, write(tmp_path, SIZE, [1, 2]), 2)
+    assert opened.read(1, 1).to_pylist() == []
+    with pytest.raises(IndexError, match=r"rows \[1, 3\) of 2"):
+        opened.read(1, 3)
+
+
+def test_committed_file_that_is_gone(tmp_path: Path) -> None:
+    sizes = write(tmp_path, NOTE, ["a"])
+    (tmp_path / "Note.bytes").unlink()
+    error = refused(CorruptFileError, tmp_path, NOTE, sizes, 1)
+    assert str(error) == (
+        "a committed file is missing\n"
+        f"  where: {tmp_path}/Note.bytes\n"
+        "  expected: the file\n"
+        "  found: nothing\n"
+        "  to do: run `sparkhaven verify`, then restore the file or roll back"
+    )
+    (tmp_path / "Note.dat").unlink()
+    assert refused(CorruptFileError, tmp_path, NOTE, sizes, 1).where == f"{tmp_path}/Note.dat"
+
+
+def test_companion_without_committed_length(tmp_path: Path) -> None:
+    sizes = write(tmp_path, NOTE, ["a"])
+    error = refused(CorruptFileError, tmp_path, NOTE, {"Note.dat": sizes["Note.dat"]}, 1)
+    assert error.what == "companion file has no committed length"
+
+
+def test_committed_bytes_must_be_rows_times_width(tmp_path: Path) -> None:
+    sizes = write(tmp_path, SIZE, [1, 2, 3])
+    error = refused(CorruptFileError, tmp_path, SIZE, sizes, 4)
+    assert (error.what, error.expected, error.found) == (
+        "committed bytes are not rows times width",
+        "4 x 4 bytes",
+        "12 bytes",
+    )
+
+
+@pytest.mark.parametrize("size", [0, 100, 4095, 4096, 4107])
+def test_dat_cut_short(tmp_path: Path, size: int) -> None:
+    sizes = write(tmp_path, SIZE, [1, 2, 3])
+    FS.truncate(tmp_path / "Size.dat", size)
+    error = refused(CorruptFileError, tmp_path, SIZE, sizes, 3)
+    assert error.what == "file is shorter than its committed length"
+    assert (error.where, error.found) == (f"{tmp_path}/Size.dat", f"{size} bytes")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"version": JInt(2)}, UnsupportedVersionError, "prefix has an unknown version"),
+        ({"version": None}, CorruptFileError, "prefix key 'version' is missing or of another type"),
+        ({"version": JLong(1)}, CorruptFileError, "prefix key 'version' is missing or of another type"),
+        ({"byteOrder": "MIDDLE"}, CorruptFileError, "unknown byte order"),
+        ({"dataOffset": JLong(4097)}, CorruptFileError, "data offset is impossible"),
+        ({"dataOffset": JLong(0)}, CorruptFileError, "data offset is impossible"),
+        ({"dataOffset": JLong((64 << 20) + 4096)}, CorruptFileError, "data offset is impossible"),
+        ({"dataOffset": JLong(8192)}, CorruptFileError, "file is shorter than its committed length"),
+        ({"dataType": JInt(4)}, CorruptFileError, "prefix key 'dataType' is missing or of another type"),
+        ({"width": JInt(8)}, SchemaMismatchError, "type, width and charset of the prefix contradict each other"),
+        ({"encoding": "UTF_8"}, SchemaMismatchError, "type, width and charset of the prefix contradict each other"),
+        ({"dataType": "float"}, SchemaMismatchError, "column Size is declared one way and stored another"),
+        ({"overflow": None}, CorruptFileError, "prefix key 'overflow' is missing or of another type"),
+        ({"metadata": "x"}, CorruptFileError, "prefix key 'metadata' is missing or of another type"),
+    ],
+)
+def test_prefix_that_is_wrong(tmp_path: Path, change: dict[str, Any], error: type[SparkhavenError], words: str) -> None:
+    sizes = put_prefix(tmp_path, HEAD | change)
+    found = refused(error, tmp_path, SIZE, sizes, 3)
+    assert found.what == words
+    assert str(tmp_path / "Size.dat") in found.where
+
+
+def test_prefix_of_another_writer(tmp_path: Path) -> None:
+    sizes = put_prefix(tmp_path, {"magic": "other"})
+    error = refused(UnsupportedVersionError, tmp_path, SIZE, sizes, 3)
+    assert (error.what, error.found) == ("prefix of another writer", "java.util.LinkedHashMap")
+    foreign = b"\xac\xed\x00\x05\x73\x72\x00\x09com.Other" + bytes(8) + b"\x02\x00\x00\x78\x70"
+    FS.write_at(tmp_path / "Size.dat", 0, foreign)
+    error = refused(UnsupportedVersionError, tmp_path, SIZE, sizes, 3)
+    assert (error.what, error.found) == ("prefix of another writer", "com.Other")
+
+
+def test_no_stream_at_all(tmp_path: Path) -> None:
+    FS.write_new(tmp_path / "Size.dat", bytes(5000))
+    error = refused(CorruptFileError, tmp_path, SIZE, {"Size.dat": 12}, 3)
+    assert error.what == "file does not start with a Java stream header"
+    assert (error.where, error.expected, error.found) == (f"{tmp_path}/Size.dat, byte 0", "ac ed 00 05", "00 00 00 00")
+
+
+def test_declared_width_charset_or_storage_differs(tmp_path: Path) -> None:
+    sizes = write(tmp_path, NOTE, ["a"])
+    error = refused(SchemaMismatchError, tmp_path, replace(NOTE, encoding="US_ASCII"), sizes, 1)
+    assert error.found == "type java.lang.String, width 8, encoding UTF_8"
+    sizes |= {"Note.sym": 0, "Note.sym.bytes": 0}
+    error = refused(SchemaMismatchError, tmp_path, replace(NOTE, storage=Storage.SYMBOL), sizes, 1)
+    assert error.expected == "type java.lang.String, width 4, encoding UTF_8"
+
+
+def test_unset_charset_is_latin_1(tmp_path: Path) -> None:
+    column = replace(NOTE, encoding=None)
+    sizes = write(tmp_path, column, ["é"])
+    assert (tmp_path / "Note.bytes").read_bytes() == b"\xe9"
+    assert column_header(FS, tmp_path / "Note.dat").encoding == "ISO_8859_1"
+    assert read_column(FS, tmp_path, column, sizes, 1).to_pylist() == ["é"]
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "data", "words", "where"),
+    [
+        ("Sym.dat", 4100, b"\3\0\0\0", "row has a symbol that is not in the table", "Sym.dat, row 1"),
+        ("Sym.dat", 4104, b"\xff\xff\xff\xff", "row has a symbol that is not in the table", "Sym.dat, row 2"),
+        ("Sym.sym", 7, b"\x80", "end of a value is negative", "Sym.sym, entry 0"),
+        ("Sym.sym", 8, b"\3", "end of a value is negative", "Sym.sym, entry 1"),
+        ("Sym.sym", 8, b"\4", "last symbol does not end with the committed bytes", "Sym.sym, entry 1"),
+        ("Sym.sym.bytes", 5, b"\xff", "bytes are not text in the column's charset", "Sym.sym, entry 1"),
+    ],
+)
+def test_damaged_symbols(tmp_path: Path, name: str, at: int, data: bytes, words: str, where: str) -> None:
+    sizes = write(tmp_path, SYM, ["AAPL", None, "é"])
+    FS.write_at(tmp_path / name, at, data)
+    error = refused(CorruptFileError, tmp_path, SYM, sizes, 3)
+    assert error.what.startswith(words)
+    assert error.where.startswith(f"{tmp_path}/{where}")
+
+
+def test_symbol_offsets_must_be_whole(tmp_path: Path) -> None:
+    sizes = write(tmp_path, SYM, ["AAPL", None, "é"])
+    error = refused(CorruptFileError, tmp_path, SYM, sizes | {"Sym.sym": 12}, 3)
+    assert (error.what, error.found) == ("symbol offsets are cut", "12")
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "data", "words", "where"),
+    [
+        ("Note.dat", 4096 + 8, b"\1", "end of a value is negative", "Note.dat, entry 1, byte 8 of the data"),
+        ("Note.dat", 4096 + 16, b"\x09", "last value does not end with the committed bytes", "Note.dat, row 2"),
+        ("Note.bytes", 3, b"x", "bytes are not text in the column's charset", "Note.dat, row 2"),
+    ],
+)
+def test_damaged_blobs(tmp_path: Path, name: str, at: int, data: bytes, words: str, where: str) -> None:
+    sizes = write(tmp_path, NOTE, ["hi", None, "é"])
+    FS.write_at(tmp_path / name, at, data)
+    error = refused(CorruptFileError, tmp_path, NOTE, sizes, 3)
+    assert error.what.startswith(words)
+    assert error.where == f"{tmp_path}/{where}"
+
+
+def test_damage_is_named_by_its_row_in_the_location(tmp_path: Path) -> None:
+    sizes = write(tmp_path, NOTE, ["hi", None, "é", "z"])
+    FS.write_at(tmp_path / "Note.bytes", 2, b"x")
+    opened = open_column(FS, tmp_path, NOTE, sizes, 4)
+    assert opened.read(0, 2).to_pylist() == ["hi", None]
+    with pytest.raises(CorruptFileError) as caught:
+        opened.read(1)
+    assert caught.value.where == f"{tmp_path}/Note.dat, row 2"
+
+
+@pytest.mark.parametrize("spelling", ["BigDecimal", "double[]", "StringSet", "LocalDate", "com.example.Thing"])
+def test_types_that_are_not_stored_are_named(tmp_path: Path, spelling: str) -> None:
+    column = Column("Odd", data_type(spelling), Kind.NORMAL, Storage.BLOB, 1)
+    error = refused(UnsupportedVersionError, tmp_path, column, {}, 1)
+    assert error.what == f"column Odd has type {spelling}, which this release cannot store or read"
+    with pytest.raises(UnsupportedVersionError, match="column Odd has type"):
+        encode_column(column, pa.array(["x"]), Base())
+
+
+def test_wrong_array_type_is_refused() -> None:
+    with pytest.raises(SchemaMismatchError) as caught:
+        encode_column(SIZE, pa.array([1], pa.int64()), Base())
+    assert (caught.value.expected, caught.value.found) == ("int32", "int64")
+
+
+# --- grouping ----------------------------------------------------------------------------------------------
+
+
+def test_overflow_flag_changes_one_byte(tmp_path: Path) -> None:
+    write(tmp_path, SYM, ["a", "b", "b"])
+    before = (tmp_path / "Sym.dat").read_bytes()
+    ranges = group_ranges(["a", "b"], [1, 2], SYM.type)
+    assert read_grouping(FS, tmp_path, SYM, 3) is None
+    add_grouping(FS, tmp_path, SYM, ranges)
+    after = (tmp_path / "Sym.dat").read_bytes()
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+    found = read_grouping(FS, tmp_path, SYM, 3)
+    assert found is not None
+    assert (found.keys, found.starts.tolist(), found.stops.tolist()) == (("a", "b"), [0, 1], [1, 3])
+    set_overflow(FS, tmp_path / "Sym.dat", SYM, True)
+    remove_grouping(FS, tmp_path, SYM)
+    assert (tmp_path / "Sym.dat").read_bytes() == before
+    assert not (tmp_path / "Sym.ovr").exists()
+    FS.write_new(tmp_path / "Sym.ovr", b"left over, ignored")
+    assert read_grouping(FS, tmp_path, SYM, 3) is None
+
+
+def test_flag_of_a_foreign_prefix_is_left_alone(tmp_path: Path) -> None:
+    put_prefix(tmp_path, HEAD | {"extra": None})
+    with pytest.raises(UnsupportedVersionError, match="overflow flag we may change"):
+        set_overflow(FS, tmp_path / "Size.dat", SIZE, True)
+    grouped = encode_prefix(SYM, grouping=group_ranges(["a"], [1], SYM.type))
+    FS.write_new(tmp_path / "Sym.dat", grouped)
+    with pytest.raises(UnsupportedVersionError, match="overflow flag we may change"):
+        set_overflow(FS, tmp_path / "Sym.dat", SYM, True)
+
+
+def test_large_grouping_goes_to_an_overflow_file(tmp_path: Path) -> None:
+    small = group_ranges(range(10), [1] * 10, SIZE.type)
+    large = group_ranges(range(500), [3] * 500, SIZE.type)
+    prefix, ovr = prefix_with_grouping(SIZE, small)
+    assert (len(prefix), ovr) == (4096, None)
+    prefix, ovr = prefix_with_grouping(SIZE, large)
+    assert ovr == encode_ovr(large)
+    FS.write_new(tmp_path / "Size.dat", prefix)
+    with pytest.raises(CorruptFileError, match="a committed file is missing"):
+        read_grouping(FS, tmp_path, SIZE, 1500)
+    FS.write_new(tmp_path / "Size.ovr", ovr)
+    found = read_grouping(FS, tmp_path, SIZE, 1500)
+    assert found is not None
+    assert found.keys == tuple(range(500))
+    with pytest.raises(CorruptFileError, match="do not cover the location"):
+        read_grouping(FS, tmp_path, SIZE, 1501)
+    FS.write_new(tmp_path / "Size.ovr", ovr + b"\0")
+    with pytest.raises(CorruptFileError, match="bytes after the end of the Java stream"):
+        read_grouping(FS, tmp_path, SIZE, 1500)
+    with pytest.raises(SchemaMismatchError, match="does not fit the prefix"):
+        encode_prefix(SIZE, grouping=large)
+
+
+def test_bad_inline_grouping_does_not_stop_plain_reads(tmp_path: Path) -> None:
+    create_column(FS, tmp_path, SIZE, grouping=group_ranges([5, 6], [1, 1], SIZE.type))
+    FS.write_at(tmp_path / "Size.dat", 4096, np.array([5, 6, 6], "<i4").tobytes())
+    assert read_column(FS, tmp_path, SIZE, {"Size.dat": 12}, 3).to_pylist() == [5, 6, 6]
+    with pytest.raises(FormatError, match="do not cover the location"):
+        read_grouping(FS, tmp_path, SIZE, 3)
+
+
+def test_a_long_foreign_prefix_is_read_whole(tmp_path: Path) -> None:
+    entries = HEAD | {"dataOffset": JLong(8192), "comment": "x" * 5000}
+    FS.write_new(tmp_path / "Size.dat", dumps(entries).ljust(8192, b"\0") + np.arange(3, dtype="<i4").tobytes())
+    assert read_column(FS, tmp_path, SIZE, {"Size.dat": 12}, 3).to_pylist() == [0, 1, 2]

@@ -1,0 +1,374 @@
+"""Grouping maps, ``table.size``, ``.tlmi`` and ``.tbl``: round trips, and what each of them refuses."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.errors import CorruptFileError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
+from store.format import tablesize
+from store.format.definition import ColumnRecord, Definition
+from store.format.grouping import GroupRanges, decode_ovr, encode_ovr, group_ranges, read_map
+from store.format.javaclasses import DB_DATE_TIME
+from store.format.javastream import JInt, JLong, JMap, JNumbers, dumps
+from store.format.tbl import column_sets, decode_tbl, encode_tbl
+from store.format.tlmi import MAGIC, PARQUET, UNKNOWN_ROWS, IndexEntry, decode_tlmi, encode_tlmi
+from store.fs import Fs
+from store.layout import LocationKey
+from store.schema.model import Storage
+from store.schema.types import BY_NAME
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+KEYS: dict[str, list[Any]] = {
+    "String": [None, "", "AAPL", "\U0001f600"],
+    "Boolean": [None, False, True],
+    "byte": [None, -127, 5],
+    "char": [None, 0, 0xFFFE],
+    "short": [-5, 5],
+    "int": [None, 1, 2**31 - 1],
+    "long": [None, 1, 2**63 - 1],
+    "float": [None, -math.inf, -0.0, 0.0, math.nan],
+    "double": [-0.0, 0.0, 1e300, math.nan],
+    "Instant": [None, 1_501_853_400_000_000_001],
+}
+
+
+# --- grouping ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(KEYS))
+def test_grouping_of_each_type(name: str) -> None:
+    keys = KEYS[name]
+    ranges = group_ranges(keys, range(1, len(keys) + 1), BY_NAME[name])
+    rows = len(keys) * (len(keys) + 1) // 2
+    found = decode_ovr(encode_ovr(ranges), BY_NAME[name], "C.ovr").check(rows, "C.ovr")
+    assert repr(found.keys) == repr(tuple(keys))
+    assert found.starts.tolist() == ranges.starts.tolist()
+    assert found.stops.tolist() == ranges.stops.tolist()
+
+
+@pytest.mark.parametrize(
+    ("starts", "stops", "words"),
+    [
+        ([0, 2], [2, 2], "empty, out of order, overlaps or leaves a gap"),
+        ([0, 3], [2, 6], "empty, out of order, overlaps or leaves a gap"),
+        ([0, 1], [2, 6], "empty, out of order, overlaps or leaves a gap"),
+        ([2, 0], [6, 2], "empty, out of order, overlaps or leaves a gap"),
+        ([-1, 2], [2, 6], "empty, out of order, overlaps or leaves a gap"),
+        ([0, 2], [2, 5], "do not cover the location"),
+        ([0, 2], [2, 7], "do not cover the location"),
+        ([], [], "do not cover the location"),
+    ],
+)
+def test_grouping_that_does_not_fit(starts: list[int], stops: list[int], words: str) -> None:
+    keys = ["a", "b"][: len(starts)]
+    ranges = GroupRanges(keys, np.array(starts, np.int64), np.array(stops, np.int64), BY_NAME["String"])
+    with pytest.raises(CorruptFileError, match=words):
+        ranges.check(6, "x")
+    assert group_ranges(["a", "b"], [2, 4], BY_NAME["String"]).check(6, "x").keys == ("a", "b")
+
+
+def test_grouping_of_no_rows() -> None:
+    assert len(group_ranges([], [], BY_NAME["int"]).check(0, "x")) == 0
+
+
+def test_grouping_keys_are_equal_as_in_java() -> None:
+    double = BY_NAME["double"]
+    for keys in ([math.nan, -math.nan], [1.0, 1.0]):
+        with pytest.raises(CorruptFileError, match="comes twice"):
+            group_ranges(keys, [1, 1], double).check(2, "x")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("a", JNumbers("[J", np.array([0, 1]))), (JInt(1), JNumbers("[J", np.array([1, 2])))],
+        [("a", JNumbers("[J", np.array([0, 1]))), ("b", JNumbers("[I", np.array([1, 2])))],
+        [(JInt(1), JNumbers("[J", np.array([0, 1])))],
+        [("a", "b")],
+        [("a", None)],
+        [("a", JNumbers("[D", np.array([0.0, 1.0])))],
+        [("a", JNumbers("[J", np.array([0, 1, 2])))],
+    ],
+)
+def test_grouping_of_wrong_types(entries: list[tuple[Any, Any]]) -> None:
+    with pytest.raises(CorruptFileError, match="grouping"):
+        read_map(JMap(entries), BY_NAME["String"], "x")
+
+
+def test_grouping_with_int_ranges_is_read() -> None:
+    found = read_map(JMap([("a", JNumbers("[I", np.array([0, 1], np.int32)))]), BY_NAME["String"], "x")
+    assert found.check(1, "x").stops.tolist() == [1]
+
+
+def test_types_that_cannot_be_grouped() -> None:
+    with pytest.raises(SchemaMismatchError, match="cannot be grouped"):
+        group_ranges(["a"], [1], BY_NAME["BigDecimal"])
+
+
+def test_overflow_file_without_a_map() -> None:
+    with pytest.raises(CorruptFileError, match="overflow file holds no map"):
+        decode_ovr(b"\xac\xed\x00\x05\x70", BY_NAME["int"], "C.ovr")
+
+
+# --- table.size --------------------------------------------------------------------------------------------
+
+LONG = st.integers(0, 2**63 - 1)
+NAMES = st.text("abcXYZ_.", min_size=1, max_size=8).filter(lambda name: name not in (".", ".."))
+RECORDS = st.builds(
+    tablesize.TableSize,
+    size=LONG,
+    last_modified_ms=st.integers(-(2**63), 2**63 - 1),
+    data_file_sizes=st.dictionaries(NAMES, LONG, max_size=4),
+    source_state=st.none() | st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=3),
+    import_state=st.none() | st.text(max_size=5),
+    column_version=st.integers(1, 5),
+    epoch=st.none() | LONG,
+    stream=st.none() | st.text(max_size=5),
+    schema_version=st.none() | st.integers(1, 9),
+    sorted_columns=st.dictionaries(NAMES, st.sampled_from(["Ascending", "Descending"]), max_size=2),
+    data_indexes=st.dictionaries(NAMES, LONG, max_size=2),
+    truncated=st.booleans(),
+    checksums=st.dictionaries(NAMES, st.integers(0, 2**32 - 1), max_size=4),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS)
+def test_table_size_round_trip(record: tablesize.TableSize) -> None:
+    data = tablesize.encode(record)
+    assert tablesize.decode(data, "x") == record
+    mixed = replace(record, data_file_sizes=dict(reversed(list(record.data_file_sizes.items()))))
+    assert tablesize.encode(mixed) == data, "the order in which files were named must not show"
+
+
+SIZE_HEAD: dict[str, Any] = {
+    "version": JInt(1),
+    "size": JLong(1),
+    "lastModificationTime": JLong(5),
+    "dataFileSizes": {"C.dat": JLong(4)},
+    "sourceState": None,
+    "importState": None,
+    "columnVersion": JInt(1),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"version": JInt(7)}, UnsupportedVersionError, "table.size has an unknown version"),
+        ({"version": JLong(1)}, CorruptFileError, "table.size has a wrong value for 'version'"),
+        ({"size": None}, CorruptFileError, "table.size has a wrong value for 'size'"),
+        ({"size": JLong(-1)}, CorruptFileError, "table.size has a wrong value for 'size'"),
+        ({"dataFileSizes": None}, CorruptFileError, "table.size has a wrong value for 'dataFileSizes'"),
+        (
+            {"dataFileSizes": {"../C.dat": JLong(4)}},
+            CorruptFileError,
+            "table.size has a wrong value for 'dataFileSizes'",
+        ),
+        ({"dataFileSizes": {"C.dat": JLong(-4)}}, CorruptFileError, "table.size has a wrong value for 'dataFileSizes'"),
+        ({"dataFileSizes": {"C.dat": JInt(4)}}, CorruptFileError, "table.size has a wrong value for 'dataFileSizes'"),
+        ({"sourceState": {"a": JInt(4)}}, CorruptFileError, "table.size has a wrong value for 'sourceState'"),
+        ({"truncated": "yes"}, CorruptFileError, "table.size has a wrong value for 'truncated'"),
+    ],
+)
+def test_table_size_that_is_wrong(change: dict[str, Any], error: type[SparkhavenError], words: str) -> None:
+    with pytest.raises(error) as caught:
+        tablesize.decode(dumps(SIZE_HEAD | change), "d/table.size")
+    assert (caught.value.what, caught.value.where) == (words, "d/table.size")
+
+
+@pytest.mark.parametrize("key", list(SIZE_HEAD))
+def test_table_size_without_a_key(key: str) -> None:
+    with pytest.raises(CorruptFileError, match=f"wrong value for {key!r}"):
+        tablesize.decode(dumps({name: value for name, value in SIZE_HEAD.items() if name != key}), "x")
+
+
+def test_table_size_that_is_empty() -> None:
+    with pytest.raises(CorruptFileError, match=r"table\.size is empty"):
+        tablesize.decode(b"", "x")
+
+
+def test_table_size_with_later_keys_is_read() -> None:
+    assert tablesize.decode(dumps(SIZE_HEAD | {"later": {"x": JInt(1)}}), "x").size == 1
+
+
+def test_table_size_of_a_directory(tmp_path: Path) -> None:
+    fs = Fs()
+    assert tablesize.load(fs, tmp_path) is None
+    assert tablesize.load(fs, tmp_path / "nowhere") is None
+    record = tablesize.decode(dumps(SIZE_HEAD), "x")
+    fs.replace(tmp_path / tablesize.NAME, tablesize.encode(record))
+    assert tablesize.load(fs, tmp_path) == record
+    with pytest.raises(CorruptFileError) as caught:
+        tablesize.check_files(fs, tmp_path, record)
+    assert caught.value.found == "no C.dat"
+    fs.write_new(tmp_path / "C.dat", b"")
+    tablesize.check_files(fs, tmp_path, record)
+
+
+# --- .tlmi -------------------------------------------------------------------------------------------------
+
+ENTRY = IndexEntry(LocationKey("0", "2017-08-04"), 11132, 5)
+
+
+def test_tlmi_is_sorted_and_drops_empty_locations() -> None:
+    entries = [
+        IndexEntry(LocationKey("1", "2017-08-05"), 3, 5, PARQUET),
+        IndexEntry(LocationKey("0", "2017-08-05"), 0, 5),
+        IndexEntry(LocationKey("9", "2017-08-04"), UNKNOWN_ROWS, 5),
+        ENTRY,
+    ]
+    data = encode_tlmi(entries)
+    assert data == encode_tlmi(reversed(entries))
+    assert decode_tlmi(data, "x") == [ENTRY, entries[0]]
+    assert decode_tlmi(data, "x", keep_empty=True) == [ENTRY, entries[2], entries[1], entries[0]]
+    assert decode_tlmi(encode_tlmi([]), "x") == []
+
+
+GOOD = encode_tlmi([ENTRY])
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "words"),
+    [
+        (b"", CorruptFileError, "location index is cut short"),
+        (GOOD[:-1], CorruptFileError, "location index is cut short"),
+        (GOOD + b"\0", CorruptFileError, "bytes after the last entry"),
+        (b"\0" + GOOD[1:], CorruptFileError, "file is no location index"),
+        (struct.pack(">Iii", MAGIC, 3, 0), UnsupportedVersionError, "location index has an unknown version"),
+        (struct.pack(">Iii", MAGIC, 0, 0), UnsupportedVersionError, "location index has an unknown version"),
+        (struct.pack(">Iii", MAGIC, 2, -1), CorruptFileError, "impossible number of entries"),
+        (struct.pack(">Iii", MAGIC, 2, 2) + GOOD[12:], CorruptFileError, "impossible number of entries"),
+        (struct.pack(">Iii", MAGIC, 2, 2) + GOOD[12:] * 2, CorruptFileError, "location comes twice"),
+        (struct.pack(">Iii", MAGIC, 1, 1) + GOOD[12:-1], CorruptFileError, "bytes after the last entry"),
+        (encode_tlmi([replace(ENTRY, rows=-1)]), CorruptFileError, "negative row count"),
+        (encode_tlmi([replace(ENTRY, format="ORC")]), UnsupportedVersionError, "unknown format in the location index"),
+        (
+            encode_tlmi([replace(ENTRY, key=LocationKey("..", "x"))]),
+            CorruptFileError,
+            "name in the index cannot be a directory",
+        ),
+    ],
+)
+def test_tlmi_that_is_wrong(data: bytes, error: type[SparkhavenError], words: str) -> None:
+    with pytest.raises(error) as caught:
+        decode_tlmi(data, "T.tlmi")
+    assert caught.value.what == words
+    assert str(caught.value.where).startswith("T.tlmi")
+
+
+# --- .tbl --------------------------------------------------------------------------------------------------
+
+TEXTS = st.none() | st.text(st.characters(codec="utf-8"), max_size=400).filter(lambda text: text != "\0")
+NUMBERS = st.none() | st.integers(-(2**31) + 1, 2**31 - 1)
+CLASSES = st.sampled_from(["int", "java.lang.String", DB_DATE_TIME, "[D", "java.math.BigInteger", "com.example.Odd"])
+COLUMNS = st.builds(
+    ColumnRecord,
+    name=st.text("abcdefghXYZ_0", min_size=1, max_size=12),
+    data_type=CLASSES,
+    kind=st.sampled_from([1, 2, 4, 8]),
+    component=st.none() | CLASSES,
+    var_size=st.none() | st.booleans(),
+    encoding=st.sampled_from([None, 0, 1, 2, 4, 8, 16, 32]),
+    codec=TEXTS,
+    codec_args=TEXTS,
+    codec_width=NUMBERS,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(COLUMNS, max_size=8, unique_by=lambda column: column.name), st.sampled_from([1, 2, 4, 8]))
+def test_tbl_round_trip(columns: list[ColumnRecord], storage_type: int) -> None:
+    definition = Definition("NS", "T", tuple(columns), storage_type)
+    assert decode_tbl(encode_tbl(definition), "x") == definition
+
+
+def _golden() -> bytes:
+    return (GOLDEN / "splayed.tbl").read_bytes()
+
+
+def test_tbl_becomes_a_schema() -> None:
+    schema = decode_tbl((GOLDEN / "nested-partitioned.tbl").read_bytes(), "x").schema()
+    assert schema.full_name == "NS.T"
+    assert schema.partitioning is not None
+    assert [column.name for column in schema.grouping] == ["Sym"]
+    storages = [Storage.NONE, Storage.SYMBOL, Storage.FIXED, Storage.BLOB]
+    assert [(column.storage, column.id, column.encoding) for column in schema.columns] == [
+        (storage, number, None) for number, storage in enumerate(storages)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"io.deephaven.db.tables.TableDefinition", b"com.illumon.iris.db.tables.TableDefinition"),
+        (b"io.deephaven.dataobjects.DataObjectColumnSet", b"com.fishlib.dataobjects.WColumnSet"),
+    ],
+)
+def test_tbl_with_other_class_names(old: bytes, new: bytes) -> None:
+    data = _golden()
+    before = data.index(b"\x77\x32\xff") if old.endswith(b"TableDefinition") else None
+    renamed = data.replace(len(old).to_bytes(2, "big") + old, len(new).to_bytes(2, "big") + new)
+    if before is not None:
+        renamed = renamed.replace(b"\x77\x32\xff", bytes((0x77, 0x32 + len(new) - len(old), 0xFF)))
+    assert renamed != data
+    assert decode_tbl(renamed, "x") == decode_tbl(data, "x")
+
+
+def test_tbl_is_read_by_its_column_sets() -> None:
+    data = _golden()
+    # Encoding and ObjectWidth under other names: both are read over, what follows stays in step
+    renamed = data.replace(b"\x00\x08Encoding", b"\x00\x08Encodinq").replace(
+        b"\x00\x0bObjectWidth", b"\x00\x0bObjectWidtj"
+    )
+    renamed = renamed.replace(b"\x80\x00\x00\x00\x00\x02\xc0\x80", b"\x00\x00\x00\x07\x00\x02\xc0\x80")
+    found = decode_tbl(renamed, "x")
+    assert found == decode_tbl(data, "x")
+
+
+SETS = len(column_sets())
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda data: b"", CorruptFileError, "file is no .tbl"),
+        (lambda data: b"\xac\xed\x00\x05" + data, CorruptFileError, "file is no .tbl"),
+        (lambda data: b"\x77\x01\xfd" + data[3:], CorruptFileError, "unexpected tag at the top level"),
+        (lambda data: data[:SETS] + b"\x77\x32\xfe" + data[SETS + 3 :],
+         CorruptFileError, "unexpected tag at the top level"),
+        (lambda data: data + b"\x77\x01\x00", CorruptFileError, "bytes after the end of the definition"),
+        (lambda data: data + b"\x70", CorruptFileError, "bytes after the end of the definition"),
+        (lambda data: data[:-1] + b"\x03", UnsupportedVersionError, "unknown storage type in a table definition"),
+        (lambda data: data.replace(b"\x00\x03Sym", b"\x00\x03Foo").replace(b"\x00\x04Note", b"\x00\x04Date"),
+         CorruptFileError, "two columns of one name"),
+        (lambda data: data.replace(bytes.fromhex("e059882c782b33a7"), bytes(8)), CorruptFileError,
+         "class [Lio.deephaven.dataobjects.DataObjectColumnSet; has another serial version"),
+        (lambda data: data.replace(b"db.tables.TableDefinition\x00\x02NS", b"db.tables.TableDefinitiom\x00\x02NS"),
+         UnsupportedVersionError, "file holds no table definition"),
+        (lambda data: data.replace(b"\x77\x04\x00\x00\x00\x02\x71", b"\x77\x04\x00\x00\x00\x03\x71"),
+         UnsupportedVersionError, "unknown column type of Sym in a table definition"),
+        (lambda data: data.replace(b"\x77\x10\x80\x00\x00\x00", b"\x77\x10\x00\x00\x00\x03", 1),
+         UnsupportedVersionError, "column Date has an unknown charset code"),
+    ],
+)  # fmt: skip
+def test_tbl_that_is_wrong(change: Any, error: type[SparkhavenError], words: str) -> None:
+    with pytest.raises(error) as caught:
+        decode_tbl(change(_golden()), "t.tbl")
+    assert caught.value.what == words
+
+
+def test_virtual_columns_have_no_schema() -> None:
+    definition = Definition("NS", "T", (ColumnRecord("V", "int", kind=8),))
+    assert decode_tbl(encode_tbl(definition), "x") == definition
+    with pytest.raises(UnsupportedVersionError, match="column V is virtual"):
+        definition.schema()

@@ -1,0 +1,209 @@
+"""Java streams: what the reader takes, what it refuses and with which words; modified UTF-8."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.errors import CorruptFileError, FormatError, UnsupportedVersionError
+from store.format import modified_utf8
+from store.format.javaclasses import ALL_CLASSES
+from store.format.javastream import (
+    STREAM_HEADER,
+    Block,
+    JByte,
+    JChar,
+    JDouble,
+    JFloat,
+    JInt,
+    JLong,
+    JMap,
+    JNumbers,
+    JShort,
+    Reader,
+    Writer,
+    dumps,
+    loads,
+)
+from store.format.javawriter import blocks, map_buckets, utf
+
+LONGS = b"\x72\x00\x02[J" + struct.pack(">Q", ALL_CLASSES["[J"].suid) + b"\x02\x00\x00\x78\x70"
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("", ""),
+        ("AAPL", "4141504c"),
+        ("\0", "c080"),
+        ("é", "c3a9"),
+        ("日", "e697a5"),
+        ("\U0001f600", "eda0bdedb880"),
+        ("\ud800x", "eda08078"),
+    ],
+)
+def test_modified_utf8(text: str, data: str) -> None:
+    assert modified_utf8.encode(text).hex() == data
+    assert modified_utf8.decode(bytes.fromhex(data)) == text
+
+
+@given(st.text())
+def test_modified_utf8_round_trip(text: str) -> None:
+    data = modified_utf8.encode(text)
+    assert b"\0" not in data
+    assert modified_utf8.decode(data) == text
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"\xc3", b"\xf0\x9f\x98\x80", b"a\x80", b"\xe6\x97"])
+def test_not_modified_utf8(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        modified_utf8.decode(data)
+
+
+def test_every_value_comes_back_as_its_java_type() -> None:
+    values: dict[str, Any] = {
+        "null": None,
+        "text": "a\0é\U0001f600",
+        "long text": "é" * 40_000,
+        "true": True,
+        "byte": JByte(-128),
+        "char": JChar(0xFFFF),
+        "short": JShort(-(2**15)),
+        "int": JInt(-(2**31)),
+        "long": JLong(2**63 - 1),
+        "float": JFloat(-0.5),
+        "double": JDouble(-math.inf),
+        "map": {"inner": JInt(1)},
+        "empty": {},
+    }
+    found = loads(dumps(values), "x")
+    assert type(found) is JMap
+    back = found.named()
+    assert back is not None
+    assert list(back) == list(values)
+    assert back["map"].named() == {"inner": 1}
+    assert back["empty"].entries == []
+    for name, value in values.items():
+        if not isinstance(value, dict):
+            assert (type(back[name]), back[name]) == (type(value), value)
+
+
+def test_nan_has_one_form() -> None:
+    strange = JDouble(struct.unpack(">d", bytes.fromhex("fff8000000000001"))[0])
+    assert dumps({"nan": strange}) == dumps({"nan": JDouble(math.nan)})
+
+
+def test_an_int_of_python_has_no_java_form() -> None:
+    with pytest.raises(TypeError, match="no Java form for int"):
+        dumps({"n": 1})
+
+
+@pytest.mark.parametrize(("count", "buckets"), [(0, 16), (8, 16), (12, 16), (13, 32), (24, 32), (25, 64), (1000, 2048)])
+def test_buckets_of_a_map(count: int, buckets: int) -> None:
+    assert map_buckets(count) == buckets
+
+
+def test_blocks_are_cut_as_java_cuts_them() -> None:
+    assert blocks(b"") == b""
+    assert blocks(b"x" * 255) == b"\x77\xff" + b"x" * 255
+    assert blocks(b"x" * 256) == b"\x7a\x00\x00\x01\x00" + b"x" * 256
+    assert blocks(b"x" * 1025) == b"\x7a\x00\x00\x04\x00" + b"x" * 1024 + b"\x77\x01x"
+
+
+def test_text_too_long_for_utf() -> None:
+    assert len(utf("x" * 65_535)) == 65_537
+    with pytest.raises(Exception, match="too long for a Java UTF field"):
+        utf("x" * 65_536)
+
+
+def test_a_value_referred_to_is_read_once_more() -> None:
+    writer = Writer()
+    writer.map_head(2)
+    handle = writer.string("same")
+    writer.value(JInt(1))
+    writer.string("other")
+    writer.reference(handle)
+    writer.map_end()
+    assert loads(bytes(writer.out), "x").named() == {"same": 1, "other": "same"}
+
+
+def test_number_arrays_and_blocks() -> None:
+    data = b"\x75" + LONGS + b"\x00\x00\x00\x02" + struct.pack(">qq", 1, -1) + b"\x77\x02ab\x7a\x00\x00\x00\x01c"
+    found, short, long = Reader(data, "x").items()
+    assert type(found) is JNumbers
+    assert found.values.tolist() == [1, -1]
+    assert (short, long) == (Block(b"ab", len(data) - 8), Block(b"c", len(data) - 1))
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "at"),
+    [
+        (b"", "Java stream ends inside an element", 4),
+        (b"\x74\x00\x05abc", "Java stream ends inside an element", 7),
+        (b"\x74\x00", "Java stream ends inside an element", 5),
+        (b"\x7c" + b"\x7f" * 8, "Java stream ends inside an element", 13),
+        (b"\x7c" + b"\xff" * 8, "Java stream ends inside an element", 13),
+        (b"\x74\x00\x01\xff", "text is not modified UTF-8", 7),
+        (b"\x71\x00\x7e\x00\x00", "reference to a handle that does not exist", 5),
+        (b"\x71\x00\x00\x00\x00", "reference to a handle that does not exist", 5),
+        (b"\x7b", "byte is no tag that may stand here", 4),
+        (b"\x73\x7d", "byte starts no class descriptor", 5),
+        (b"\x7e", "byte is no tag that may stand here", 4),
+        (b"\x77\x01a", "byte is no tag that may stand here", 4),
+        (b"\x73\x70", "class descriptor is null", 5),
+        (b"\x75" + LONGS + b"\x7f\xff\xff\xff", "Java stream ends inside an element", 27),
+        (b"\x75" + LONGS + b"\xff\xff\xff\xff", "Java stream ends inside an element", 27),
+        (b"\x70\x70", "bytes after the end of the Java stream", 5),
+        (b"\x73" + LONGS.replace(b"\x78\x20", b"\x78\x21"), "class [J has another serial version", 5),
+        (
+            b"\x73" + LONGS.replace(b"\x02\x00\x00\x78", b"\x03\x00\x00\x78"),
+            "class [J is declared with other fields",
+            5,
+        ),
+    ],
+)
+def test_streams_that_are_refused(data: bytes, words: str, at: int) -> None:
+    with pytest.raises(CorruptFileError) as caught:
+        loads(STREAM_HEADER + data, "f.ovr")
+    assert (caught.value.what, caught.value.where) == (words, f"f.ovr, byte {at}")
+
+
+@pytest.mark.parametrize("name", ["java.util.ArrayList", "com.example.Gadget"])
+def test_unknown_classes_are_named(name: str) -> None:
+    data = b"\x73\x72" + utf(name) + bytes(8) + b"\x02\x00\x00\x78\x70"
+    with pytest.raises(UnsupportedVersionError) as caught:
+        loads(STREAM_HEADER + data, "f.ovr")
+    assert caught.value.what == f"Java class {name!r} is not one that this file may hold"
+    assert caught.value.found == name
+
+
+def test_a_map_must_have_the_entries_that_it_counts() -> None:
+    good = dumps({"a": None})
+    bad = good.replace(b"\x00\x00\x00\x10\x00\x00\x00\x01", b"\x00\x00\x00\x10\x00\x00\x00\x02")
+    assert bad != good
+    with pytest.raises(CorruptFileError, match="another number of entries"):
+        loads(bad, "x")
+
+
+def test_a_map_inside_itself_is_refused() -> None:
+    writer = Writer()
+    handle = writer.map_head(1)
+    writer.string("me")
+    writer.reference(handle)
+    writer.map_end()
+    with pytest.raises(CorruptFileError, match="one that encloses it"):
+        loads(bytes(writer.out), "x")
+
+
+def test_deep_maps() -> None:
+    def nested(levels: int) -> dict[str, Any]:
+        return {"in": nested(levels - 1)} if levels else {}
+
+    assert type(loads(dumps(nested(20)), "x")) is JMap
+    with pytest.raises(FormatError, match="nested too deeply"):
+        loads(dumps(nested(100)), "x")
