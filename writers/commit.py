@@ -1,0 +1,269 @@
+"""One micro-batch from splits to a committed epoch: the numbered steps, without Spark.
+
+1. ``check-lease``    this process still owns the stream; splits that are committed already are left out
+2. ``cut-tails``      in each task and location: what an earlier try left behind goes
+3. ``append``         symbol bytes, symbol ends, blob bytes, then ``.dat``
+4. ``sync-files``, ``sync-dirs``    content first, then the names of what is new
+5. ``gather``         the driver collects reports, and brings together what several tasks have for one location
+6. ``quarantine``     rejected rows: here they stop the batch, with nothing committed
+7. ``commit-record``  one record in the commit log, synced: the commit point
+8. ``publish``        ``table.size`` of every location that changed; recovery does it again if this is missed
+9. ``notify``         whoever wants to know
+
+Steps 2 to 4 are ``writers.task``; how tasks run is the business of the ``execute`` that is handed in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.epochs.log import StreamLog
+from store.epochs.positions import Verdict
+from store.epochs.state import Batch, FileId, LocationReport
+from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
+from store.fs import Fs
+from store.layout import LocationKey
+from writers.blank import WorkerMemory
+from writers.bring import Appended, Spooled, bring_together
+from writers.target import LateRows, SplitNotes, StreamTarget
+from writers.task import TaskResult
+
+Execute = Callable[[str, frozenset[FileId]], Sequence[TaskResult]]
+"""Runs the tasks of a batch: (scratch name, splits to skip) -> one result a task."""
+
+Judge = Callable[[SplitNotes, int], None]
+"""Looks at rejected rows and the number of good ones; raises ErrorBudgetExceeded when they are too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch. ``epoch`` is None when all of it had been committed before (``replayed`` files)."""
+
+    batch_id: int
+    epoch: int | None
+    rows: int = 0
+    rejected: int = 0
+    files: int = 0
+    replayed: int = 0
+    locations: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Reports of all tasks as one, after bringing together."""
+
+    files: tuple[FileId, ...] = ()
+    skipped: tuple[FileId, ...] = ()
+    reports: dict[LocationKey, LocationReport] = field(default_factory=dict)
+    notes: SplitNotes = field(default_factory=SplitNotes)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Rows that the batch adds."""
+        return sum(report.rows - report.base_rows for report in self.reports.values())
+
+
+def write_batch(
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    memory: WorkerMemory,
+    execute: Execute,
+    *,
+    query_id: str,
+    batch_id: int,
+    proposed: Sequence[FileId] | None = None,
+    judge: Judge | None = None,
+    notify: Callable[[BatchOutcome], None] = lambda outcome: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> BatchOutcome:
+    """Runs the nine steps for one batch.
+
+    ``proposed`` are the splits, where they are known beforehand (the first batch after a start): those that are
+    committed already are skipped, and with nothing left no task runs. Otherwise the tasks say what they read, and a
+    batch that repeats a committed split is an EpochConflictError before anything is committed.
+    """
+    started = clock()
+    scratch = f"{target.generation}-{batch_id}"
+    verdict = check_lease(fs, log, target, proposed)
+    if verdict is not None and not verdict.fresh:
+        outcome = BatchOutcome(batch_id, None, replayed=len(verdict.taken) + len(verdict.below))
+        notify_done(fs, notify, outcome)
+        return outcome
+    skip = frozenset((*verdict.taken, *verdict.below)) if verdict is not None else frozenset()
+    fs.remove_tree(target.spool(scratch))
+    results = execute(scratch, skip)
+    gathered = gather(fs, target, memory, results, scratch, expected=verdict.fresh if verdict else None)
+    appended = clock()
+    quarantine(fs, gathered, judge)
+    epoch = commit_record(fs, log, target, gathered, query_id, batch_id)
+    committed = clock()
+    publish(fs, log, target, epoch)
+    fs.remove_tree(target.spool(scratch))
+    outcome = BatchOutcome(
+        batch_id,
+        epoch,
+        gathered.rows,
+        gathered.notes.rejected_rows,
+        len(gathered.files),
+        len(gathered.skipped),
+        len(gathered.reports),
+        dict(gathered.notes.counts),
+        {
+            **gathered.seconds,
+            "tasks": appended - started,
+            "commit": committed - appended,
+            "publish": clock() - committed,
+        },
+    )
+    notify_done(fs, notify, outcome)
+    return outcome
+
+
+def check_lease(fs: Fs, log: StreamLog, target: StreamTarget, proposed: Sequence[FileId] | None) -> Verdict | None:
+    """Step 1. LockLostError for a zombie; PositionGapError for a file that changed after it was taken (R3)."""
+    with fs.during("check-lease"):
+        target.check_generation(fs)
+        return None if proposed is None else log.state.files.judge(proposed)
+
+
+def gather(
+    fs: Fs,
+    target: StreamTarget,
+    memory: WorkerMemory,
+    results: Iterable[TaskResult],
+    scratch: str,
+    *,
+    expected: Sequence[FileId] | None = None,
+) -> Gathered:
+    """Step 5. The first error of a task is raised as it is. ``expected`` splits must all have been read, once."""
+    with fs.during("gather"):
+        found = Gathered()
+        owned: dict[LocationKey, Appended] = {}
+        spooled: dict[LocationKey, list[Spooled]] = {}
+        for result in sorted(results, key=lambda result: result.index):
+            if result.error is not None:
+                raise result.error
+            found.files += result.splits
+            found.skipped += result.skipped
+            found.notes.merge(result.notes)
+            for name, seconds in result.seconds.items():
+                found.seconds[name] = found.seconds.get(name, 0.0) + seconds
+            for part in result.appended:
+                if owned.setdefault(part.report.key, part) is not part:
+                    raise _conflict("two tasks have written to one location", target.location(part.report.key))
+            for file in result.spooled:
+                spooled.setdefault(file.key, []).append(file)
+        _check_files(found.files, expected)
+        found.reports = {key: part.report for key, part in owned.items()}
+    if spooled:
+        _bring(fs, target, memory, scratch, found, owned, spooled)
+    return found
+
+
+def _check_files(files: Sequence[FileId], expected: Sequence[FileId] | None) -> None:
+    if len(set(files)) != len(files):
+        raise _conflict("two tasks have read one split", next(f.path for f in files if files.count(f) > 1))
+    if expected is not None and set(files) != set(expected):
+        missing = sorted(set(expected) ^ set(files))
+        raise _conflict("the tasks have not read the splits that were planned", missing[0].path)
+
+
+def _bring(
+    fs: Fs,
+    target: StreamTarget,
+    memory: WorkerMemory,
+    scratch: str,
+    found: Gathered,
+    owned: dict[LocationKey, Appended],
+    spooled: dict[LocationKey, list[Spooled]],
+) -> None:
+    with fs.sync_guard(target.layout.root) as guard:
+        files: list[Path] = []
+        directories: list[Path] = []
+        for key in sorted(spooled):
+            brought = bring_together(fs, target, memory, key, owned.get(key), spooled[key], target.spool(scratch))
+            if brought.report is not None:
+                found.reports[key] = brought.report
+            late = [LateRows(key, part.rows, part.split.path) for part in brought.late]
+            found.notes.reject(late, sum(part.rows for part in late))
+            files.extend(brought.touched)
+            directories.extend(brought.directories)
+        if target.durability == "fsync":
+            with fs.during("sync-files"):
+                guard.sync(files)
+            with fs.during("sync-dirs"):
+                guard.sync((), directories)
+
+
+def quarantine(fs: Fs, gathered: Gathered, judge: Judge | None) -> None:
+    """Step 6. Without a ``judge`` a single rejected row stops the batch: ErrorBudgetExceeded, nothing committed."""
+    with fs.during("quarantine"):
+        if gathered.notes.rejected_rows:
+            (judge or refuse_all)(gathered.notes, gathered.rows)
+
+
+def refuse_all(notes: SplitNotes, rows: int) -> None:
+    """The judge of ``max_rows = 0``: names the first bad row."""
+    first = notes.rejected[0] if notes.rejected else "no sample"
+    raise ErrorBudgetExceeded(
+        f"{notes.rejected_rows} rows of the batch are bad, none is allowed; nothing was committed",
+        where=getattr(first, "file", None),
+        expected=f"0 bad rows beside {rows} good ones",
+        found=first,
+        hint="correct the file, or allow bad rows in the stream file",
+    )
+
+
+def commit_record(
+    fs: Fs, log: StreamLog, target: StreamTarget, gathered: Gathered, query_id: str, batch_id: int
+) -> int:
+    """Step 7, the commit point. Returns the new epoch; what the errors mean is told by their class."""
+    batch = Batch(
+        query_id=query_id,
+        batch_id=batch_id,
+        files=tuple(sorted(gathered.files)),
+        reports=tuple(gathered.reports[key] for key in sorted(gathered.reports)),
+        schema_version=target.schema.version,
+        rows=gathered.rows,
+        counts={**gathered.notes.counts, **_rejected(gathered.notes)},
+    )
+    with fs.during("commit-record"):
+        return log.commit(batch)
+
+
+def _rejected(notes: SplitNotes) -> dict[str, int]:
+    return {"rejected": notes.rejected_rows} if notes.rejected_rows else {}
+
+
+def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:
+    """Step 8. A failure stops the stream, because the next batch starts from what is published; the epoch stands."""
+    with fs.during("publish"):
+        try:
+            log.publish(epoch)
+        except OSError as error:
+            raise CommitError(
+                f"epoch {epoch} is committed, but its locations could not be published: {error.strerror or error}",
+                where=error.filename or target.layout.intraday(target.table),
+                hint="make room or mend the disk and start again; recovery publishes it, nothing is lost or doubled",
+            ) from error
+
+
+def notify_done(fs: Fs, notify: Callable[[BatchOutcome], None], outcome: BatchOutcome) -> None:
+    """Step 9."""
+    with fs.during("notify"):
+        notify(outcome)
+
+
+def _conflict(what: str, where: object) -> SparkhavenError:
+    return EpochConflictError(
+        what,
+        where=where,
+        hint="start the stream again; nothing of this batch was committed",
+    )

@@ -1,0 +1,103 @@
+"""What a task must know to write for a stream: values that pickle, the same for every task of every batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from store.epochs.state import Durability, FileId
+from store.errors import LockLostError
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.schema.model import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTarget:
+    """One stream of one table, as it stands since the stream was opened with this ``generation``."""
+
+    layout: Layout
+    table: TableName
+    stream: str
+    schema: TableSchema
+    generation: int
+    durability: Durability = "fsync"
+
+    def location(self, key: LocationKey) -> Path:
+        """Leaf directory of a location of this table."""
+        return self.layout.intraday_location(self.table, key)
+
+    def spool(self, batch: str) -> Path:
+        """Scratch directory of one running batch."""
+        return self.layout.spool(self.table, self.stream) / batch
+
+    def check_generation(self, fs: Fs) -> None:
+        """LockLostError unless the stream's lock file still names our generation: a zombie must not write."""
+        path = self.layout.stream_lock(self.table, self.stream)
+        try:
+            holder: dict[str, Any] = json.loads(fs.read(path))
+        except (FileNotFoundError, ValueError):
+            holder = {}
+        if holder.get("generation") != self.generation:
+            raise LockLostError(
+                "the stream was opened again by another process; this one must not write any more",
+                where=path,
+                expected=f"generation {self.generation}",
+                found=f"generation {holder.get('generation')}, pid {holder.get('pid')} on {holder.get('host')}",
+                hint="let the newer process work, or stop it first; nothing of this batch was committed",
+            )
+
+
+@dataclass(slots=True)
+class SplitNotes:
+    """What decoding has to tell besides rows; a task has one for all its splits, and it pickles.
+
+    ``rejected`` holds a bounded sample of bad rows as the decoder describes them; ``rejected_rows`` counts all.
+    ``counts`` are sums by name (ignored fields and the like).
+    """
+
+    rejected: list[Any] = field(default_factory=list)
+    rejected_rows: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def reject(self, samples: Sequence[Any], rows: int) -> None:
+        """Adds ``rows`` bad rows, with some of them as samples."""
+        self.rejected.extend(samples[: max(0, SAMPLES - len(self.rejected))])
+        self.rejected_rows += rows
+
+    def count(self, name: str, amount: int) -> None:
+        """Adds to a named sum."""
+        if amount:
+            self.counts[name] = self.counts.get(name, 0) + amount
+
+    def merge(self, other: SplitNotes) -> None:
+        """Adds what another task noted."""
+        self.reject(other.rejected, other.rejected_rows)
+        for name, amount in other.counts.items():
+            self.count(name, amount)
+
+
+SAMPLES = 1000  # bad rows that a task carries along with their text
+
+
+@dataclass(frozen=True, slots=True)
+class LateRows:
+    """Rows for a location that takes no more: a bad-row sample that the writer itself finds."""
+
+    key: LocationKey
+    rows: int
+    file: str
+    reason: str = "late"
+
+
+class Decode(Protocol):
+    """From a split to routed rows, in order; what it cannot decode goes into ``notes``. Must pickle."""
+
+    def __call__(self, split: FileId, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+        """Batches hold the stored columns of the table by name; missing ones are null."""
+        ...
