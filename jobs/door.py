@@ -1,0 +1,195 @@
+"""What all commands share: the root, the form of results, and how an error leaves the house.
+
+Results go to standard output, as text for people or, with ``--json``, as JSON and nothing else; progress and
+messages go to standard error. An error is its sentence with where, expected, found and what to do on standard
+error; with ``--json`` it is also ``{"error": {...}}`` on standard output. A traceback only with ``-v``.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from store.errors import EXIT_BAD_DATA, EXIT_DONE, EXIT_RETRY, EXIT_USAGE, SettingsError, SparkhavenError
+from store.layout import Layout
+
+EXIT_INTERRUPTED = 130
+_DISK_HINTS = {
+    errno.ENOSPC: "make room on the disk, then run it again; nothing of the running batch was committed",
+    errno.EDQUOT: "raise the quota, then run it again; nothing of the running batch was committed",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), then run it again",
+    errno.EACCES: "check owner and permissions",
+    errno.EPERM: "check owner and permissions",
+    errno.EROFS: "the file system is mounted read-only",
+}
+
+
+@dataclass(slots=True)
+class Door:
+    """State of one call of the command line; commands get it as ``ctx.obj``."""
+
+    root: Path | None = None
+    json: bool = False
+    verbose: bool = False
+
+    def layout(self) -> Layout:
+        """The database that the user named; none named is a SettingsError."""
+        if self.root is None:
+            raise SettingsError(
+                "no database root",
+                expected="sparkhaven --root DIR COMMAND, or SPARKHAVEN_ROOT",
+                hint="name the directory that holds Intraday, Systems and Schemas; ingest makes it",
+            )
+        return Layout(self.root.absolute())
+
+    def result(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
+        """One result: ``value`` as a JSON line with ``--json``, else ``show`` for people."""
+        if self.json:
+            print(json.dumps(value, default=_plain), flush=True)
+        elif isinstance(show, str):
+            print(show, flush=True)
+        else:
+            show()
+
+    def note(self, text: str) -> None:
+        """A message beside the result."""
+        print(text, file=sys.stderr, flush=True)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Rows as aligned text on standard output; numbers to the right, nothing cut when it is not a terminal."""
+    listed = [list(row) for row in rows]
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(header):
+        numbers = any(isinstance(row[index], int | float) for row in listed)
+        made.add_column(name, justify="right" if numbers else "left", no_wrap=True)
+    for row in listed:
+        made.add_row(*(_cell(value) for value in row))
+    console = Console(file=sys.stdout, highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 100_000
+    console.print(made)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: object) -> object:
+    """Values that JSON has no form for: paths, instants and the like as their text."""
+    isoformat = getattr(value, "isoformat", None)
+    return isoformat() if isoformat else str(value)
+
+
+# --- options that every command has ---------------------------------------------------------------------------
+
+
+def _set(name: str) -> Callable[[typer.Context, bool], bool]:
+    def remember(ctx: typer.Context, value: bool) -> bool:
+        if value and isinstance(ctx.obj, Door):
+            setattr(ctx.obj, name, True)
+        return value
+
+    return remember
+
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Results as JSON on standard output.", callback=_set("json"), is_eager=True)
+]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="More progress; tracebacks.", callback=_set("verbose"), is_eager=True)
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")]
+
+
+def example(*lines: str) -> str:
+    """The epilog of a command's help."""
+    return "Example:\n\n" + "\n\n".join(f"  sparkhaven {line}" for line in lines)
+
+
+# --- errors ---------------------------------------------------------------------------------------------------
+
+
+class Commands(TyperGroup):
+    """The command line as a whole: every error becomes a message and an exit code, here and nowhere else."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
+        words = list(sys.argv[1:] if args is None else args)
+        door = extra.setdefault("obj", Door())
+        door.json = "--json" in words  # a usage error comes before the option is read
+        try:
+            code = super().main(words, *rest, standalone_mode=False, **extra)
+            sys.stdout.flush()
+            code = code if isinstance(code, int) else EXIT_DONE
+        except BrokenPipeError:  # `| head`: nobody listens any more
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            code = EXIT_DONE
+        except BaseException as error:  # noqa: BLE001  the one place where everything ends
+            code = _ended(door, error)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def _ended(door: Door, error: BaseException) -> int:
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        door.note("stopped")
+        return EXIT_INTERRUPTED
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else EXIT_BAD_DATA
+    if door.verbose:
+        traceback.print_exception(error)
+    if isinstance(error, TyperException):
+        return _told(door, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
+    if isinstance(error, SparkhavenError):
+        return report(door, error)
+    if isinstance(error, OSError):
+        return _told(door, type(error).__name__, str(error), _code_of(error), hint=_DISK_HINTS.get(error.errno or 0))
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    hint = None if door.verbose else "this was not foreseen; run it again with -v for the traceback"
+    return _told(door, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
+
+
+def _code_of(error: OSError) -> int:
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return EXIT_USAGE
+    return EXIT_RETRY if error.errno in _DISK_HINTS else EXIT_BAD_DATA
+
+
+def report(door: Door, error: SparkhavenError) -> int:
+    """Tells an error of ours on both outputs as the form asks, and gives its exit code."""
+    door.note(f"sparkhaven: {error}")
+    if door.json:
+        parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
+        named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
+        named |= {"exit_code": error.exit_code, "retryable": error.retryable}
+        door.result({"error": named}, "")
+    return error.exit_code
+
+
+def _told(door: Door, kind: str, what: str, code: int, *, hint: str | None) -> int:
+    door.note(f"sparkhaven: {what}" + (f"\n  to do: {hint}" if hint else ""))
+    if door.json:
+        parts = {"type": kind, "what": what, "hint": hint, "exit_code": code, "retryable": False}
+        door.result({"error": parts}, "")
+    return code

@@ -1,0 +1,287 @@
+"""Deployed schemas: the copy of a ``.schema`` file that a database root is read and written with.
+
+``Schemas/<NS>.<Table>.schema`` holds the bytes of the newest version, ``<NS>.<Table>.history.json`` every version
+with the ids that its columns were given. An id belongs to one name, type, storage and charset for ever.
+
+Deploying runs in this order, so that a stop between any two steps leaves the old version or the new one:
+
+1. take the lock of the directory; read the deployed version
+2. compare: a change of how existing data are stored is refused (E161)
+3. replace the history, which then names the new version and the SHA-256 of its bytes
+4. replace the schema file: from here on the new version is the deployed one
+
+A reader looks up the version by the SHA-256 of the schema file, so it does not matter which of the two it saw first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from store.errors import (
+    CorruptFileError,
+    LockLostError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedVersionError,
+)
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.schema.document import Element
+from store.schema.findings import Collector
+from store.schema.model import Column, TableSchema
+from store.schema.xmlfile import SchemaFile, load_schema, parse_schema
+
+_LOCK_TRIES, _LOCK_PAUSE_S = 250, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRecord:
+    """One column of one version, as the history keeps it."""
+
+    id: int
+    name: str
+    type: str
+    storage: str
+    encoding: str | None
+    kind: str
+
+    @staticmethod
+    def of(column: Column, number: int) -> ColumnRecord:
+        """The record of a column under an id."""
+        stored = (column.type.name, column.storage.value, column.encoding, column.kind.name)
+        return ColumnRecord(number, column.name, *stored)
+
+    @property
+    def identity(self) -> tuple[str, str, str, str | None]:
+        """What an id stands for."""
+        return (self.name, self.type, self.storage, self.encoding)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One deployed version."""
+
+    version: int
+    sha256: str
+    columns: tuple[ColumnRecord, ...]
+
+
+def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[float], None] = time.sleep) -> TableSchema:
+    """Makes a schema the deployed one of its table and returns it with version and column ids.
+
+    Nothing is written when its bytes are deployed already. Raises SchemaParseError for a schema with errors and, as
+    E161, for one that would change how existing data are stored; LockLostError when others deploy without end.
+    """
+    given = parse_schema(source, "") if isinstance(source, bytes) else load_schema(fs, source)
+    file = given.materialised()
+    _check_supported(file)
+    table = TableName(file.schema.namespace, file.schema.name)
+    digest = sha256(file.to_bytes()).hexdigest()
+    current = _deployed(fs, layout, table)
+    if current is not None and current.sha256 == digest:
+        return _numbered(file.schema, current)
+    for directory in fs.mkdirs(layout.schemas()):
+        fs.sync_dirs([directory.parent])
+    with _locked(fs, layout, pause):
+        history = _history(fs, layout, table)
+        current = _deployed(fs, layout, table)
+        if current is not None and current.sha256 == digest:
+            return _numbered(file.schema, current)
+        if current is not None and _has_data(fs, layout, table):
+            _check_change(file, given.name or str(layout.schema(table)), current, history)
+        new = Version(history[-1].version + 1 if history else 1, digest, _ids(file.schema, current, history))
+        with fs.during("schema-history"):
+            fs.replace(layout.schema_history(table), _encode([*history, new]))
+        with fs.during("schema-file"):
+            fs.replace(layout.schema(table), file.to_bytes())
+        return _numbered(file.schema, new)
+
+
+def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
+    """The deployed schema of a table with its version and column ids.
+
+    Raises TableNotFoundError when none is deployed, SchemaMismatchError when the file was changed by hand.
+    """
+    version = _deployed(fs, layout, table)
+    if version is None:
+        raise TableNotFoundError(
+            f"table {table} has no deployed schema",
+            where=layout.schema(table),
+            expected="a schema that a stream or a user deployed",
+            found="no file",
+            hint="start a stream of the table, or check the root; `sparkhaven tables` lists what is there",
+        )
+    return _numbered(load_schema(fs, layout.schema(table)).schema, version)
+
+
+def deployed_tables(fs: Fs, layout: Layout) -> list[TableName]:
+    """Every table with a deployed schema, sorted."""
+    names = [n.removesuffix(".schema") for n in fs.names(layout.schemas()) if n.endswith(".schema") and n[0] != "."]
+    return sorted(TableName.parse(name) for name in names)
+
+
+def load_version(fs: Fs, layout: Layout, table: TableName, version: int) -> Version:
+    """The record of one version; TableNotFoundError if the table never had it."""
+    found = next((v for v in _history(fs, layout, table) if v.version == version), None)
+    if found is None:
+        raise TableNotFoundError(
+            f"table {table} has no schema version {version}",
+            where=layout.schema_history(table),
+            found="no such version",
+        )
+    return found
+
+
+def _check_supported(file: SchemaFile) -> None:
+    if not file.schema.nested:
+        raise UnsupportedVersionError(
+            f"{file.schema.full_name} is no nested partitioned table",
+            where=file.name,
+            expected='storageType="NestedPartitionedOnDisk"',
+            found='storageType="SplayedOnDisk"',
+            hint="this release writes nested partitioned tables only",
+        )
+
+
+@contextmanager
+def _locked(fs: Fs, layout: Layout, pause: Callable[[float], None]) -> Iterator[None]:
+    for _ in range(_LOCK_TRIES):
+        lock = fs.lock(layout.schemas())
+        if lock is not None:
+            try:
+                yield
+            finally:
+                lock.release()
+            return
+        pause(_LOCK_PAUSE_S)
+    raise LockLostError(
+        "another process is deploying a schema and does not end",
+        where=layout.schemas(),
+        expected=f"the lock within {_LOCK_TRIES * _LOCK_PAUSE_S:.0f} s",
+        hint="look for a stopped process that has the directory open, then try again",
+    )
+
+
+def _deployed(fs: Fs, layout: Layout, table: TableName) -> Version | None:
+    """The version whose bytes the deployed file has; None without a file."""
+    path = layout.schema(table)
+    if fs.stat(path) is None:
+        return None
+    # the history is read second: it is written first, so it knows every file that can be there
+    digest = sha256(fs.read(path)).hexdigest()
+    found = [v for v in _history(fs, layout, table) if v.sha256 == digest]
+    if not found:
+        raise SchemaMismatchError(
+            f"the deployed schema of {table} is not the one that was deployed",
+            where=path,
+            expected=f"a version of {layout.schema_history(table).name}",
+            found=f"other bytes, SHA-256 {digest[:16]}…",
+            hint="put the deployed file back, then deploy the change through a stream",
+        )
+    return found[-1]
+
+
+def _history(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
+    path = layout.schema_history(table)
+    if fs.stat(path) is None:
+        return []
+    data = fs.read(path)
+    try:
+        return [_version(item) for item in json.loads(data)["versions"]]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CorruptFileError(
+            "history of a schema cannot be read",
+            where=path,
+            expected='JSON {"versions": [{"version", "sha256", "columns"}]}',
+            found=f"{type(error).__name__}: {error}",
+            hint="restore the file from a backup: column ids must not be given twice",
+        ) from error
+
+
+def _version(item: Any) -> Version:
+    columns = [ColumnRecord(*column) for column in item["columns"]]
+    if not isinstance(item["version"], int) or any(not isinstance(c.id, int) for c in columns):
+        raise ValueError("version and ids are whole numbers")
+    return Version(item["version"], str(item["sha256"]), tuple(columns))
+
+
+def _encode(history: list[Version]) -> bytes:
+    versions = [
+        {
+            "version": v.version,
+            "sha256": v.sha256,
+            "columns": [[c.id, c.name, c.type, c.storage, c.encoding, c.kind] for c in v.columns],
+        }
+        for v in history
+    ]
+    return (json.dumps({"versions": versions}, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _ids(schema: TableSchema, current: Version | None, history: list[Version]) -> tuple[ColumnRecord, ...]:
+    """A column that is the same as in the deployed version keeps its id, every other one gets a new one."""
+    kept = {c.identity: c.id for c in current.columns} if current else {}
+    following = 1 + max((c.id for v in history for c in v.columns), default=-1)
+    records: list[ColumnRecord] = []
+    for column in schema.columns:
+        number = kept.get(ColumnRecord.of(column, 0).identity)
+        if number is None:
+            number, following = following, following + 1
+        records.append(ColumnRecord.of(column, number))
+    return tuple(records)
+
+
+def _numbered(schema: TableSchema, version: Version) -> TableSchema:
+    ids = {c.name: c.id for c in version.columns}
+    columns = tuple(dataclasses.replace(c, id=ids[c.name]) for c in schema.columns)
+    return dataclasses.replace(schema, columns=columns, version=version.version)
+
+
+def _has_data(fs: Fs, layout: Layout, table: TableName) -> bool:
+    """Whether a location may exist in either tree; stops at the first one."""
+    intraday = layout.intraday(table)
+    if any(fs.names(intraday / name) for name in fs.names(intraday) if not name.startswith(".")):
+        return True
+    return bool(fs.names(layout.merges(table))) or fs.stat(layout.metadata_index(table)) is not None
+
+
+def _check_change(file: SchemaFile, name: str, current: Version, history: list[Version]) -> None:
+    findings = Collector(name)
+    elements = {e.attributes.get("name", ""): e for e in file.root.all("Column")}
+    before = {c.name: c for c in current.columns}
+    # versions after the deployed one never took effect: deploying them was cut short
+    retired = {c.name for v in history if v.version <= current.version for c in v.columns} - set(before)
+
+    def refuse(element: Element, expected: str, found: str, hint: str) -> None:
+        findings.add("E161", element, expected=expected, found=found, hint=hint)
+
+    for column in file.schema.columns:
+        new = ColumnRecord.of(column, 0)
+        element = elements.get(column.name, file.root)
+        old = before.get(column.name)
+        if old is None:
+            if column.name in retired:
+                hint = "choose another name: the files of the retired column are still there"
+                refuse(element, "a name that was never used", f"{column.name}, a retired column", hint)
+        elif "PARTITIONING" in (old.kind, new.kind) and old.kind != new.kind:
+            hint = "make a new table: the directories are named by this column"
+            refuse(element, f"{column.name} {old.kind}", new.kind, hint)
+        elif old.identity != new.identity:
+            refuse(element, _stored(old), _stored(new), "add a column of another name, or truncate the table first")
+    gone = [c.name for c in current.columns if c.kind == "PARTITIONING" and c.name not in elements]
+    if gone:
+        refuse(file.root, f"{gone[0]} as Partitioning column", "none", "make a new table")
+    findings.raise_errors()
+
+
+def _stored(record: ColumnRecord) -> str:
+    return f"{record.name}: {record.type}, stored as {record.storage}" + (
+        f" in {record.encoding}" if record.encoding else ""
+    )
