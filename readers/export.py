@@ -1,0 +1,80 @@
+"""Rows of a read into one Parquet, CSV or Arrow file, streamed: memory does not grow with the rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from store.errors import SettingsError
+
+
+class BatchWriter(Protocol):
+    """What the writers of pyarrow have in common."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None: ...
+
+
+@contextmanager
+def _parquet(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
+    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        yield writer
+
+
+@contextmanager
+def _csv(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
+    with pyarrow.csv.CSVWriter(path, schema) as writer:
+        yield writer
+
+
+@contextmanager
+def _arrow(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
+    with pa.ipc.new_file(path, schema) as writer:
+        yield writer
+
+
+WRITERS: dict[str, Callable[[Path, pa.Schema], AbstractContextManager[BatchWriter]]] = {
+    ".parquet": _parquet,
+    ".csv": _csv,
+    ".arrow": _arrow,
+}
+
+
+def check_target(path: Path) -> Path:
+    """A path that ``export`` can write; SettingsError for another suffix or a missing directory."""
+    if path.suffix not in WRITERS:
+        raise SettingsError(
+            "cannot tell the format from the file name",
+            where=path,
+            expected="a name that ends in " + ", ".join(WRITERS),
+            found=path.suffix or "no suffix",
+        )
+    if not path.parent.is_dir():
+        raise SettingsError("no such directory", where=path.parent, hint="make it first")
+    return path
+
+
+def export(batches: pa.RecordBatchReader, path: Path) -> int:
+    """Writes all batches and returns their rows; the file appears whole or not at all.
+
+    ``batches`` must have plain string columns (``to_batches(dictionaries=False)``): neither CSV nor an Arrow file
+    can hold a dictionary that changes from batch to batch. In CSV a null is an empty field, an empty string ``""``.
+    """
+    check_target(path)
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    rows = 0
+    try:
+        with WRITERS[path.suffix](temporary, batches.schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return rows

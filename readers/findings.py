@@ -1,0 +1,62 @@
+"""What a check found wrong or odd: one value per finding, for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from store.errors import SparkhavenError
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding. ``error``: bytes are lost or wrong; ``warning``: readers are right, but something is out of
+    place; ``note``: harmless. ``at`` is a byte, row, entry or record inside ``path``.
+    """
+
+    severity: Severity
+    path: str
+    what: str
+    at: str | None = None
+    expected: str | None = None
+    found: str | None = None
+    hint: str | None = None
+
+    def to_json(self) -> dict[str, str]:
+        """The finding as one JSON object; absent parts are left out."""
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in parts.items() if value is not None}
+
+    def text(self) -> str:
+        """The finding for people: a line, and its parts indented."""
+        parts = [("at", self.at), ("expected", self.expected), ("found", self.found), ("to do", self.hint)]
+        head = f"{self.severity}: {self.path}: {self.what}"
+        return "\n".join([head, *(f"  {name}: {value}" for name, value in parts if value is not None)])
+
+
+def finding(
+    severity: Severity,
+    path: object,
+    what: str,
+    *,
+    at: object = None,
+    expected: object = None,
+    found: object = None,
+    hint: str | None = None,
+) -> Finding:
+    """A finding from values of any type."""
+    at, expected, found = (None if part is None else str(part) for part in (at, expected, found))
+    return Finding(severity, str(path), what, at, expected, found, hint)
+
+
+def from_error(error: Exception, path: object) -> Finding:
+    """An error that a check ran into, as a finding about a path."""
+    if not isinstance(error, SparkhavenError):
+        return finding("error", path, f"cannot be read: {error}", hint="check permissions and the disk")
+    where = error.where or ""
+    at = where.removeprefix(str(path)).removeprefix(" at ").strip(" :,") if where.startswith(str(path)) else where
+    extra = "; ".join(f"{name} {value}" for name, value in error.extra.items() if value is not None)
+    at = "; ".join(part for part in (at, extra) if part)
+    return Finding("error", str(path), error.what, at or None, error.expected, error.found, error.hint)

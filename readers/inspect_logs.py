@@ -1,0 +1,140 @@
+"""Looks into the framed files of a stream: commit log, checkpoint, removals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from readers.findings import Finding, finding, from_error
+from store.epochs.checkpoint import decode_checkpoint
+from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
+from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, decode
+from store.epochs.removals import decode_removal
+from store.errors import SparkhavenError
+from store.fs import Fs
+
+RESTORE = "restore the file from a copy; nothing was changed or deleted"
+
+
+def commit_log(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Every record of a commit log with its byte offset."""
+    data = fs.read(path)
+    facts["baseEpoch"] = read_header(data, LOG_MAGIC, path)
+    found = scan(data)
+    records: list[dict[str, Any]] = []
+    previous: int | None = None
+    for part in found.frames:
+        try:
+            record = decode(part.payload, path)
+        except SparkhavenError as error:
+            yield from_error(error, f"{path} at byte {part.offset}")
+            continue
+        if previous is not None and record.n != previous + 1:
+            yield finding(
+                "error",
+                path,
+                "commit log has a gap",
+                at=f"byte {part.offset}",
+                expected=f"record {previous + 1}",
+                found=f"record {record.n}",
+                hint=RESTORE,
+            )
+        previous = record.n
+        records.append({"byte": part.offset, **_summary(record)})
+    epochs = [r["epoch"] for r in records if r["kind"] in ("commit", "rollback")]
+    facts.update(
+        firstEpoch=epochs[0] if epochs else None,
+        lastEpoch=epochs[-1] if epochs else None,
+        generation=max((r["generation"] for r in records), default=None),
+        records=records,
+    )
+    yield from _end(path, found)
+
+
+def _summary(record: Record) -> dict[str, Any]:
+    common = {"n": record.n, "epoch": record.epoch, "generation": record.generation}
+    match record:
+        case CommitRecord(batch=batch):
+            counts = {"rows": batch.rows, "locations": len(batch.reports), "files": len(batch.files)}
+            return {"kind": "commit", **common, **counts, "batch": batch.batch_id, "time": batch.time_ms}
+        case RollbackRecord():
+            return {"kind": "rollback", **common, "to": record.to, "reason": record.reason, "time": record.time_ms}
+        case OpenRecord():
+            holder = {"pid": record.pid, "host": record.host, "durability": record.durability}
+            return {"kind": "open", **common, **holder, "time": record.time_ms}
+        case _:
+            return {"kind": "sync", **common, "time": record.time_ms}
+
+
+def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """The state that a checkpoint holds."""
+    stream = path.name.removesuffix(".checkpoint")
+    found = decode_checkpoint(fs.read(path), stream, path)
+    state = found.state
+    facts.update(
+        epoch=state.epoch,
+        generation=state.generation,
+        record=state.n,
+        horizon=state.horizon,
+        rememberedFiles=len(state.files),
+        removalsBytes=found.removals,
+        rows=sum(at.rows for at in state.locations.values()),
+        locations=[
+            {"internal": key.internal, "value": key.value, "rows": at.rows, "since": at.since, "epoch": at.epoch}
+            for key, at in sorted(state.locations.items())
+        ],
+    )
+    yield from ()
+
+
+def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """Locations that maintenance has emptied or deleted."""
+    data = fs.read(path)
+    if not data:
+        facts["removals"] = []
+        return
+    read_header(data, REMOVALS_MAGIC, path)
+    found = scan(data)
+    entries = []
+    for part in found.frames:
+        try:
+            removal = decode_removal(part.payload, path)
+        except SparkhavenError as error:
+            yield from_error(error, f"{path} at byte {part.offset}")
+            continue
+        entries.append(
+            {
+                "byte": part.offset,
+                "phase": removal.phase,
+                "internal": removal.key.internal,
+                "value": removal.key.value,
+                "since": removal.since,
+                "rows": removal.rows,
+                "epoch": removal.epoch,
+            }
+        )
+    facts["removals"] = entries
+    yield from _end(path, found)
+
+
+def _end(path: Path, found: Scan) -> Iterator[Finding]:
+    """What follows the last sound frame."""
+    if found.beyond:
+        yield finding(
+            "error",
+            path,
+            "a record before the last one is damaged",
+            at=f"byte {found.end}",
+            expected="a frame whose checksum holds",
+            found=f"damage, then {len(found.beyond)} sound records from byte {found.beyond[0].offset}",
+            hint=RESTORE,
+        )
+    elif found.rest:
+        yield finding(
+            "warning",
+            path,
+            "last record is torn: it was never acknowledged, recovery drops it",
+            at=f"byte {found.end}",
+            found=f"{found.rest} bytes",
+        )

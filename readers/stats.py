@@ -1,0 +1,158 @@
+"""What is there: dates, sources, rows, bytes, epochs, and bytes on disk that nobody reads.
+
+Numbers come from commit logs and merge records; only ``waste`` looks at the directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from readers.table import open_table
+from store.epochs.load import load_stream
+from store.epochs.publish import physical_size
+from store.errors import SparkhavenError
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.scan import Slice
+from store.schema.deploy import deployed_tables
+
+DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes")
+
+
+@dataclass(slots=True)
+class Total:
+    """Sums over locations."""
+
+    rows: int = 0
+    bytes: int = 0
+    locations: int = 0
+
+    def add(self, rows: int, size: int) -> None:
+        """One more location."""
+        self.rows += rows
+        self.bytes += size
+        self.locations += 1
+
+    def to_json(self) -> dict[str, int]:
+        """As a JSON object."""
+        return {"rows": self.rows, "bytes": self.bytes, "locations": self.locations}
+
+
+def tables(fs: Fs, layout: Layout) -> list[dict[str, Any]]:
+    """One object a table, sorted by name; one that cannot be read has ``error`` and hides no other."""
+    found: list[dict[str, Any]] = []
+    for name in deployed_tables(fs, layout):
+        try:
+            table = open_table(layout.root, str(name), fs=fs)
+            slices = table.plan().slices
+        except (SparkhavenError, OSError) as error:
+            found.append({"table": str(name), "error": str(error)})
+            continue
+        values = sorted({slice_.key.value for slice_ in slices})
+        found.append(
+            {
+                "table": str(name),
+                "rows": sum(slice_.stop - slice_.start for slice_ in slices),
+                "dates": len(values),
+                "first": values[0] if values else None,
+                "last": values[-1] if values else None,
+                "epochs": table.epochs,
+            }
+        )
+    return found
+
+
+def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
+    """Everything about one table, as a JSON object.
+
+    ``rows`` counts each row once; ``tiers`` and ``dates`` also tell what each tier holds by itself. ``bytes`` are
+    committed data regions; ``waste`` is what lies in the directories and no read of the newest snapshot needs.
+    """
+    table = open_table(layout.root, str(name), fs=fs)
+    whole = table.plan().slices
+    tiers = {tier: table.plan(tier=tier).slices for tier in ("intraday", "history")}
+    dates: dict[str, dict[str, int]] = {}
+    sources: dict[tuple[str, str], Total] = {}
+    totals = {tier: Total() for tier in tiers}
+    for tier, slices in tiers.items():
+        for slice_ in slices:
+            size = _bytes(slice_)
+            totals[tier].add(slice_.rows, size)
+            sources.setdefault((tier, slice_.key.internal), Total()).add(slice_.rows, size)
+            date = dates.setdefault(slice_.key.value, {"rows": 0, "intraday": 0, "history": 0, "bytes": 0})
+            date[tier] += slice_.rows
+            date["bytes"] += size
+    for slice_ in whole:
+        dates[slice_.key.value]["rows"] += slice_.stop - slice_.start
+    live = {slice_.directory: slice_ for slices in tiers.values() for slice_ in slices}
+    used = sum(total.bytes for total in totals.values())
+    return {
+        "table": table.name,
+        "rows": sum(slice_.stop - slice_.start for slice_ in whole),
+        "bytes": used,
+        "waste": sum(_waste(fs, at, live.get(at)) for at in _directories(fs, layout, name)),
+        "tiers": {tier: total.to_json() for tier, total in totals.items()},
+        "streams": [_stream(fs, layout, name, stream) for stream in table.epochs],
+        "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items())],
+        "sources": [
+            {"tier": tier, "source": internal, **total.to_json()} for (tier, internal), total in sorted(sources.items())
+        ],
+    }
+
+
+def _bytes(slice_: Slice) -> int:
+    return sum(state.size for state in slice_.files.values())
+
+
+def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, Any]:
+    state = load_stream(fs, layout, table, stream)
+    parts = (layout.stream_log, layout.stream_checkpoint, layout.stream_removals)
+    return {
+        "stream": stream,
+        "epoch": state.epoch,
+        "floor": state.floor,
+        "generation": state.generation,
+        "durability": state.durability,
+        "locations": len(state.locations),
+        "rememberedFiles": len(state.files),
+        "logBytes": sum(_size(fs, part(table, stream)) for part in parts),
+    }
+
+
+def _size(fs: Fs, path: Path) -> int:
+    found = fs.stat(path)
+    return found.size if found and not found.is_dir else 0
+
+
+def _directories(fs: Fs, layout: Layout, table: TableName) -> Iterator[Path]:
+    """Every directory in either tree that holds, or once held, rows of the table."""
+    root = layout.intraday(table)
+    for internal in fs.names(root):
+        if not internal.startswith("."):
+            yield from (root / internal / value / table.table for value in _inside(fs, root / internal))
+    root = layout.partitions(table.namespace)
+    for internal in fs.names(root):
+        for value in _inside(fs, root / internal):
+            if fs.stat(root / internal / value / table.table) is not None:
+                yield root / internal / value / table.table
+
+
+def _inside(fs: Fs, path: Path) -> list[str]:
+    found = fs.stat(path)
+    return fs.names(path) if found and found.is_dir else []
+
+
+def _waste(fs: Fs, directory: Path, live: Slice | None) -> int:
+    """Bytes in a directory that no read of the newest snapshot needs: tails, strays, locations that were replaced."""
+    if live is None:
+        return sum(_size(fs, directory / name) for name in _inside(fs, directory))
+    wasted = 0
+    for name in _inside(fs, directory):
+        if name in live.files:
+            wasted += max(0, _size(fs, directory / name) - physical_size(name, live.files[name].size))
+        elif name.endswith(DATA_SUFFIXES) or ".tmp-" in name:
+            wasted += _size(fs, directory / name)
+    return wasted

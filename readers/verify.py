@@ -1,0 +1,284 @@
+"""Read-only checks of whole tables: logs, locations, merge records, and what lies about. Nothing is changed.
+
+Shallow checks read records, prefixes and lengths. ``deep`` reads every committed byte: checksums, symbols, offsets,
+values against statistics and grouping. A stream may run meanwhile: what it has not committed yet is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from readers.findings import Finding, finding, from_error
+from readers.verify_location import Expected, check_location
+from store import merges
+from store.epochs.load import list_streams, load_stream, read_files
+from store.epochs.removals import read_removals
+from store.epochs.state import LocationState
+from store.errors import SparkhavenError
+from store.format.tlmi import decode_tlmi
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges import MergeRecord
+from store.scan import Stream
+from store.schema.deploy import deployed_tables, load_deployed
+from store.schema.model import TableSchema
+
+STREAM_FILES = (".log", ".checkpoint", ".lock", ".removals")
+
+
+@dataclass(slots=True)
+class Report:
+    """Findings, and how much was looked at."""
+
+    findings: list[Finding] = field(default_factory=list)
+    tables: int = 0
+    streams: int = 0
+    locations: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    @property
+    def errors(self) -> int:
+        """Findings that mean lost or wrong data."""
+        return sum(f.severity == "error" for f in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        """The report as one JSON object."""
+        counts = {name: getattr(self, name) for name in ("tables", "streams", "locations", "rows", "bytes", "errors")}
+        return {**counts, "findings": [f.to_json() for f in self.findings]}
+
+
+def verify(
+    fs: Fs,
+    layout: Layout,
+    table: TableName | None = None,
+    *,
+    deep: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Checks one table or all; ``progress`` is told each location. Never raises for what it finds on disk."""
+    report = Report()
+    for name in [table] if table else deployed_tables(fs, layout):
+        report.tables += 1
+        report.findings += _TableCheck(fs, layout, name, report, deep=deep, progress=progress).run()
+    return report
+
+
+class _TableCheck:
+    """One table: the parts look at what the parts before have loaded."""
+
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        table: TableName,
+        report: Report,
+        *,
+        deep: bool,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.fs, self.layout, self.table, self.report = fs, layout, table, report
+        self.deep, self.progress = deep, progress
+        self.streams: list[Stream] = []
+        self.located: dict[LocationKey, LocationState] = {}
+        self.records: dict[str, MergeRecord] = {}
+        self.unfinished: dict[str, MergeRecord] = {}
+
+    def run(self) -> Iterator[Finding]:
+        """All findings of the table."""
+        try:
+            schema = load_deployed(self.fs, self.layout, self.table)
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, self.layout.schema(self.table))
+            return
+        yield from self._streams()
+        yield from self._merges()
+        for stream in self.streams:
+            for key in sorted(stream.locations):
+                yield from self._location(schema, _intraday(self.layout, self.table, stream.locations[key]))
+        for value, record in sorted(self.records.items()):
+            for output in record.outputs:
+                directory = self.layout.history_location(self.table, LocationKey(output.internal, value))
+                yield from self._location(
+                    schema, Expected("history", directory, output.rows, output.files, output.stats)
+                )
+        yield from self._stray_intraday()
+        yield from self._stray_history()
+        yield from self._index()
+
+    def _location(self, schema: TableSchema, expected: Expected) -> Iterator[Finding]:
+        self.progress(str(expected.directory))
+        self.report.locations += 1
+        self.report.rows += expected.rows
+        self.report.bytes += sum(state.size for state in expected.files.values())
+        yield from check_location(self.fs, schema, expected, deep=self.deep)
+
+    def _streams(self) -> Iterator[Finding]:
+        directory = self.layout.streams(self.table)
+        names = list_streams(self.fs, self.layout, self.table)
+        for name in self.fs.names(directory):
+            if not any(name == stream + suffix for stream in names for suffix in STREAM_FILES):
+                temporary = ".tmp-" in name
+                yield finding(
+                    "note" if temporary else "warning",
+                    directory / name,
+                    "left over from an interrupted replace" if temporary else "file of no stream",
+                    hint="look at it with `sparkhaven inspect`",
+                )
+        for name in names:
+            self.report.streams += 1
+            path = self.layout.stream_log(self.table, name)
+            try:
+                log = read_files(self.fs, self.layout, self.table, name)
+                state = load_stream(self.fs, self.layout, self.table, name)
+                removals = read_removals(self.fs, self.layout, self.table, name)
+            except (SparkhavenError, OSError) as error:
+                yield from_error(error, path)
+                continue
+            yield from _torn(path, log.found.end, log.found.rest)
+            yield from _torn(self.layout.stream_removals(self.table, name), removals.end, removals.torn)
+            self.streams.append(state)
+            for key, location in state.locations.items():
+                if key in self.located:
+                    yield finding(
+                        "error",
+                        self.layout.intraday_location(self.table, key),
+                        "two streams own this location",
+                        expected="one",
+                        found=f"{name} and another",
+                        hint="roll one of the streams back; a location has one writer",
+                    )
+                self.located[key] = location
+
+    def _merges(self) -> Iterator[Finding]:
+        for value in merges.all_values(self.fs, self.layout, self.table):
+            directory = self.layout.merges(self.table) / value
+            try:
+                numbers = merges.generations(self.fs, self.layout, self.table, value)
+                for number in numbers:
+                    record = merges.load_record(self.fs, self.layout, self.table, value, number)
+                    (self.records if record.complete else self.unfinished)[value] = record
+            except (SparkhavenError, OSError) as error:
+                yield from_error(error, directory)
+                continue
+            running = self.unfinished.get(value)
+            if running and (value not in self.records or self.records[value].generation < running.generation):
+                yield finding(
+                    "note",
+                    directory / f"{running.generation}.json",
+                    f"a merge runs or was interrupted after phase {running.phase}",
+                    hint="`sparkhaven merge` of the date goes on with it",
+                )
+            if value in self.records:
+                yield from self._proof(self.records[value], directory)
+
+    def _proof(self, record: MergeRecord, directory: object) -> Iterator[Finding]:
+        path = f"{directory}/{record.generation}.json"
+        if record.proof is None or not record.proof.holds:
+            found = record.proof and f"{record.proof.rows_in} in, {record.proof.rows_out} out"
+            yield finding(
+                "error", path, "merge has no proof that holds", expected="equal rows and digests", found=found
+            )
+        streams: Mapping[str, Stream] = {stream.stream: stream for stream in self.streams}
+        for taken in record.inputs:
+            stream = streams.get(taken.stream)
+            at = stream and stream.locations.get(LocationKey(taken.internal, record.value))
+            if at and at.since == taken.since and not at.truncated and at.rows < taken.rows:
+                yield finding(
+                    "error",
+                    path,
+                    "rows were rolled back after they had been merged: reads use intraday alone",
+                    at=f"source {taken.internal} of stream {taken.stream}",
+                    expected=f"{taken.rows} rows",
+                    found=f"{at.rows} rows",
+                    hint="merge the date again with --force",
+                )
+
+    def _stray_intraday(self) -> Iterator[Finding]:
+        root = self.layout.intraday(self.table)
+        for internal in self.fs.names(root):
+            if internal == ".streams":
+                continue
+            for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else [None]:
+                key = LocationKey(internal, value or "")
+                if key in self.located:
+                    continue
+                yield finding(
+                    "warning",
+                    root / internal / value if value else root / internal,
+                    "no stream has committed this: readers do not see it",
+                    hint="an interrupted batch leaves it, then `sparkhaven recover` removes it; else move it away",
+                )
+
+    def _stray_history(self) -> Iterator[Finding]:
+        root = self.layout.partitions(self.table.namespace)
+        current = {LocationKey(out.internal, value) for value, r in self.records.items() for out in r.outputs}
+        coming = {LocationKey(out.internal, value) for value, r in self.unfinished.items() for out in r.outputs}
+        for internal in self.fs.names(root):
+            for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else []:
+                path = root / internal / value / self.table.table
+                if LocationKey(internal, value) in current or self.fs.stat(path) is None:
+                    continue
+                if LocationKey(internal, value) in coming:
+                    yield finding("note", path, "made by a merge that is not recorded yet: readers do not see it")
+                elif value in self.records:
+                    yield finding("note", path, "replaced by a newer merge: kept until no reader can hold it")
+                else:
+                    yield finding(
+                        "warning",
+                        path,
+                        "no merge record names this location: readers do not see it",
+                        hint="move it away, or restore the merge records that belong to it",
+                    )
+        writable = self.layout.writable_partitions(self.table.namespace)
+        for name in self.fs.names(writable):
+            if self.fs.stat(writable / name) is None:
+                yield finding("error", writable / name, "link of a writable partition leads nowhere")
+
+    def _index(self) -> Iterator[Finding]:
+        """The location index against the merge records."""
+        path = self.layout.metadata_index(self.table)
+        if self.fs.stat(path) is None:
+            if self.records:
+                yield finding("warning", path, "location index is missing", hint="merge any date, it is written again")
+            return
+        try:
+            entries = {(e.key.internal, e.key.value): e.rows for e in decode_tlmi(self.fs.read(path), path)}
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, path)
+            return
+        wanted = {(o.internal, v): o.rows for v, r in self.records.items() for o in r.outputs if o.rows}
+        for key in sorted({*entries, *wanted}):
+            if entries.get(key) != wanted.get(key):
+                yield finding(
+                    "warning",
+                    path,
+                    "location index is out of step with the merge records",
+                    at=f"internal partition {key[0]}, {key[1]}",
+                    expected=wanted.get(key, "no entry"),
+                    found=entries.get(key, "no entry"),
+                    hint="merge the date again, the index is then written anew",
+                )
+
+
+def _intraday(layout: Layout, table: TableName, at: LocationState) -> Expected:
+    directory = layout.intraday_location(table, at.key)
+    return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated)
+
+
+def _torn(path: object, end: int, rest: int) -> Iterator[Finding]:
+    if rest:
+        yield finding(
+            "warning",
+            path,
+            "last record is torn: it was never acknowledged, recovery drops it",
+            at=f"byte {end}",
+            found=f"{rest} bytes",
+            hint="run `sparkhaven recover` if no stream is running",
+        )
+
+
+def _is_dir(fs: Fs, path: object) -> bool:
+    found = fs.stat(path)  # type: ignore[arg-type]
+    return found is not None and found.is_dir

@@ -1,0 +1,334 @@
+"""Read-only checks of one location: its record, its files, and with ``deep`` every byte of them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from readers.findings import Finding, finding, from_error
+from store.columnfile import OVR, column_header, open_column, read_grouping
+from store.epochs.state import FileState, RangeStats
+from store.errors import SparkhavenError
+from store.format.prefix import Prefix, check_prefix
+from store.format.tablesize import NAME as TABLE_SIZE
+from store.format.tablesize import TableSize, decode
+from store.fs import Fs
+from store.schema.model import Column, Kind, Storage, TableSchema
+
+BLOCK = 8 << 20
+OWNER = ".stream"  # names the stream of a location that was never committed
+RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
+RECOVER = "run `sparkhaven recover`"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What should be in a location, by the commit log (intraday) or the merge record (history)."""
+
+    tier: Literal["intraday", "history"]
+    directory: Path
+    rows: int
+    files: Mapping[str, FileState]
+    stats: Mapping[str, Sequence[RangeStats]]
+    epoch: int | None = None
+    truncated: bool = False
+
+
+def check_location(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool) -> Iterator[Finding]:
+    """Findings of one location, files in order; the next file is looked at whatever is wrong with one."""
+    directory = expected.directory
+    names = fs.names(directory)
+    if not names:
+        if not expected.truncated:
+            yield finding(
+                "error",
+                directory,
+                "location is missing",
+                expected=f"{expected.rows} rows",
+                found="nothing",
+                hint=RESTORE,
+            )
+        return
+    yield from _record(fs, expected, names)
+    for name, state in sorted(expected.files.items()):
+        yield from _file(fs, schema, expected, name, state, deep=deep)
+    for column in schema.stored:
+        if column.files[0] in expected.files and column.files[0] in names:
+            yield from _column(fs, expected, column, names, deep=deep)
+    yield from _strays(fs, schema, expected, names)
+
+
+def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
+    """The location's ``table.size`` against the truth."""
+    path = expected.directory / TABLE_SIZE
+    intraday = expected.tier == "intraday"
+    hint = RECOVER if intraday else "merge the date again with --force"
+    if TABLE_SIZE not in names:
+        severity: Literal["error", "warning"] = "warning" if intraday else "error"
+        yield finding(
+            severity, path, "location is not published: its record is missing", expected=TABLE_SIZE, hint=hint
+        )
+        return
+    try:
+        record = decode(fs.read(path), path)
+    except (SparkhavenError, OSError) as error:
+        yield from_error(error, path)
+        return
+    sizes = {name: state.size for name, state in expected.files.items()}
+    if (record.size, dict(record.data_file_sizes), record.truncated) == (expected.rows, sizes, expected.truncated):
+        return
+    behind = intraday and (record.epoch or 0) < (expected.epoch or 0)
+    yield finding(
+        "warning" if behind else "error",
+        path,
+        "record is behind the commit log" if behind else "record differs from what was committed",
+        expected=f"{expected.rows} rows, epoch {expected.epoch}" + _differing(sizes, record),
+        found=f"{record.size} rows, epoch {record.epoch}",
+        hint=hint,
+    )
+
+
+def _differing(sizes: Mapping[str, int], record: TableSize) -> str:
+    found = record.data_file_sizes
+    other = sorted(name for name in {*sizes, *found} if sizes.get(name) != found.get(name))
+    return f"; other lengths of {', '.join(other[:3])}{' ...' if len(other) > 3 else ''}" if other else ""
+
+
+def _file(
+    fs: Fs, schema: TableSchema, expected: Expected, name: str, state: FileState, *, deep: bool
+) -> Iterator[Finding]:
+    """Length of one file, and its checksum."""
+    path = expected.directory / name
+    found = fs.stat(path)
+    if found is None:
+        yield finding(
+            "error", path, "a committed file is missing", expected=f"{state.size} bytes", found="nothing", hint=RESTORE
+        )
+        return
+    offset = 0
+    if name.endswith(".dat"):
+        try:
+            offset = column_header(fs, path).data_offset
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, path)
+            return
+    length = offset + state.size
+    if found.size < length:
+        yield finding(
+            "error",
+            path,
+            "file is shorter than its committed length",
+            at=f"byte {found.size}",
+            expected=f"{length} bytes",
+            found=f"{found.size} bytes",
+            hint=RESTORE,
+        )
+        return
+    if found.size > length:
+        yield finding(
+            "warning",
+            path,
+            "uncommitted tail: readers ignore it, the next recovery cuts it",
+            at=f"byte {length}",
+            expected=f"{length} bytes",
+            found=f"{found.size} bytes",
+            hint=RECOVER + " if no stream is running",
+        )
+    if deep:
+        crc = checksum(fs, path, offset, state.size)
+        if crc != state.crc:
+            yield finding(
+                "error",
+                path,
+                "checksum does not match: committed bytes have changed",
+                at=f"bytes {offset} to {length}",
+                expected=f"CRC-32 {state.crc:08x}",
+                found=f"CRC-32 {crc:08x}",
+                hint=RESTORE,
+            )
+
+
+def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
+    """CRC-32 of ``length`` bytes from ``offset``, read in blocks."""
+    crc = 0
+    for at in range(offset, offset + length, BLOCK):
+        crc = zlib.crc32(fs.read_range(path, at, min(BLOCK, offset + length - at)), crc)
+    return crc
+
+
+def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[Finding]:
+    """Prefix, grouping and values of one column."""
+    path = expected.directory / column.files[0]
+    try:
+        prefix = column_header(fs, path)
+        if prefix.column_id not in (None, column.id):
+            yield finding(
+                "warning",
+                path,
+                "file belongs to another column of this name: its rows read as null",
+                expected=f"columnId {column.id}",
+                found=f"columnId {prefix.column_id}",
+                hint="give the column a new name if the old data are wanted",
+            )
+            return
+        check_prefix(prefix, column, path)
+        yield from _overflow(expected.directory, column, prefix, names)
+        if deep:
+            yield from _padding(fs, path, prefix)
+            yield from _values(fs, expected, column)
+    except (SparkhavenError, OSError) as error:
+        if "shorter than its committed length" not in str(error):  # told already, with the length of the file
+            yield from_error(error, path)
+
+
+def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[str]) -> Iterator[Finding]:
+    name = column.name + OVR
+    if prefix.overflow and name not in names:
+        yield finding(
+            "error",
+            directory / name,
+            "grouping is said to be here, but the file is missing",
+            expected="the file, as the overflow flag is TRUE",
+            found="nothing",
+            hint="merge the date again with --force; reads without grouping go on",
+        )
+    if not prefix.overflow and name in names:
+        yield finding(
+            "note", directory / name, "overflow file without effect", expected="overflow flag TRUE", found="FALSE"
+        )
+
+
+def _padding(fs: Fs, path: Path, prefix: Prefix) -> Iterator[Finding]:
+    padding = fs.read_range(path, prefix.length, prefix.data_offset - prefix.length)
+    dirty = np.flatnonzero(np.frombuffer(padding, np.uint8))
+    if len(dirty):
+        at = prefix.length + int(dirty[0])
+        yield finding(
+            "warning",
+            path,
+            "padding of the prefix is not zero",
+            at=f"byte {at}",
+            expected="00",
+            found=f"{len(dirty)} bytes",
+        )
+
+
+def _values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding]:
+    sizes = {name: state.size for name, state in expected.files.items()}
+    path = expected.directory / column.files[0]
+    values = open_column(fs, expected.directory, column, sizes, expected.rows).read()
+    if column.storage is Storage.SYMBOL and expected.rows:
+        yield from _symbols(expected, column, values.dictionary)
+    for stats in expected.stats.get(column.name, ()):
+        wrong = false_statistics(values.slice(stats.start, stats.stop - stats.start), stats)
+        if wrong:
+            yield finding(
+                "error",
+                path,
+                "statistics do not hold: reads may skip rows that match",
+                at=f"rows {stats.start} to {stats.stop}",
+                expected=wrong[0],
+                found=wrong[1],
+                hint="merge the date, or ingest it again; until then read without --where",
+            )
+    if column.kind is Kind.GROUPING:
+        groups = read_grouping(fs, expected.directory, column, expected.rows)
+        if groups is not None and len(groups):
+            plain = values.cast(column.type.arrow) if pa.types.is_dictionary(values.type) else values
+            bad = _ungrouped(plain, groups.keys, groups.starts, groups.stops)
+            if bad is not None:
+                yield finding(
+                    "error",
+                    path,
+                    "a row does not have the value of its group",
+                    at=f"row {bad}",
+                    expected=repr(groups.keys[int(np.searchsorted(groups.stops, bad, "right"))]),
+                    found=repr(plain[bad].as_py()),
+                    hint="merge the date again with --force; reads without grouping go on",
+                )
+        elif groups is None and expected.tier == "history" and expected.rows:
+            yield finding("warning", path, "grouping column of history has no grouping", expected="row ranges")
+
+
+def _ungrouped(values: pa.Array, keys: Sequence[object], starts: np.ndarray, stops: np.ndarray) -> int | None:
+    """The first row whose value is not the key of the range it lies in."""
+    kind = pa.int64() if pa.types.is_timestamp(values.type) else values.type
+    table = pa.array(list(keys), kind).cast(values.type)
+    wanted = table.take(pa.array(np.repeat(np.arange(len(keys)), stops - starts)))
+    same = pc.fill_null(pc.equal(values, wanted), pc.and_(values.is_null(), wanted.is_null()))
+    if pa.types.is_floating(values.type):
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(values), pc.is_nan(wanted)), False))
+    bad = np.flatnonzero(~same.to_numpy(zero_copy_only=False))
+    return int(bad[0]) if len(bad) else None
+
+
+def _symbols(expected: Expected, column: Column, texts: pa.Array) -> Iterator[Finding]:
+    path = expected.directory / column.files[1]
+    double = len(texts) - len(texts.unique())
+    if double:
+        yield finding(
+            "warning" if expected.tier == "history" else "note",
+            path,
+            "a text has several symbols: readers compare texts, so this costs space only",
+            expected=f"{len(texts) - double} symbols",
+            found=f"{len(texts)} symbols",
+        )
+    if expected.tier == "history":
+        units = [text.encode("utf-16-be") for text in texts.to_pylist() if text is not None]
+        entry = next((i for i in range(1, len(units)) if units[i] < units[i - 1]), None)
+        if entry is not None:
+            yield finding("note", path, "symbols of history are not sorted", at=f"entry {entry}", expected="ascending")
+
+
+def false_statistics(values: pa.Array, stats: RangeStats) -> tuple[str, str] | None:
+    """What statistics say against what the values are, if a reader that trusts them could miss rows."""
+    nulls = values.null_count
+    if len(values) != stats.stop - stats.start or nulls != stats.nulls:
+        return f"{stats.nulls} nulls in {stats.stop - stats.start} rows", f"{nulls} nulls in {len(values)} rows"
+    plain = values.cast(pa.string()) if pa.types.is_dictionary(values.type) else values
+    if pa.types.is_timestamp(plain.type):
+        plain = plain.cast(pa.int64())
+    if pa.types.is_floating(plain.type):
+        nans = pc.sum(pc.is_nan(plain)).as_py() or 0
+        if nans != stats.nans:
+            return f"{stats.nans} NaN", f"{nans} NaN"
+        plain = plain.filter(pc.fill_null(pc.invert(pc.is_nan(plain)), False))
+    found = pc.min_max(plain)
+    low, high = found["min"].as_py(), found["max"].as_py()
+    too_low = stats.low is not None and low is not None and low < stats.low
+    too_high = stats.high is not None and high is not None and high > stats.high
+    if too_low or too_high:
+        return f"{stats.low!r} to {stats.high!r}", f"{low!r} to {high!r}"
+    return None
+
+
+def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
+    """Names in the directory that nothing accounts for."""
+    overflow = {column.name + OVR for column in schema.columns}
+    for name in names:
+        if name in expected.files or name in overflow or name in (TABLE_SIZE, OWNER, "table.tbl", f"{schema.name}.tbl"):
+            continue
+        path = expected.directory / name
+        if name.startswith("Index-") or name == ".dh_metadata":
+            continue
+        if expected.truncated and name.endswith((".dat", ".sym", ".sym.bytes", ".bytes")):
+            continue  # kept until no reader can hold them
+        temporary = ".tmp-" in name
+        yield finding(
+            "note" if temporary else "warning",
+            path,
+            "left over from an interrupted replace" if temporary else "file that no epoch has committed",
+            found=f"{(found := fs.stat(path)) and found.size} bytes",
+            hint=RECOVER if expected.tier == "intraday" else "look at it with `sparkhaven inspect`, then remove it",
+        )
+    if not {"table.tbl", f"{schema.name}.tbl"} & set(names):
+        yield finding(
+            "warning", expected.directory / "table.tbl", "definition is missing", expected="table.tbl", hint=RECOVER
+        )

@@ -1,0 +1,132 @@
+"""Small tables for tests: rows in, files and commits out, by the codecs and the commit log alone."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from store.columnfile import create_column
+from store.epochs.log import StreamLog
+from store.epochs.publish import physical_size
+from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
+from store.format.codecs import Base, encode_column
+from store.format.tbl import encode_tbl
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.schema.deploy import deploy
+from store.schema.model import Column, Storage
+
+SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="Sym" dataType="String" columnType="Grouping"/>
+  <Column name="Size" dataType="int"/>
+  <Column name="Px" dataType="double"/>
+  <Column name="At" dataType="Instant"/>
+  <Column name="Live" dataType="Boolean"/>
+  <Column name="Note" dataType="String" symbolTable="None"/>
+</Table>
+"""
+Rows = Mapping[str, list[Any]]
+
+
+def naive_stats(array: pa.Array, start: int) -> RangeStats:
+    """Statistics by a plain loop; texts above 64 characters are no bounds."""
+    plain = array.cast(pa.int64()) if pa.types.is_timestamp(array.type) else array
+    values = [value for value in plain.to_pylist() if value is not None]
+    numbers = [value for value in values if value == value]  # a NaN is not equal to itself
+    low, high = (min(numbers), max(numbers)) if numbers else (None, None)
+    if any(isinstance(bound, str) and len(bound) > 64 for bound in (low, high)):
+        low = high = None
+    return RangeStats(start, start + len(array), array.null_count, len(values) - len(numbers), low, high)
+
+
+class SmallTable:
+    """A table with one or more streams in a fresh root."""
+
+    def __init__(self, root: Path, schema: str = SCHEMA, *, fs: Fs | None = None) -> None:
+        self.fs, self.root, self.layout = fs or Fs(), root, Layout(root)
+        self.schema = deploy(self.fs, self.layout, schema.encode())
+        self.table = TableName(self.schema.namespace, self.schema.name)
+        self.now = 1_800_000_000.0
+        self.logs: dict[str, StreamLog] = {}
+        self._symbols: dict[tuple[LocationKey, str], dict[str, int]] = {}
+        self._batches = 0
+
+    def log(self, stream: str = "s", **options: Any) -> StreamLog:
+        """The open log of a stream."""
+        if stream not in self.logs:
+            self.logs[stream] = StreamLog.open(
+                self.fs,
+                self.layout,
+                self.table,
+                stream,
+                schema=self.schema,
+                query_id="q",
+                clock=lambda: self.now,
+                pid=1,
+                host="h",
+                **options,
+            )
+        return self.logs[stream]
+
+    def append(self, internal: str, value: str, rows: Rows, *, stream: str = "s") -> LocationReport:
+        """Writes rows behind what is committed, and nothing else; missing columns are null."""
+        key = LocationKey(internal, value)
+        directory = self.layout.intraday_location(self.table, key)
+        base = self.log(stream).state.locations.get(key)
+        count = len(next(iter(rows.values())))
+        start = base.rows if base else 0
+        files: dict[str, FileState] = dict(base.files) if base else {}
+        stats: dict[str, RangeStats] = {}
+        self.fs.mkdirs(directory)
+        self.fs.write_new(directory / "table.tbl", encode_tbl(self.schema))
+        for column in self.schema.stored:
+            array = pa.array(rows.get(column.name, [None] * count), column.type.arrow)
+            stats[column.name] = naive_stats(array, start)
+            if not base:
+                create_column(self.fs, directory, column)
+            self._append_column(directory, key, column, array, start, files)
+        return LocationReport(key, base.epoch if base else 0, start, start + count, files, stats)
+
+    def _append_column(
+        self,
+        directory: Path,
+        key: LocationKey,
+        column: Column,
+        array: pa.Array,
+        start: int,
+        files: dict[str, FileState],
+    ) -> None:
+        known = self._symbols.setdefault((key, column.name), {})
+        sizes = {name: files[name].size for name in column.files if name in files}
+        encoded = encode_column(column, array, Base(start, sizes, known))
+        for name, data in encoded.parts.items():
+            old = files.get(name, FileState(0, 0))
+            self.fs.write_at(directory / name, physical_size(name, old.size), data)
+            files[name] = FileState(old.size + len(data), zlib.crc32(data, old.crc))
+        if column.storage is Storage.SYMBOL:
+            known.update((text, len(known)) for text in encoded.symbols)
+
+    def commit(self, *reports: LocationReport, stream: str = "s", publish: bool = True) -> int:
+        """Makes appended rows an epoch."""
+        self._batches += 1
+        self.now += 60
+        rows = sum(report.rows - report.base_rows for report in reports)
+        file = FileId(f"/feed/{self._batches}.json", 1, int(self.now * 1e9))
+        epoch = self.log(stream).commit(Batch("q", self._batches, (file,), reports, self.schema.version, rows))
+        if publish:
+            self.log(stream).publish()
+        return epoch
+
+    def add(self, internal: str, value: str, rows: Rows, *, stream: str = "s") -> int:
+        """Append and commit."""
+        return self.commit(self.append(internal, value, rows, stream=stream), stream=stream)
+
+    def location(self, internal: str, value: str) -> Path:
+        """Directory of an intraday location."""
+        return self.layout.intraday_location(self.table, LocationKey(internal, value))
