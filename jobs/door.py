@@ -119,6 +119,7 @@ Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="More progress; tracebacks.", callback=_set("verbose"), is_eager=True)
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")]
+TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
 
 
 def example(*lines: str) -> str:
@@ -132,13 +133,21 @@ def example(*lines: str) -> str:
 class Commands(TyperGroup):
     """The command line as a whole: every error becomes a message and an exit code, here and nowhere else."""
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
         words = list(sys.argv[1:] if args is None else args)
         door = extra.setdefault("obj", Door())
         door.json = "--json" in words  # a usage error comes before the option is read
         try:
-            code = super().main(words, *rest, standalone_mode=False, **extra)
+            code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
             code = code if isinstance(code, int) else EXIT_DONE
         except BrokenPipeError:  # `| head`: nobody listens any more

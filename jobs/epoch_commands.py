@@ -1,0 +1,167 @@
+"""Commands on commit logs: ``epochs list|show|rollback`` and ``recover``."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example, table
+from store.epochs.load import list_epochs, list_streams, load_stream
+from store.epochs.log import StreamLog
+from store.epochs.recover import RecoveryReport
+from store.epochs.replay import StreamState
+from store.errors import TableNotFoundError
+from store.fs import Fs
+from store.layout import Layout, TableName, check_stream
+from store.schema.deploy import deployed_tables
+
+StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    epochs = typer.Typer(help="Epochs of a stream: list, show, go back.", no_args_is_help=True, rich_markup_mode=None)
+    epochs.command("list", epilog=example("epochs list Nyc13.Flight flights"))(list_)
+    epochs.command(epilog=example("epochs show Nyc13.Flight flights --epoch 7"))(show)
+    epochs.command(epilog=example("epochs rollback Nyc13.Flight flights --to 6 --dry-run"))(rollback)
+    app.add_typer(epochs, name="epochs")
+    app.command(epilog=example("recover", "recover Nyc13.Flight --json"))(recover)
+
+
+def open_log(layout: Layout, table: TableName, stream: str) -> StreamLog:
+    """The log of a stream for maintenance: recovered, locked, with the schema that it has."""
+    load_stream(Fs(), layout, table, check_stream(stream))  # an unknown stream must not make a log
+    return StreamLog.open(
+        Fs(),
+        layout,
+        table,
+        stream,
+        schema=None,
+        query_id="maintenance",
+        clock=time.time,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+    )
+
+
+def list_(
+    ctx: typer.Context,
+    name: TableArgument,
+    stream: StreamArgument,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Epochs between the rollback floor and now, and those rolled back since."""
+    door: Door = ctx.obj
+    layout, parsed = door.layout(), TableName.parse(name)
+    state = load_stream(Fs(), layout, parsed, check_stream(stream))
+    entries = list_epochs(Fs(), layout, parsed, stream)
+    listed = [asdict(entry) | {"time": _time(entry.time_ms)} for entry in entries]
+    header = ["epoch", "kind", "live", "time", "rows", "files", "locations", "restores", "generation"]
+
+    def people() -> None:
+        table(header, [[entry[key] for key in header] for entry in listed])
+        print(f"epoch {state.epoch}, floor {state.floor}: `rollback --to` takes any epoch from the floor on")
+
+    numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
+    door.result({"table": name, "stream": stream, **numbers, "epochs": listed}, people)
+
+
+def show(
+    ctx: typer.Context,
+    name: TableArgument,
+    stream: StreamArgument,
+    epoch: Annotated[int | None, typer.Option(help="The newest unless told.")] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """The state that one epoch made: locations with rows, and the source positions remembered."""
+    door: Door = ctx.obj
+    state = load_stream(Fs(), door.layout(), TableName.parse(name), check_stream(stream), epoch=epoch)
+    located = [
+        {"source": key.internal, "date": key.value, "rows": at.rows, "since": at.since, "epoch": at.epoch}
+        for key, at in sorted(state.locations.items())
+    ]
+    rows = _rows(state)
+    header = ["source", "date", "rows", "since", "epoch"]
+
+    def people() -> None:
+        table(header, [[at[key] for key in header] for at in located])
+        print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
+
+    numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
+    door.result({"table": name, "stream": stream, **numbers, "locations": located}, people)
+
+
+def rollback(
+    ctx: typer.Context,
+    name: TableArgument,
+    stream: StreamArgument,
+    to: Annotated[int, typer.Option(min=0, help="The epoch whose state comes back.")],
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Brings the state of an older epoch back, source positions included: the stream takes the files again."""
+    door: Door = ctx.obj
+    layout, parsed = door.layout(), TableName.parse(name)
+    now = load_stream(Fs(), layout, parsed, check_stream(stream))
+    then = load_stream(Fs(), layout, parsed, stream, epoch=to)
+    dropped = _rows(now) - _rows(then)
+    made = now.epoch
+    if not dry_run:
+        with open_log(layout, parsed, stream) as log:
+            made = log.rollback(to)
+    result = {"table": name, "stream": stream, "to": to, "epoch": made, "rows_dropped": dropped, "dry_run": dry_run}
+    words = "would drop" if dry_run else "dropped"
+    door.result(result, f"epoch {to} is back" * (not dry_run) + f"{'' if dry_run else ', '}{words} {dropped:,} rows")
+
+
+def _rows(state: StreamState) -> int:
+    return sum(location.rows for location in state.locations.values())
+
+
+def recover(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="All tables unless told.")] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Recovery without ingest: drops torn tails, publishes what is committed, reports both."""
+    door: Door = ctx.obj
+    layout = door.layout()
+    reports: list[tuple[TableName, RecoveryReport]] = []
+    for found in streamed_tables(layout, name):
+        for stream in list_streams(Fs(), layout, found):
+            with open_log(layout, found, stream) as log:
+                reports.append((found, log.recovery))
+    streams = [{"table": str(found), "clean": report.clean, **asdict(report)} for found, report in reports]
+    findings = [entry for entry in streams if not entry["clean"]]
+    header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
+    door.result(
+        {"streams": streams, "findings": findings},
+        lambda: table(header, [[entry[key] for key in header] for entry in streams]),
+    )
+
+
+def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
+    """The named table, or all tables that have streams."""
+    fs = Fs()
+    if name is not None:
+        parsed = TableName.parse(name)
+        if not list_streams(fs, layout, parsed):
+            raise TableNotFoundError(
+                f"{name} has no streams", where=layout.streams(parsed), hint="`sparkhaven tables` lists what is there"
+            )
+        return [parsed]
+    return [each for each in deployed_tables(fs, layout) if list_streams(fs, layout, each)]
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
