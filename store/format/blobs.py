@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from store.format.charset import decode_values, encode_values
+from store.format.charset import Place, decode_values, encode_values, row_place
 from store.format.ends import decode_ends, encode_ends
 from store.format.prefix import ByteOrder
 
 
-def encode_blobs(array: pa.Array, encoding: str, base_end: int, *, first_row: int = 0) -> tuple[memoryview, memoryview]:
+def encode_blobs(
+    array: pa.Array, encoding: str, base_end: int, *, place: Place = row_place
+) -> tuple[memoryview, memoryview]:
     """What to append to ``.dat`` and ``.bytes`` for a string or large_string array.
 
-    ``base_end`` is the committed length of ``.bytes``. A value that cannot be stored is a SchemaMismatchError with
-    its row, counted from ``first_row``.
+    ``base_end`` is the committed length of ``.bytes``. A value that cannot be stored is a SchemaMismatchError at
+    ``place(index)``.
     """
-    ends, data = encode_values(array, encoding, lambda index: f"row {first_row + index}")
+    ends, data = encode_values(array, encoding, place)
     return encode_ends(ends, base_end), data
 
 

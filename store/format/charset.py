@@ -24,6 +24,12 @@ Octets = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 Place = Callable[[int], str]  # from the index of a value to where it stands
 
+
+def row_place(index: int) -> str:
+    """Where a value stands if nothing more is known: its row in the array."""
+    return f"row {index}"
+
+
 MAX_SMALL = 2**31 - 1
 _BOM_BIG, _BOM_LITTLE = (0xFE, 0xFF), (0xFF, 0xFE)
 

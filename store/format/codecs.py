@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.format.blobs import decode_blobs, encode_blobs
-from store.format.charset import Mask, unencodable
+from store.format.charset import Mask, Place, unencodable
 from store.format.ends import WIDTH
 from store.format.fixed import decode_fixed, encode_fixed, sentinels
 from store.format.javareader import HINT
@@ -84,11 +84,15 @@ class Codec:
     open: Callable[[Region], Reading]
 
 
+def _place(column: Column, base: Base) -> Place:
+    return lambda index: f"column {column.name}, row {base.rows + index}"
+
+
 # --- fixed width -------------------------------------------------------------------------------------------
 
 
 def _encode_fixed(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
-    data = encode_fixed(array, column.type, first_row=base.rows, allow_null_alias=alias)
+    data = encode_fixed(array, column.type, place=_place(column, base), allow_null_alias=alias)
     return Encoded({column.name + DAT: data})
 
 
@@ -116,7 +120,11 @@ def _refused_text(column: Column, array: pa.Array) -> Mask:
 def _encode_symbols(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
     numbers, new = assign_numbers(array, base.symbols)
     name = column.name
-    ends, data = encode_symbols(new, charset_of(column), base.size(name + SYM_BYTES), first=len(base.symbols))
+
+    def place(index: int) -> str:
+        return f"column {name}, symbol {len(base.symbols) + index}"
+
+    ends, data = encode_symbols(new, charset_of(column), base.size(name + SYM_BYTES), place=place)
     return Encoded({name + SYM_BYTES: data, name + SYM: ends, name + DAT: numbers}, new)
 
 
@@ -134,7 +142,7 @@ def _open_symbols(region: Region) -> Reading:
 def _encode_blobs(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    ends, data = encode_blobs(array, charset_of(column), base.size(column.name + BYTES), first_row=base.rows)
+    ends, data = encode_blobs(array, charset_of(column), base.size(column.name + BYTES), place=_place(column, base))
     return Encoded({column.name + BYTES: data, column.name + DAT: ends})
 
 

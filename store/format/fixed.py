@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.errors import SchemaMismatchError
+from store.format.charset import Mask, Place, row_place
 from store.format.prefix import LITTLE, ByteOrder
 from store.schema.types import DataType
-
-Mask = npt.NDArray[np.bool_]
 
 
 def _entry(data_type: DataType) -> np.dtype[Any]:
@@ -53,11 +52,11 @@ def sentinels(array: pa.Array, data_type: DataType) -> Mask:
 
 
 def encode_fixed(
-    array: pa.Array, data_type: DataType, *, first_row: int = 0, allow_null_alias: bool = False
+    array: pa.Array, data_type: DataType, *, place: Place = row_place, allow_null_alias: bool = False
 ) -> memoryview:
     """The entries of an array as bytes; without nulls on a little-endian machine they are not copied.
 
-    A value equal to the null of its type is a SchemaMismatchError with its row, counted from ``first_row``.
+    A value equal to the null of its type is a SchemaMismatchError at ``place(index)``.
     """
     values = _values(array, data_type)
     if not allow_null_alias:
@@ -66,7 +65,7 @@ def encode_fixed(
             row = int(np.argmax(alias))
             raise SchemaMismatchError(
                 "value is the one that means null on disk",
-                where=f"row {first_row + row}",
+                where=place(row),
                 expected=f"{data_type.name} other than {data_type.null}",
                 found=values[row],
                 hint="reject the row, or set allow_null_alias to store it as null",

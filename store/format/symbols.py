@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.errors import CorruptFileError, SchemaMismatchError
-from store.format.charset import decode_values, encode_values
+from store.format.charset import Place, decode_values, encode_values
 from store.format.ends import WIDTH, decode_ends, encode_ends
 from store.format.javareader import HINT
 from store.format.prefix import LITTLE, ByteOrder
@@ -50,21 +50,29 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
     return np.ascontiguousarray(table[codes.to_numpy()], "<i4").view(np.uint8).data, list(new)
 
 
+def symbol_place(index: int) -> str:
+    """Where a symbol stands if nothing more is known: its number among those given."""
+    return f"symbol {index}"
+
+
 def encode_symbols(
-    new: Sequence[str], encoding: str, base_end: int, *, first: int = 0
+    new: Sequence[str], encoding: str, base_end: int, *, place: Place = symbol_place
 ) -> tuple[memoryview, memoryview]:
-    """What to append to ``.sym`` and ``.sym.bytes`` for symbols from number ``first`` on.
+    """What to append to ``.sym`` and ``.sym.bytes`` for new symbols.
 
     ``base_end`` is the committed length of ``.sym.bytes``. A text that the charset cannot encode is a
-    SchemaMismatchError with the symbol's number.
+    SchemaMismatchError at ``place(index)``.
     """
     try:
         array = pa.array(new, pa.large_string())
     except UnicodeEncodeError as error:
         raise SchemaMismatchError(
-            "text has a lone surrogate", where="symbols", found=ascii(error.object)[:80], hint="reject the row"
+            "text has a lone surrogate",
+            where=place(new.index(error.object)),
+            found=ascii(error.object)[:80],
+            hint="reject the row",
         ) from None
-    ends, data = encode_values(array, encoding, lambda index: f"symbol {first + index}")
+    ends, data = encode_values(array, encoding, place)
     return encode_ends(ends, base_end), data
 
 

@@ -57,11 +57,10 @@ def _accepts(descriptor: Descriptor) -> bool:
 class _Cursor:
     """Walks over blocks and objects; primitives may go on from one block into the next."""
 
-    def __init__(self, items: list[Any], where: object, end: int) -> None:
+    def __init__(self, items: list[Any], where: object) -> None:
         self._items: Iterator[Any] = iter(items)
         self._block = Block(b"", 0)
         self._pos = 0
-        self._end = end
         self._where = where
 
     def fail(self, what: str, *, expected: object = None, found: object = None) -> CorruptFileError:
@@ -173,7 +172,7 @@ def decode_tbl(data: bytes, where: object) -> Definition:
         found = data[:1].hex() or "an empty file"
         raise CorruptFileError("file is no .tbl", where=f"{where}, byte 0", expected="77", found=found, hint=HINT)
     reader = Reader(data, where, allowed=ALL_CLASSES, accepts=_accepts)
-    cursor = _Cursor(reader.items(), where, len(data))
+    cursor = _Cursor(reader.items(), where)
     layouts = _layouts(cursor.tagged_object(), cursor)
     cursor.tag(_CLASS)
     if cursor.take(1)[0] != _NEW_CLASS:
@@ -218,7 +217,7 @@ def _columns(found: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: ob
 
 
 def _column(one: JObject, layout: _Layout, where: object) -> ColumnRecord:
-    cursor = _Cursor(one.content, where, 0)
+    cursor = _Cursor(one.content, where)
     if one.class_name not in _COLUMN_NAMES:
         raise cursor.fail("element of the columns is no column", expected=COLUMN_DEFINITION, found=one.class_name)
     values = layout.read(cursor, cursor.item)

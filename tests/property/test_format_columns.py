@@ -20,6 +20,7 @@ from store.columnfile import create_column, open_column, read_column
 from store.errors import SchemaMismatchError
 from store.format.codecs import Base, encode_column, refused
 from store.format.javastream import JInt, JLong, dumps
+from store.format.symbols import encode_symbols
 from store.fs import Fs
 from store.schema.model import CHARSETS, Column, Kind, Storage
 from store.schema.types import BY_NAME
@@ -233,7 +234,7 @@ def test_null_sentinels_are_refused(name: str) -> None:
         assert refused(column, array).tolist() == [False] * len(before) + [True, False]
         with pytest.raises(SchemaMismatchError, match="the one that means null") as caught:
             encode_column(column, array, Base(rows=100))
-        assert caught.value.where == f"row {100 + len(before)}"
+        assert caught.value.where == f"column C, row {100 + len(before)}"
         made = encode_column(column, array, Base(), allow_null_alias=True)
         stored = encode_column(column, array.slice(len(before) + 1), Base())
         tail = bytes(made.parts["C.dat"])[len(before) * type_.width :]
@@ -261,7 +262,7 @@ def test_text_that_a_charset_cannot_hold_is_refused(encoding: str, text: str, st
     assert refused(column, array.dictionary_encode()).tolist() == [False, True, False, True]
     with pytest.raises(SchemaMismatchError, match="cannot be stored in the column's charset") as caught:
         encode_column(column, array, Base(rows=7))
-    assert caught.value.where == ("row 8" if storage is Storage.BLOB else "symbol 0")
+    assert caught.value.where == ("column S, row 8" if storage is Storage.BLOB else "column S, symbol 0")
 
 
 def test_a_null_that_covers_bytes_stores_none() -> None:
@@ -321,3 +322,9 @@ def test_a_boolean_other_than_the_three_is_true() -> None:
         sizes, rows = write(Path(made), replace(column), [pa.array([True] * 4)])
         FS.write_at(Path(made) / "B.dat", 4096, b"\x00\x02\xff\x80")
         assert read_column(FS, Path(made), column, sizes, rows).to_pylist() == [False, True, None, True]
+
+
+def test_a_lone_surrogate_is_no_symbol() -> None:
+    with pytest.raises(SchemaMismatchError, match="lone surrogate") as caught:
+        encode_symbols(["ok", "bad\ud800"], "UTF_8", 0)
+    assert caught.value.where == "symbol 1"
