@@ -180,3 +180,20 @@ def _pass(
     word.sort()
     word &= np.uint64((1 << index_bits) - 1)
     return word.astype(np.uint32) if order is None else order[word]
+
+
+def from_ordinals(words: Words, type_: DataType) -> npt.NDArray[Any]:
+    """The entries behind ascending ordinals; NaNs come back as one form."""
+    if type_.name == "Boolean":
+        return words.astype(np.int8) - np.int8(1)
+    if type_.name == "char":
+        return words - np.uint16(1)
+    top = words.dtype.type(1 << (8 * words.dtype.itemsize - 1))
+    dtype = np.dtype(type_.numpy)
+    if dtype.kind != "f":
+        plain: npt.NDArray[Any] = (words ^ top).view(dtype)
+        return plain
+    raw: npt.NDArray[Any] = np.where(words & top, words ^ top, ~words).view(dtype)
+    raw[words == np.iinfo(words.dtype).max] = np.nan
+    raw[words == 0] = type_.null
+    return raw

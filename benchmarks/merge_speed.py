@@ -1,0 +1,218 @@
+"""Merges one large day and sorts the same rows with DuckDB and Spark; prints seconds, output size and ratios.
+
+    python -m benchmarks.merge_speed                  20 M rows x 10 columns, about 10 GB of disk below --dir
+    python -m benchmarks.merge_speed --rows 2000000 --no-spark
+
+Ours reads committed intraday locations and writes historical ones: grouped by Sym, sorted by EventTime inside,
+source checksums verified, digests of both sides proven equal, everything synced. DuckDB and Spark read Parquet
+files of the same rows, ``ORDER BY Sym, EventTime``, and write Parquet (default compression), without sync or proof.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.intraday_rows import IntradayRows
+from writers.merge.dates import merge_dates
+from writers.merge.executor import Executor, LocalExecutor
+from writers.merge.keys import SortKey
+from writers.merge.plan import MergeOptions
+
+DAY = "2024-03-05"
+SOURCES = 4
+SCHEMA = b"""<Table namespace="Bench" name="Quote" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="Sym" dataType="String" columnType="Grouping"/>
+  <Column name="Venue" dataType="String"/>
+  <Column name="EventTime" dataType="Instant"/>
+  <Column name="BidPx" dataType="double"/>
+  <Column name="AskPx" dataType="double"/>
+  <Column name="BidQty" dataType="int"/>
+  <Column name="AskQty" dataType="int"/>
+  <Column name="Seq" dataType="long"/>
+  <Column name="Cond" dataType="short"/>
+  <Column name="Last" dataType="Boolean"/>
+</Table>
+"""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One run of one contender."""
+
+    seconds: float
+    bytes_out: int
+
+
+Take = Callable[[str, Path, Callable[[], Any]], None]
+
+
+def rows_of(number: int, first: int, seed: int) -> pa.Table:
+    """A stretch of a feed: times rise, symbols are mixed."""
+    rng = np.random.default_rng(seed)
+    start = 1_709_622_000_000_000_000
+    times = start + np.sort(rng.integers(0, 8 * 3600 * 10**9, number))
+    syms = pa.array([f"S{i:04d}" for i in range(2000)])
+    venues = pa.array([f"V{i}" for i in range(12)])
+    mid = np.round(rng.normal(100, 5, number), 2)
+    chosen = pa.array(rng.zipf(1.3, number).clip(1, 2000) - 1, pa.int32())
+    return pa.table(
+        {
+            "Sym": pa.DictionaryArray.from_arrays(chosen, syms),
+            "Venue": pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 12, number), pa.int32()), venues),
+            "EventTime": pa.array(times, pa.timestamp("ns", "UTC")),
+            "BidPx": mid - 0.01,
+            "AskPx": mid + 0.01,
+            "BidQty": pa.array(rng.integers(1, 10_000, number), pa.int32()),
+            "AskQty": pa.array(rng.integers(1, 10_000, number), pa.int32()),
+            "Seq": pa.array(np.arange(first, first + number), pa.int64()),
+            "Cond": pa.array(rng.integers(0, 30, number), pa.int16()),
+            "Last": pa.array(rng.random(number) < 0.5),
+        }
+    )
+
+
+def make(place: Path, rows: int) -> tuple[IntradayRows, list[Path]]:
+    """The day as intraday locations and as Parquet files."""
+    house = IntradayRows(place / "db", SCHEMA)
+    each, files = rows // SOURCES, []
+    for source in range(SOURCES):
+        table = rows_of(each, source * each, source)
+        for low in range(0, each, 1 << 20):  # as batches of a feed
+            house.commit({(f"source-{source}", DAY): table.slice(low, 1 << 20)})
+        files.append(place / f"source-{source}.parquet")
+        pq.write_table(table, files[-1])
+    return house, files
+
+
+def timed(name: str, out: Path, work: Callable[[], Any]) -> Timing:
+    """Runs one contender."""
+    os.sync()
+    begun = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - begun
+    files = [path for path in out.rglob("*") if path.is_file()] if out.is_dir() else [out]
+    print(f"  {name}: {seconds:.2f} s", file=sys.stderr)
+    return Timing(seconds, sum(path.stat().st_size for path in files))
+
+
+def ours(house: IntradayRows, executor: Executor, sort: tuple[SortKey, ...], memory: int) -> None:
+    """One first merge of the day."""
+    options = MergeOptions(sort=sort, memory=memory, workers=executor.workers)
+    (result,) = merge_dates(house.fs, house.layout, house.table, [DAY], options, executor=executor, clock=time.time)
+    if result.error is not None:
+        raise result.error
+
+
+def drop_history(house: IntradayRows) -> Path:
+    """Makes the next merge a first one; returns where it will write."""
+    shutil.rmtree(house.layout.system("Bench"), ignore_errors=True)
+    return house.layout.system("Bench")
+
+
+def with_duckdb(files: list[Path], out: Path, order: str, threads: int) -> None:
+    """ORDER BY into one Parquet file."""
+    connection = duckdb.connect()
+    connection.execute(f"SET threads = {threads}")
+    names = ", ".join(f"'{path}'" for path in files)
+    connection.execute(f"COPY (SELECT * FROM read_parquet([{names}]) ORDER BY {order}) TO '{out}' (FORMAT parquet)")
+    connection.close()
+
+
+def main() -> int:
+    """Runs all contenders and prints a table."""
+    parser = argparse.ArgumentParser(description="merge of one day against ORDER BY of DuckDB and Spark")
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--memory", type=int, default=2 << 30, help="bytes per worker of our merge")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--dir", type=Path, default=None)
+    parser.add_argument("--no-spark", action="store_true")
+    arguments = parser.parse_args()
+    place = Path(tempfile.mkdtemp(prefix="merge-speed-", dir=arguments.dir))
+    try:
+        return _run(place, arguments)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _run(place: Path, arguments: argparse.Namespace) -> int:
+    print(f"making {arguments.rows:,} rows in {SOURCES} sources", file=sys.stderr)
+    house, files = make(place, arguments.rows)
+    local, memory = LocalExecutor(arguments.workers), arguments.memory
+    by_time = (SortKey("EventTime"),)
+    found: dict[str, list[Timing]] = {}
+    out = place / "duckdb.parquet"
+
+    def take(name: str, out: Path, work: Callable[[], Any]) -> None:
+        found.setdefault(name, []).append(timed(name, out, work))
+
+    for _ in range(arguments.repeat):
+        take("ours, sorted", drop_history(house), lambda: ours(house, local, by_time, memory))
+        take("ours, grouped only", drop_history(house), lambda: ours(house, local, (), memory))
+        take("duckdb, sorted", out, lambda: with_duckdb(files, out, "Sym, EventTime", arguments.workers))
+        take("duckdb, by Sym only", out, lambda: with_duckdb(files, out, "Sym", arguments.workers))
+    if not arguments.no_spark:
+        _spark(house, files, place / "spark.parquet", arguments, take)
+    _print(found, arguments)
+    return 0
+
+
+def _spark(house: IntradayRows, files: list[Path], out: Path, arguments: argparse.Namespace, take: Take) -> None:
+    from pyspark.sql import SparkSession
+
+    from writers.merge.spark import SparkExecutor
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(f"local[{arguments.workers}]").config("spark.driver.memory", "6g")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.legacy.parquet.nanosAsLong", "true")
+    spark = builder.getOrCreate()
+    by_time = (SortKey("EventTime"),)
+    try:
+        executor = SparkExecutor(spark.sparkContext, arguments.workers)
+        for _ in range(2):  # the first run starts the Python workers
+            place = drop_history(house)
+            take("ours, sorted, tasks in Spark", place, lambda: ours(house, executor, by_time, arguments.memory))
+
+        def sort() -> None:
+            frame = spark.read.parquet(*[str(path) for path in files])
+            frame.orderBy("Sym", "EventTime").write.mode("overwrite").parquet(str(out))
+
+        take("spark, sorted", out, sort)
+    finally:
+        spark.stop()
+
+
+def _print(found: dict[str, list[Timing]], arguments: argparse.Namespace) -> None:
+    best = {name: min(timings, key=lambda t: t.seconds) for name, timings in found.items()}
+    by_sym = {"ours, grouped only", "duckdb, by Sym only"}
+    print(
+        f"\n{arguments.rows:,} rows x 10 columns, {arguments.workers} workers, {os.cpu_count()} cores, "
+        f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"pyarrow {pa.__version__}, duckdb {duckdb.__version__}"
+    )
+    print(f"{'':32} {'best s':>8} {'M rows/s':>9} {'MB out':>8} {'against DuckDB':>15}")
+    for name, timing in best.items():
+        base = best["duckdb, by Sym only" if name in by_sym else "duckdb, sorted"].seconds
+        rate, size = arguments.rows / timing.seconds / 1e6, timing.bytes_out / 1e6
+        print(f"{name:32} {timing.seconds:8.2f} {rate:9.2f} {size:8.0f} {base / timing.seconds:14.2f}x")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,318 @@
+"""Decides what a merge of a date takes in: pins the streams, looks at what was merged before, makes the plan.
+
+=====================================  =====================================================================
+situation                              what is read, and where it goes
+=====================================  =====================================================================
+never merged                           all committed intraday rows; the writable partitions' own names
+merged, nothing new                    nothing to do
+merged, rows came since                those rows alone; one more partition ``<name>.s<generation>`` (supplement)
+merged, ``force``, or many supplements  intraday if it still has all merged rows, else history and the rows since;
+                                       ``<name>.g<generation>``, replacing what was there
+=====================================  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from store.epochs.load import StreamState, list_streams, load_stream
+from store.epochs.state import LocationState
+from store.errors import MergeError, SchemaMismatchError, SnapshotMovedError, UnsupportedVersionError
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName, check_partition
+from store.merges import MergeInput, MergeRecord, newest
+from store.schema.deploy import load_deployed
+from store.schema.model import TableSchema
+from writers.merge.plan import MergeOptions, MergePlan
+from writers.merge.proof import add_proofs
+from writers.merge.publish import destination, stage_root, volumes
+from writers.merge.source import Source
+from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
+
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class Pins:
+    """Committed states of a table's streams, loaded once and again only when their logs have changed."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
+        self._fs, self._layout, self._table = fs, layout, table
+        self._stamp: _Stamp | None = None
+        self._states: tuple[StreamState, ...] = ()
+
+    def states(self) -> tuple[StreamState, ...]:
+        """The newest committed state of each stream."""
+        stamp = self._now()
+        while stamp != self._stamp:
+            names = list_streams(self._fs, self._layout, self._table)
+            self._states = tuple(load_stream(self._fs, self._layout, self._table, name) for name in names)
+            self._stamp, stamp = stamp, self._now()
+        return self._states
+
+    def _now(self) -> _Stamp:
+        directory = self._layout.streams(self._table)
+        names = [n for n in self._fs.names(directory) if n.endswith((".log", ".checkpoint", ".removals"))]
+        stats = [self._fs.stat(directory / name) for name in names]
+        return tuple((stat.inode, stat.size, stat.mtime_ns) for stat in stats if stat is not None)
+
+    def locations(self, value: str) -> list[tuple[str, LocationState]]:
+        """Locations of a date that have rows, with their stream, in tie order."""
+        found = [
+            (state.stream, location)
+            for state in self.states()
+            for key, location in state.locations.items()
+            if key.value == value and location.rows
+        ]
+        return sorted(found, key=lambda item: (item[1].key.internal, item[0]))
+
+    def values(self) -> list[str]:
+        """Dates that have intraday rows, sorted."""
+        return sorted({k.value for state in self.states() for k, loc in state.locations.items() if loc.rows})
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """The decision for one date. ``plan`` is None if there is nothing to write; ``base`` is the record before."""
+
+    outcome: str
+    record: MergeRecord
+    plan: MergePlan | None = None
+    base: MergeRecord | None = None
+
+    def combine(self, record: MergeRecord) -> MergeRecord:
+        """A supplement's record also holds what the date had before: outputs and proof of all generations."""
+        if self.outcome != "supplement" or self.base is None or self.base.proof is None or record.proof is None:
+            return record
+        outputs = (*self.base.outputs, *record.outputs)
+        return replace(record, outputs=outputs, proof=add_proofs(self.base.proof, record.proof))
+
+
+def take_in(
+    fs: Fs, layout: Layout, table: TableName, value: str, options: MergeOptions, pins: Pins, *, dry_run: bool = False
+) -> Intake:
+    """Pins and decides. Raises MergeError for an empty date (unless allowed) and for a history ahead of its source."""
+    check_partition("partition value", value)
+    schema = _schema(fs, layout, table)
+    base = newest(fs, layout, table, value)
+    locations = pins.locations(value)
+    merged = _merged_rows(base)
+    tails = _tails(layout, table, locations, merged)
+    if base is not None and not options.force and not tails:
+        return Intake("nothing", base, base=base)
+    if base is None and not locations:
+        if not options.allow_empty:
+            raise MergeError(
+                "no committed rows to merge",
+                where=f"{table} {value}",
+                expected="intraday rows of this date",
+                found="none",
+                hint="`sparkhaven stats` lists the dates; --allow-empty passes over an empty one",
+                phase="plan",
+            )
+        return Intake("empty", MergeRecord(str(table), value, 0, "plan", (), ()))
+    supplements = int(base.details.get("supplements", 0)) if base else 0
+    supplement = base is not None and not options.force and supplements < options.max_supplements
+    if supplement:
+        sources, origin = tails, "intraday"
+    elif base is None or _complete(base, locations):
+        sources, origin = _tails(layout, table, locations, {}), "intraday"
+    else:
+        sources, origin = [*_history(layout, table, base), *tails], "history"
+    mark = "s" if supplement else "g" if base is not None else ""
+    generation = _generation(fs, layout, table, value)
+    if not mark and _occupied(fs, layout, table, value):
+        if not options.force:
+            raise MergeError(
+                "history has this date already, from elsewhere",
+                where=f"{table} {value}",
+                hint="--force writes a new generation and retires what is there",
+                phase="plan",
+            )
+        mark, generation = "g", max(generation, 2)
+    plan = _plan(fs, layout, table, value, schema, sources, options, generation, mark, dry_run)
+    replaces = () if supplement else _replaced(fs, layout, table, value, base, mark)
+    record = MergeRecord(
+        table=str(table),
+        value=value,
+        generation=generation,
+        phase="plan",
+        inputs=_inputs(base, locations),
+        outputs=(),
+        source=origin,
+        schema_version=schema.version,
+        replaces=replaces,
+        details={
+            "sort": [str(key) for key in options.sort],
+            "formula": schema.key_formula,
+            "partitions": [d.writable for d in plan.destinations],
+            "supplements": supplements + 1 if supplement else 0,
+            "destinations": [[d.writable, d.internal, str(d.stage_root), str(d.target)] for d in plan.destinations],
+            "work": str(plan.work),
+            "sources": [[s.stream, s.internal, s.since, s.epoch, s.start, s.stop] for s in plan.sources],
+        },
+    )
+    return Intake("supplement" if supplement else "merged", record, plan, base)
+
+
+def _schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
+    schema = load_deployed(fs, layout, table)
+    if schema.partitioning is None:
+        raise SchemaMismatchError(
+            "table is not partitioned",
+            where=str(table),
+            expected="a Partitioning column",
+            hint="only such tables merge",
+        )
+    for column in schema.stored:
+        if not column.type.stored:
+            raise UnsupportedVersionError(
+                f"columns of type {column.type.name} cannot be merged by this release",
+                where=f"{table}, column {column.name}",
+                hint="leave the column out of the schema until a release that has the type",
+            )
+    return schema
+
+
+def _merged_rows(base: MergeRecord | None) -> dict[tuple[str, str, int], int]:
+    return {(i.stream, i.internal, i.since): i.rows for i in base.inputs} if base else {}
+
+
+def _tails(
+    layout: Layout,
+    table: TableName,
+    locations: Sequence[tuple[str, LocationState]],
+    merged: dict[tuple[str, str, int], int],
+) -> list[Source]:
+    found = []
+    for stream, location in locations:
+        start = merged.get((stream, location.key.internal, location.since), 0)
+        if start > location.rows:
+            raise SnapshotMovedError(
+                "history holds rows that the stream has rolled back since",
+                where=f"{table} {location.key.value}, source {location.key.internal}",
+                expected=f"{start} rows or more",
+                found=f"{location.rows} rows",
+                hint="merge the date again with --force",
+                phase="plan",
+            )
+        if start < location.rows:
+            directory = layout.intraday_location(table, location.key)
+            key = location.key.internal
+            found.append(
+                Source(
+                    directory,
+                    stream,
+                    key,
+                    location.since,
+                    location.epoch,
+                    start,
+                    location.rows,
+                    location.rows,
+                    location.files,
+                )
+            )
+    return found
+
+
+def _complete(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -> bool:
+    """Whether intraday still has every merged row, so that it can be the source again."""
+    rows = {(stream, loc.key.internal, loc.since): loc.rows for stream, loc in locations}
+    return all(i.rows == 0 or (i.stream, i.internal, i.since) in rows for i in base.inputs)
+
+
+def _history(layout: Layout, table: TableName, base: MergeRecord) -> list[Source]:
+    found = []
+    for output in sorted(base.outputs, key=lambda o: o.internal):
+        directory = layout.history_location(table, LocationKey(output.internal, base.value))
+        rows = output.rows
+        found.append(Source(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files))
+    return found
+
+
+def _inputs(base: MergeRecord | None, locations: Sequence[tuple[str, LocationState]]) -> tuple[MergeInput, ...]:
+    now = {
+        (stream, loc.key.internal, loc.since): MergeInput(stream, loc.key.internal, loc.since, loc.epoch, loc.rows)
+        for stream, loc in locations
+    }
+    gone = {(i.stream, i.internal, i.since): i for i in base.inputs} if base else {}
+    return tuple(sorted((gone | now).values()))
+
+
+def _generation(fs: Fs, layout: Layout, table: TableName, value: str) -> int:
+    """The number of this merge: a new one, or that of a merge that was killed before it published anything."""
+    last = newest(fs, layout, table, value, complete=False)
+    if last is None:
+        return 1
+    published = last.complete or last.details.get("combined")
+    return last.generation + 1 if published else last.generation
+
+
+def _occupied(fs: Fs, layout: Layout, table: TableName, value: str) -> bool:
+    names = writable_names(fs, layout, table.namespace) or [DEFAULT_PARTITION]
+    return any(fs.stat(layout.history_location(table, LocationKey(name, value))) for name in names)
+
+
+def _replaced(
+    fs: Fs, layout: Layout, table: TableName, value: str, base: MergeRecord | None, mark: str
+) -> tuple[str, ...]:
+    if base is not None:
+        return tuple(output.internal for output in base.outputs)
+    if not mark:
+        return ()
+    names = writable_names(fs, layout, table.namespace)
+    return tuple(n for n in names if fs.stat(layout.history_location(table, LocationKey(n, value))))
+
+
+def _plan(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    schema: TableSchema,
+    sources: Sequence[Source],
+    options: MergeOptions,
+    generation: int,
+    mark: str,
+    dry_run: bool,
+) -> MergePlan:
+    if dry_run:
+        names = writable_names(fs, layout, table.namespace)
+    else:
+        names = ensure_writable(fs, layout, table.namespace)
+    places = volumes(fs, layout, table.namespace, names)
+    destinations = tuple(destination(volume, table, value, generation, mark) for volume in places)
+    work = stage_root(places[0], table, value, generation) / ".work" if places else Path()
+    plan = MergePlan(table, value, generation, schema, tuple(sources), destinations, options, work)
+    needed = sum(state.size for source in sources for state in source.files.values())
+    for place in {volume.staging: volume for volume in places}.values():
+        free = fs.free_bytes(place.staging)
+        if free * len(places) < needed:
+            raise MergeError(
+                "not enough room for the merged date",
+                where=place.staging,
+                expected=f"{needed} bytes over {len(places)} partitions",
+                found=f"{free} bytes free",
+                hint="free space, or add a partition on another volume and take this one out of WritablePartitions",
+                phase="plan",
+            )
+    return plan
+
+
+def still_pinned(plan: MergePlan, pins: Pins) -> None:
+    """Raises SnapshotMovedError if a source was rolled back or removed while its rows were brought over."""
+    now = {(s, loc.key.internal): loc for s, loc in pins.locations(plan.value)}
+    for source in plan.sources:
+        if not source.stream:
+            continue
+        location = now.get((source.stream, source.internal))
+        if location is None or location.since != source.since or location.rows < source.stop:
+            raise SnapshotMovedError(
+                "a source was rolled back or removed while the date was merged",
+                where=f"{plan.table} {plan.value}, source {source.internal}",
+                expected=f"{source.stop} rows since epoch {source.since}",
+                found="nothing" if location is None else f"{location.rows} rows since epoch {location.since}",
+                hint="merge the date again",
+                phase="check",
+            )

@@ -1,0 +1,195 @@
+"""Brings staged locations into the tree by one rename each, and the location index behind them.
+
+A location becomes visible complete: the topmost directory that is not there yet is renamed into place, with all that
+is in it. Staging lies outside the walked tree, on the same file system as its target. Names that were published
+once are never used again, so an engine that has the old files open keeps them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.errors import MergeError, TableExistsError, TableNotFoundError
+from store.format import tablesize
+from store.format.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName, check_partition
+from store.merges import MergeOutput
+from writers.merge.plan import Destination
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """An entry of ``WritablePartitions``: its name, the directory behind it, and where to stage for it."""
+
+    name: str
+    target: Path
+    staging: Path
+
+
+def volumes(fs: Fs, layout: Layout, namespace: str, order: Sequence[str]) -> list[Volume]:
+    """The writable partitions in the given order, each checked: reachable by readers, staging on its file system."""
+    return [_volume(fs, layout, namespace, name) for name in order]
+
+
+def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
+    entry = layout.writable_partitions(namespace) / check_partition("writable partition", name)
+    target, seen = fs.resolve(entry), fs.resolve(layout.partitions(namespace) / name)
+    stat = fs.stat(target)
+    if stat is None or not stat.is_dir:
+        raise TableNotFoundError(
+            "writable partition points to nothing",
+            where=entry,
+            expected="a directory",
+            found=target,
+            hint=f"mount the volume, or remove the link; `sparkhaven partitions add {namespace} {name}` makes both",
+        )
+    if target != seen:
+        raise MergeError(
+            "writable partition is not what readers see under this name",
+            where=entry,
+            expected=seen,
+            found=target,
+            hint=f"link {layout.partitions(namespace) / name} to the same directory",
+            phase="plan",
+        )
+    inside = target.parent == fs.resolve(layout.partitions(namespace))
+    base = layout.system(namespace) if inside else target.parent
+    beside = fs.stat(base)
+    if beside is None or beside.device != stat.device:
+        raise MergeError(
+            "no place to stage on the file system of the writable partition",
+            where=base,
+            expected=f"device {stat.device} as {target}",
+            found="nothing" if beside is None else f"device {beside.device}",
+            hint="let the partition be a link to a directory below the volume's mount point",
+            phase="plan",
+        )
+    return Volume(name, target, base)
+
+
+def stage_root(volume: Volume, table: TableName, value: str, generation: int) -> Path:
+    """Staging directory of one merge on one volume; its name is all that a restart needs to find it."""
+    return volume.staging / f".stage-{table}-{value}-{generation}"
+
+
+def destination(volume: Volume, table: TableName, value: str, generation: int, mark: str) -> Destination:
+    """Where one output goes. ``mark`` is empty for a date's first merge, else ``g`` or ``s`` (supplement)."""
+    internal = f"{volume.name}.{mark}{generation}" if mark else volume.name
+    target = volume.target.parent / internal if mark else volume.target
+    return Destination(volume.name, internal, stage_root(volume, table, value, generation), target)
+
+
+def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destination) -> None:
+    """Renames one staged location into place; done before is no error, other data in its place is one."""
+    staged, final = output.stage(table, value), output.published(table, value)
+    if fs.stat(final) is None:
+        _rename(fs, output, value, staged, final)
+    elif fs.stat(staged) is not None:
+        raise TableExistsError(
+            "data stands where the merge should publish",
+            where=final,
+            hint="merge with --force to write beside it, or move it away if it is no history",
+        )
+    link = layout.partitions(table.namespace) / output.internal
+    if fs.stat(link) is None:
+        fs.symlink(str(output.target), link)
+        fs.sync_dirs([link.parent])
+
+
+def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) -> None:
+    if fs.stat(staged) is None:
+        raise MergeError(
+            "staged location is gone",
+            where=staged,
+            expected="the location that was written and checked",
+            found="nothing",
+            hint="merge the date again",
+            phase="publish",
+        )
+    steps = [
+        (output.stage_root / output.internal, output.target),
+        (staged.parent, final.parent),
+        (staged, final),
+    ]
+    for source, target in steps:
+        if fs.stat(target, follow=False) is not None and target != final:
+            continue
+        try:
+            fs.rename(source, target)
+        except OSError as error:
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and target != final:
+                continue  # another table published the same date just now
+            raise
+        fs.sync_dirs([target.parent, source.parent])
+        return
+
+
+def read_index(fs: Fs, layout: Layout, table: TableName) -> dict[LocationKey, IndexEntry]:
+    """Entries of a table's location index; without an index those that a look at the tree finds."""
+    path = layout.metadata_index(table)
+    if fs.stat(path) is not None:
+        return {entry.key: entry for entry in decode_tlmi(fs.read(path), path)}
+    found: dict[LocationKey, IndexEntry] = {}
+    base = layout.partitions(table.namespace)
+    for internal in fs.names(base):
+        for value in fs.names(base / internal):
+            key = LocationKey(internal, value)
+            size = tablesize.load(fs, layout.history_location(table, key))
+            if size is not None:
+                found[key] = IndexEntry(key, size.size, size.last_modified_ms)
+    return found
+
+
+def write_index(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    outputs: Iterable[MergeOutput],
+    retired: Iterable[str],
+    now_ms: int,
+) -> None:
+    """Puts a date's outputs into the location index and takes retired ones out; the same call twice is harmless."""
+    entries = read_index(fs, layout, table)
+    for internal in retired:
+        entries.pop(LocationKey(internal, value), None)
+    for output in outputs:
+        key = LocationKey(output.internal, value)
+        known = entries.get(key)
+        if known is None or known.rows != output.rows:
+            entries[key] = IndexEntry(key, output.rows, now_ms)
+    path = layout.metadata_index(table)
+    for made in fs.mkdirs(path.parent):
+        fs.sync_dirs([made.parent])
+    fs.replace(path, encode_tlmi(entries.values()))
+
+
+def retire(fs: Fs, layout: Layout, table: TableName, value: str, internal: str) -> None:
+    """Takes a replaced location out of the tree, then its files; empty parents of a marked partition go with it."""
+    final = fs.resolve(layout.partitions(table.namespace) / internal) / value / table.table
+    if fs.stat(final) is None:
+        return
+    doomed = layout.merges(table) / value / f".retired-{internal}-{os.getpid()}"
+    if _device(fs, doomed.parent) == _device(fs, final):
+        fs.rename(final, doomed)
+        fs.sync_dirs([final.parent])
+        fs.remove_tree(doomed)
+    else:
+        fs.remove_tree(final)
+    fs.rmdir(final.parent)
+
+
+def _device(fs: Fs, path: Path) -> int:
+    stat = fs.stat(path)
+    return -1 if stat is None else stat.device
+
+
+def sweep(fs: Fs, roots: Iterable[Path]) -> None:
+    """Removes staging directories."""
+    for root in roots:
+        fs.remove_tree(root)

@@ -1,0 +1,206 @@
+"""Rows of one location as the merge reads them: raw entries, mapped block by block, never a whole column at once.
+
+A source is a stretch of committed rows of one location, intraday or history. Entries stay as they lie in the file
+(sentinels for null, symbol ids, encoded bytes), because copying them needs no decoding; only the byte order is
+brought to little endian.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.columnfile import column_header
+from store.epochs.state import FileState
+from store.errors import CorruptFileError, SchemaMismatchError
+from store.format.charset import decode_values
+from store.format.prefix import Prefix
+from store.format.symbols import decode_symbols
+from store.fs import Fs
+from store.schema.model import Column, Storage
+
+BLOCK_ROWS = 1 << 20
+CRC_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows ``[start, stop)`` of a location that has ``rows`` committed ones in ``files``.
+
+    ``stream`` is empty for a location of history. ``since`` and ``epoch`` are those of the pinned state.
+    """
+
+    directory: Path
+    stream: str
+    internal: str
+    since: int
+    epoch: int
+    start: int
+    stop: int
+    rows: int
+    files: dict[str, FileState]
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
+        """Cuts rows (counted from ``start``) into blocks of at most ``BLOCK_ROWS``, as absolute row ranges."""
+        end = self.stop if last is None else self.start + last
+        begin = self.start + first
+        while begin < end:
+            yield begin, min(begin + BLOCK_ROWS, end)
+            begin += BLOCK_ROWS
+
+
+class ColumnSource:
+    """One column of one source. Raises CorruptFileError, SchemaMismatchError, UnsupportedVersionError at opening."""
+
+    def __init__(self, fs: Fs, source: Source, column: Column) -> None:
+        self.fs, self.source, self.column = fs, source, column
+        self._dat = source.directory / column.files[0]
+        self._header: Prefix | None = None
+        state = source.files.get(column.files[0])
+        if state is None:  # the column is younger than the location: null in every row
+            return
+        header = column_header(fs, self._dat)
+        if header.column_id is not None and header.column_id != column.id:
+            return  # another column of the same name
+        if header.data_type != column.type.java or header.width != column.width:
+            raise SchemaMismatchError(
+                f"column {column.name} is stored as another type than the schema declares",
+                where=self._dat,
+                expected=f"{column.type.java}, {column.width} bytes",
+                found=f"{header.data_type}, {header.width} bytes",
+                hint="deploy the schema that wrote this date, or leave the type as it was",
+            )
+        if state.size != source.rows * column.width:
+            raise CorruptFileError(
+                f"column {column.name} has another length than its location",
+                where=self._dat,
+                expected=f"{source.rows * column.width} bytes of data",
+                found=f"{state.size} bytes",
+                hint="run `sparkhaven verify`, then roll back to an epoch that holds",
+            )
+        self._header = header
+        self._swapped = header.byte_order == "BIG_ENDIAN"
+
+    @property
+    def absent(self) -> bool:
+        """Whether the column has no file here, so that every row is null."""
+        return self._header is None
+
+    def entries(self, first: int, stop: int) -> npt.NDArray[Any]:
+        """Raw entries of absolute rows ``[first, stop)``: numbers, symbol ids or blob ends, little endian."""
+        column = self.column
+        dtype = np.dtype({Storage.SYMBOL: "<i4", Storage.BLOB: "<i8"}.get(column.storage, column.type.numpy))
+        if self._header is None:
+            null = {Storage.SYMBOL: -(2**31), Storage.BLOB: 0}.get(column.storage, column.type.null)
+            return np.full(stop - first, null, dtype)
+        width = dtype.itemsize
+        buffer = self.fs.map_range(self._dat, self._header.data_offset + first * width, (stop - first) * width)
+        if self._swapped:
+            return np.frombuffer(buffer, dtype.newbyteorder(">")).astype(dtype)
+        return np.frombuffer(buffer, dtype)
+
+    def symbols(self) -> pa.Array:
+        """The symbol table of the location, in id order."""
+        if self._header is None or self._header.encoding is None:
+            return pa.array([], pa.string())
+        sym, text = (self.source.directory / name for name in self.column.files[1:])
+        sizes = [self.source.files[path.name].size for path in (sym, text)]
+        return decode_symbols(
+            self.fs.map(sym, sizes[0]),
+            self.fs.map(text, sizes[1]),
+            self._header.encoding,
+            self._header.byte_order,
+            sym,
+        )
+
+    def ids(self, first: int, stop: int, symbols: int) -> npt.NDArray[np.int32]:
+        """Symbol ids of rows ``[first, stop)``, checked against the number of symbols."""
+        ids = self.entries(first, stop)
+        wrong = (ids.view(np.uint32) >= symbols) & (ids != np.int32(-(2**31)))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise CorruptFileError(
+                f"symbol index of column {self.column.name} is out of range",
+                where=f"{self._dat}, row {first + row}",
+                expected=f"0 to {symbols - 1}, or null",
+                found=int(ids[row]),
+                hint="run `sparkhaven verify --deep`, then roll back to an epoch that holds",
+            )
+        return ids
+
+    def ends(self, first: int, stop: int) -> npt.NDArray[np.int64]:
+        """Ends of the blob values of rows ``[first - 1, stop)``: one more than rows, the first is the base."""
+        if self._header is None:
+            return np.zeros(stop - first + 1, np.int64)
+        if first:
+            ends = self.entries(first - 1, stop)
+        else:
+            ends = np.concatenate([np.zeros(1, np.int64), self.entries(0, stop)])
+        committed = self.source.files[self.column.files[1]].size
+        if bool((np.diff(ends) < 0).any()) or ends[0] < 0 or ends[-1] > committed:
+            wrong = np.diff(ends) < 0
+            row = int(np.argmax(wrong)) if wrong.any() else stop - first - 1
+            raise CorruptFileError(
+                f"end offset of column {self.column.name} falls back or leaves the committed bytes",
+                where=f"{self._dat}, row {first + row}",
+                expected=f"{int(ends[row])} to {committed}",
+                found=int(ends[row + 1]),
+                hint="run `sparkhaven verify --deep`, then roll back to an epoch that holds",
+            )
+        return ends
+
+    def blobs(self, first: int, stop: int) -> pa.Array:
+        """Encoded values of rows ``[first, stop)`` as large binary; zero length is null, one NUL is the empty text."""
+        ends = self.ends(first, stop)
+        low, high = int(ends[0]), int(ends[-1])
+        path = self.source.directory / self.column.files[1]
+        data = self.fs.map_range(path, low, high - low) if high > low else pa.py_buffer(b"")
+        offsets = pa.py_buffer(ends - low)
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), stop - first, [None, offsets, data])
+
+    def texts(self, first: int, stop: int) -> pa.Array:
+        """Decoded values of a blob column of rows ``[first, stop)``, null where the value is null."""
+        if self._header is None or self._header.encoding is None:
+            return pa.nulls(stop - first, pa.string())
+        return decode_texts(self.blobs(first, stop), self._header.encoding, f"{self._dat} from row {first} on")
+
+    @property
+    def encoding(self) -> str | None:
+        """Charset that this location was written in."""
+        return None if self._header is None else self._header.encoding
+
+
+def decode_texts(encoded: pa.Array, encoding: str, where: object) -> pa.Array:
+    """Texts of encoded values (large binary without offset); invalid bytes are a CorruptFileError."""
+    _, offsets, data = encoded.buffers()
+    ends = np.frombuffer(offsets, np.int64, encoded.offset + len(encoded) + 1)[encoded.offset :]
+    low, high = int(ends[0]), int(ends[-1])
+    part = data.slice(low, high - low) if high > low else pa.py_buffer(b"")
+    return decode_values(part, ends - low, encoding, lambda index: f"{where}, value {index}")
+
+
+def check_crc(fs: Fs, path: Path, offset: int, state: FileState) -> None:
+    """Reads a data region and compares its CRC-32 with the committed one; a difference is a CorruptFileError."""
+    crc, at = 0, 0
+    while at < state.size:
+        length = min(CRC_BYTES, state.size - at)
+        crc = zlib.crc32(fs.map_range(path, offset + at, length), crc)
+        at += length
+    if crc != state.crc:
+        raise CorruptFileError(
+            "file differs from what was committed",
+            where=path,
+            expected=f"CRC-32 {state.crc:08x} over {state.size} bytes of data",
+            found=f"{crc:08x}",
+            hint="run `sparkhaven verify --deep`; restore the file, or roll back and let the feed replay",
+        )

@@ -1,0 +1,167 @@
+"""Looks over a date before it is written: its distinct strings, where to cut it, and what each piece will hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.columnfile import column_header
+from store.fs import Fs
+from store.schema.model import Column, Storage
+from writers.merge.keys import INT_NULL, sorted_symbols
+from writers.merge.order import Bound, Keys, Unions, at_or_after, union_columns
+from writers.merge.plan import MergePlan
+from writers.merge.source import ColumnSource, check_crc
+
+
+def unions(fs: Fs, plan: MergePlan) -> dict[str, pa.StringArray]:
+    """Sorted distinct strings over all sources, of every column that needs them."""
+    found: dict[str, pa.StringArray] = {}
+    for column in union_columns(plan):
+        sources = [ColumnSource(fs, source, column) for source in plan.sources]
+        if column.storage is Storage.SYMBOL:
+            found[column.name] = sorted_symbols([source.symbols() for source in sources])
+        else:
+            found[column.name] = _distinct_texts(sources)
+    return found
+
+
+def _distinct_texts(sources: Sequence[ColumnSource]) -> pa.StringArray:
+    union = pa.array([], pa.string())
+    for source in sources:
+        for first, stop in source.source.blocks():
+            union = sorted_symbols([union, source.texts(first, stop)])
+    return union
+
+
+def store_unions(fs: Fs, path: Path, found: Unions) -> None:
+    """Keeps the unions in a work file for the tasks of a large date."""
+    schema = pa.schema([pa.field(name, pa.list_(pa.string())) for name in found])
+    arrays = [pa.ListArray.from_arrays(pa.array([0, len(a)], pa.int32()), a.cast(pa.string())) for a in found.values()]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(arrays, schema=schema))
+    fs.write_new(path, sink.getvalue().to_pybytes())
+
+
+def load_unions(fs: Fs, path: Path) -> dict[str, pa.StringArray]:
+    """The unions of a work file."""
+    stat = fs.stat(path)
+    buffer = fs.map(path, stat.size if stat else 0)
+    batch = pa.ipc.open_file(buffer).get_batch(0)
+    return {name: batch.column(name).values for name in batch.schema.names}
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A task: rows ``[first, stop)`` (from its start) of one source, to be counted by piece and destination."""
+
+    plan: MergePlan
+    index: int
+    first: int
+    stop: int
+    bounds: tuple[Bound, ...]
+    unions: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Per piece and destination: rows, bytes of each blob column; per destination the symbols in use."""
+
+    rows: npt.NDArray[np.int64]  # pieces x destinations
+    blobs: dict[str, npt.NDArray[np.int64]]
+    used: dict[str, npt.NDArray[np.bool_]]  # column -> destinations x union
+
+    @staticmethod
+    def add(parts: Iterable[Counts]) -> Counts:
+        """The sum of the counts of all stretches."""
+        first, *rest = parts
+        rows = first.rows.copy()
+        blobs = {name: array.copy() for name, array in first.blobs.items()}
+        used = {name: array.copy() for name, array in first.used.items()}
+        for part in rest:
+            rows += part.rows
+            for name, array in part.blobs.items():
+                blobs[name] += array
+            for name, flags in part.used.items():
+                used[name] |= flags
+        return Counts(rows, blobs, used)
+
+
+def measure(fs: Fs, stretch: Stretch) -> Counts:
+    """Counts one stretch."""
+    plan = stretch.plan
+    found = load_unions(fs, stretch.unions)
+    keys = Keys(fs, plan, found)
+    pieces, wide = len(stretch.bounds) + 1, len(plan.destinations)
+    cells = pieces * wide
+    rows = np.zeros(cells, np.int64)
+    blobs = {c.name: np.zeros(cells, np.int64) for c in plan.blob_columns}
+    used = {c.name: np.zeros((wide, len(found[c.name])), bool) for c in plan.symbol_columns}
+    for first, stop in plan.sources[stretch.index].blocks(stretch.first, stretch.stop):
+        words = [*keys.words(stretch.index, first, stop), keys.row_numbers(stretch.index, first, stop)]
+        destination = words[0].astype(np.int64) if wide > 1 else np.zeros(stop - first, np.int64)
+        cell = destination.copy()
+        for bound in stretch.bounds:
+            cell += at_or_after(words, bound).astype(np.int64) * wide
+        rows += np.bincount(cell, minlength=cells)
+        for column in plan.blob_columns:
+            lengths = np.diff(keys.open(stretch.index, column).ends(first, stop))
+            # sums of integers below 2^53 are exact in float64
+            blobs[column.name] += np.bincount(cell, weights=lengths, minlength=cells).astype(np.int64)
+        for column in plan.symbol_columns:
+            _mark(used[column.name], keys, stretch.index, column, destination, first, stop)
+    return Counts(
+        rows.reshape(pieces, wide), {name: array.reshape(pieces, wide) for name, array in blobs.items()}, used
+    )
+
+
+def _mark(
+    used: npt.NDArray[np.bool_],
+    keys: Keys,
+    index: int,
+    column: Column,
+    destination: npt.NDArray[Any],
+    first: int,
+    stop: int,
+) -> None:
+    ranks = keys.ranks(index, column, first, stop)
+    valid = ranks != INT_NULL
+    if len(used) == 1:
+        used[0, ranks[valid]] = True
+    else:
+        used[destination[valid], ranks[valid]] = True
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A task: one file of one source, to be compared with its committed checksum."""
+
+    plan: MergePlan
+    index: int
+    name: str
+
+
+def verify_file(fs: Fs, task: SourceFile) -> None:
+    """Raises CorruptFileError if a source file is not what was committed."""
+    source = task.plan.sources[task.index]
+    path = source.directory / task.name
+    offset = column_header(fs, path).data_offset if task.name.endswith(".dat") else 0
+    check_crc(fs, path, offset, source.files[task.name])
+
+
+def source_files(plan: MergePlan) -> list[SourceFile]:
+    """Every committed file of every source, of the columns that the schema still has."""
+    names = {name for column in plan.columns for name in column.files}
+    return [
+        SourceFile(plan, index, name)
+        for index, source in enumerate(plan.sources)
+        for name in sorted(source.files)
+        if name in names
+    ]
