@@ -31,6 +31,9 @@ process borders (Spark workers), so every one of them pickles with all its parts
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 EXIT_DONE, EXIT_BAD_DATA, EXIT_USAGE, EXIT_RETRY = 0, 1, 2, 3
@@ -196,3 +199,46 @@ class InvalidNameError(SparkhavenError):
     """A name from a user or a feed that must not become a path."""
 
     exit_code = EXIT_USAGE
+
+
+# --- through borders that only let text pass --------------------------------------------------------------------
+
+_MARK = "sparkhaven-error:"
+
+
+class CarriedError(Exception):
+    """One of our errors on its way through Spark's planner, which hands on nothing but the text of an exception."""
+
+
+@contextmanager
+def carrying() -> Iterator[None]:
+    """Lets errors of the tree out of a place whose exceptions arrive as text; ``carried_error`` finds them there."""
+    try:
+        yield
+    except SparkhavenError as error:
+        parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
+        extra = {name: value for name, value in error.extra.items() if isinstance(value, str | int | float | None)}
+        packed = json.dumps([type(error).__name__, error.what, {**parts, **extra}])
+        raise CarriedError(f"{_MARK}{packed}") from error
+
+
+def carried_error(text: str) -> SparkhavenError | None:
+    """The error of ours that a foreign exception's text holds, or None."""
+    _, mark, rest = text.partition(_MARK)
+    if not mark:
+        return None
+    try:
+        (name, what, parts), _ = json.JSONDecoder().raw_decode(rest)
+        return _by_name(name)(what, **parts)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _by_name(name: str) -> type[SparkhavenError]:
+    todo = [SparkhavenError]
+    while todo:
+        found = todo.pop()
+        if found.__name__ == name:
+            return found
+        todo.extend(found.__subclasses__())
+    raise KeyError(name)

@@ -1,0 +1,124 @@
+"""A real streaming query: exactly once over restarts with whatever Spark remembers, errors with class and text."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from store.epochs.load import load_stream
+from store.errors import ErrorBudgetExceeded, FeedError, PositionGapError, SettingsError
+from store.fs import Fs
+from store.layout import Layout
+from tests.crash.stream_kit import STREAM, TABLE, numbers, put_file, record
+from tests.spark.stream_job import run, session
+from writers.stream import BatchProgress, refuse_speculation
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    spark = session()
+    yield spark
+    spark.stop()
+
+
+def put(feed: Path, first: int, count: int) -> None:
+    """Files of ten rows, in two locations."""
+    for number in range(first, first + count):
+        rows = [record(number * 10 + i, "ab"[i % 2]) for i in range(10)]
+        put_file(feed, f"{number:03}", rows, number + 1)
+
+
+def committed(root: Path) -> list[int]:
+    return numbers(root, load_stream(Fs(), Layout(root), TABLE, STREAM))
+
+
+def test_each_file_once_whatever_happened_to_the_spark_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    feed, root = tmp_path / "feed", tmp_path / "db"
+    root.mkdir()
+    checkpoint = Layout(root).spark_checkpoint(TABLE, STREAM)
+    seen: list[BatchProgress] = []
+    put(feed, 0, 5)
+    totals = run(spark, feed, root, progress=seen.append)
+    assert (totals.rows, totals.epochs, totals.epoch, totals.files) == (50, 3, 3, 5)
+    assert [progress.outcome.rows for progress in seen] == [20, 20, 10]
+    older = tmp_path / "older"
+    shutil.copytree(checkpoint, older)
+
+    put(feed, 5, 2)
+    assert run(spark, feed, root).rows == 20
+    for number, damage in enumerate(("deleted", "emptied", "older", "torn")):
+        if damage == "torn":
+            for path in (p for p in checkpoint.rglob("*") if p.is_file()):
+                path.write_bytes(b"")
+        else:
+            shutil.rmtree(checkpoint)
+        if damage == "emptied":
+            checkpoint.mkdir()
+        if damage == "older":
+            shutil.copytree(older, checkpoint)
+        put(feed, 7 + number, 1)
+        totals = run(spark, feed, root)
+        assert (damage, totals.rows, totals.replayed) == (damage, 10, 0)
+    assert committed(root) == [*range(110)]
+
+
+def test_errors_of_tasks_driver_and_source_keep_class_and_text(spark: SparkSession, tmp_path: Path) -> None:
+    feed, root = tmp_path / "feed", tmp_path / "db"
+    root.mkdir()
+    put(feed, 0, 1)
+    run(spark, feed, root)
+    bad = put_file(feed, "bad", [{**record(1), "N": None}], 50)
+    with pytest.raises(ErrorBudgetExceeded, match="1 rows of the batch are bad") as caught:
+        run(spark, feed, root)
+    assert "bad:1 N is missing" in str(caught.value)
+    Path(bad.path).unlink()
+    put_file(feed, "000", [record(1)], 1)
+    with pytest.raises(PositionGapError, match="changed after it was taken"):
+        run(spark, feed, root)
+    shutil.rmtree(feed)
+    with pytest.raises(FeedError, match="directory is gone") as gone:
+        run(spark, feed, root)
+    assert gone.value.where == str(feed)
+    assert committed(root) == [*range(10)]
+
+
+def test_a_lost_log_is_not_taken_for_a_new_stream(spark: SparkSession, tmp_path: Path) -> None:
+    feed, root = tmp_path / "feed", tmp_path / "db"
+    root.mkdir()
+    put(feed, 0, 1)
+    run(spark, feed, root)
+    shutil.rmtree(Layout(root).intraday(TABLE))
+    with pytest.raises(PositionGapError, match="commit log is empty"):
+        run(spark, feed, root)
+    assert run(spark, feed, root, adopt=True).rows == 10
+
+
+def test_a_stop_ends_after_the_batch_and_the_next_start_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    feed, root = tmp_path / "feed", tmp_path / "db"
+    root.mkdir()
+    put(feed, 0, 12)
+    stop = threading.Event()
+    totals = run(spark, feed, root, stop=stop, trigger={"processingTime": "0 seconds"}, progress=lambda _: stop.set())
+    assert 20 <= totals.rows < 120
+    assert len(committed(root)) == totals.rows
+    run(spark, feed, root, per_batch=20)
+    assert committed(root) == [*range(120)]
+
+
+def test_speculation_is_refused() -> None:
+    class Context:
+        def getConf(self) -> dict[str, str]:
+            return {"spark.speculation": "true"}
+
+    class Session:
+        sparkContext = Context()
+
+    with pytest.raises(SettingsError, match="speculative"):
+        refuse_speculation(Session())

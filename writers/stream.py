@@ -1,0 +1,308 @@
+"""The Spark edge of a stream: one query whose micro-batches become epochs.
+
+The source's rows name splits (``path``, ``size``, ``mtime_ns``); a task opens and decodes them itself, so no row of
+data passes through the JVM. What comes back from a task is one pickled result, errors included.
+
+Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
+Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
+new one, after a look whether it knows of batches that the log does not (then the log was lost, rule R8).
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from store.epochs.log import StreamLog
+from store.epochs.positions import refuse_lost_log
+from store.epochs.state import FileId
+from store.errors import EpochConflictError, SettingsError, SparkhavenError, carried_error
+from store.fs import Fs
+from writers.blank import WorkerMemory
+from writers.commit import BatchOutcome, Judge, write_batch
+from writers.target import Decode, StreamTarget
+from writers.task import Task, TaskResult, run_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+POLL_SECONDS = 0.2
+STREAM_CONF = {
+    # Hadoop's local file system forks a process for each checkpoint file that it makes; the raw one does not
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # of a cache that is thrown away
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One line for the person who watches. ``rate`` is rows a second of this batch, ``lag`` files still to be taken."""
+
+    outcome: BatchOutcome
+    epoch: int
+    seconds: float
+    lag: int | None = None
+
+    @property
+    def rate(self) -> float:
+        """Rows a second."""
+        return self.outcome.rows / self.seconds if self.seconds else 0.0
+
+
+@dataclass(slots=True)
+class StreamTotals:
+    """What a run of a stream did, from start to end."""
+
+    rows: int = 0
+    rejected: int = 0
+    epochs: int = 0
+    epoch: int = 0
+    files: int = 0
+    replayed: int = 0
+    seconds: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, outcome: BatchOutcome) -> None:
+        """Counts a batch."""
+        self.rows += outcome.rows
+        self.rejected += outcome.rejected
+        self.files += outcome.files
+        self.replayed += outcome.replayed
+        if outcome.epoch is not None:
+            self.epochs += 1
+            self.epoch = outcome.epoch
+        for name, amount in outcome.counts.items():
+            self.counts[name] = self.counts.get(name, 0) + amount
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """How a stream is to be run. ``trigger`` is what Spark's ``trigger()`` takes; ``availableNow`` ends by itself.
+
+    ``judge`` decides about rejected rows; ``lag`` counts files that are still to be taken; ``sync_seconds`` is for
+    durability ``periodic``; ``adopt`` lets a stream start anew although Spark remembers batches of it.
+    """
+
+    query_id: str
+    trigger: Mapping[str, Any]
+    decode: Decode
+    judge: Judge | None = None
+    progress: Callable[[BatchProgress], None] = lambda progress: None
+    warn: Callable[[SparkhavenError], None] = lambda error: None
+    lag: Callable[[], int] | None = None
+    sync_seconds: float = 10.0
+    adopt: bool = False
+
+
+class StreamStopping(Exception):
+    """Raised into Spark between two batches, so that it does not count the one it has just begun as done."""
+
+
+def run_stream(
+    spark: SparkSession,
+    source: DataFrame,
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    plan: StreamPlan,
+    *,
+    stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+) -> StreamTotals:
+    """Runs the query until its trigger ends it, ``stop`` is set (then it ends after the batch), or it fails.
+
+    Errors of tasks, driver and source come out as they were raised there. What is committed stays so in any case.
+    """
+    refuse_speculation(spark)
+    checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
+    renew_checkpoint(fs, checkpoint, log, target.stream, adopt=plan.adopt)
+    fs.remove_tree(target.layout.spool(target.table, target.stream))
+    started = clock()
+    batches = Batches(fs, log, target, plan, clock)
+    writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    try:
+        _watch(query, batches, stop)
+    except Exception as error:
+        if batches.error is None:
+            raise _translated(error) from error
+    if batches.error is not None:
+        raise batches.error
+    if plan.trigger.get("availableNow") is None:
+        log.sync_now()
+    batches.totals.seconds = clock() - started
+    batches.totals.epoch = log.state.epoch
+    return batches.totals
+
+
+def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event) -> None:
+    while not query.awaitTermination(POLL_SECONDS):  # raises what ended the query
+        if stop.is_set() or batches.error is not None:
+            batches.close()
+            query.stop()
+            return
+        batches.idle()
+
+
+def refuse_speculation(spark: SparkSession) -> None:
+    """SettingsError if Spark may run a second copy of a task beside the first: both would write the same files."""
+    if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
+        raise SettingsError(
+            "a stream cannot run with speculative tasks",
+            where="spark.speculation",
+            expected="false",
+            found="true",
+            hint="remove the setting from spark-defaults.conf or from the command line",
+        )
+
+
+def renew_checkpoint(fs: Fs, checkpoint: Path, log: StreamLog, stream: str, *, adopt: bool = False) -> None:
+    """Removes Spark's checkpoint; PositionGapError if it knows of finished batches and the log has no epoch (R8)."""
+    done = [int(name) for name in fs.names(checkpoint / "commits") if name.isdigit()]
+    if done:
+        refuse_lost_log(stream, log.state.epoch, max(done) + 1, adopt=adopt)
+    fs.remove_tree(checkpoint)
+
+
+class Batches:
+    """The foreachBatch function. ``error`` is what stopped it, with its class; Spark only sees the text."""
+
+    def __init__(
+        self, fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan, clock: Callable[[], float]
+    ) -> None:
+        self.error: BaseException | None = None
+        self.totals = StreamTotals()
+        self._fs, self._log, self._target, self._plan, self._clock = fs, log, target, plan, clock
+        self._gate = threading.Lock()
+        self._closing = False
+        self._first = True
+        self._memory = WorkerMemory()
+        self._synced = clock()
+
+    def __call__(self, splits: DataFrame, batch_id: int) -> None:
+        """Commits one micro-batch, or raises; it never returns without the batch being in the log."""
+        with self._gate:
+            if self._closing or self.error is not None:
+                raise StreamStopping
+            try:
+                self._write(splits, batch_id)
+                self._housekeeping()
+            except BaseException as error:  # noqa: BLE001 run_stream raises it
+                self.error = error
+                raise StreamStopping from None
+
+    def close(self) -> None:
+        """Waits for the running batch; no further one begins."""
+        with self._gate:
+            self._closing = True
+
+    def idle(self) -> None:
+        """What is due while no batch runs: the sync of mode ``periodic``."""
+        if self._target.durability == "periodic" and self._gate.acquire(blocking=False):
+            try:
+                self._sync_if_due()
+            finally:
+                self._gate.release()
+
+    def _write(self, splits: DataFrame, batch_id: int) -> None:
+        before = self._clock()
+        proposed = None
+        if self._first:
+            proposed = [FileId(row.path, row.size, row.mtime_ns) for row in splits.collect()]
+        outcome = write_batch(
+            self._fs,
+            self._log,
+            self._target,
+            self._memory,
+            partial(run_in_spark, splits, self._fs, self._target, self._plan.decode),
+            query_id=self._plan.query_id,
+            batch_id=batch_id,
+            proposed=proposed,
+            judge=self._plan.judge,
+        )
+        self._first = False
+        self.totals.add(outcome)
+        lag = self._plan.lag() if self._plan.lag else None
+        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, self._clock() - before, lag))
+
+    def _housekeeping(self) -> None:
+        if self._target.durability == "periodic":
+            self._sync_if_due()
+        try:
+            self._log.compact_if_due()
+        except EpochConflictError as error:  # no room: the log is as it was, and the stream can go on
+            self._plan.warn(error)
+
+    def _sync_if_due(self) -> None:
+        if self._clock() - self._synced >= self._plan.sync_seconds:
+            self._log.sync_now()
+            self._synced = self._clock()
+
+
+# --- tasks -------------------------------------------------------------------------------------------------
+
+_MEMORY = WorkerMemory()  # of a worker process, which Spark uses for many tasks
+
+
+def run_in_spark(
+    splits: DataFrame, fs: Fs, target: StreamTarget, decode: Decode, scratch: str, skip: frozenset[FileId]
+) -> list[TaskResult]:
+    """Runs one task for each partition of ``splits``; their results by way of one binary column."""
+    work = partial(task_rows, fs, target, decode, scratch, skip)
+    rows = splits.mapInArrow(work, "result binary").collect()
+    return [pickle.loads(row.result) for row in rows]  # noqa: S301 our own tasks have written it
+
+
+def task_rows(
+    fs: Fs,
+    target: StreamTarget,
+    decode: Decode,
+    scratch: str,
+    skip: frozenset[FileId],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """The function of ``mapInArrow``: rows that name splits in, one row with the pickled result out."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    index, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+    task = Task(index, attempt, scratch, _splits(batches), skip=skip)
+    result = run_task(fs, _MEMORY, target, decode, task)
+    yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
+
+
+def _splits(batches: Iterator[pa.RecordBatch]) -> Iterator[FileId]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield FileId(row["path"], row["size"], row["mtime_ns"])
+
+
+def _translated(error: Exception) -> Exception:
+    """Our error inside one of Spark's, or a short one that quotes Spark's first line."""
+    ours = carried_error(str(error))
+    if ours is not None:
+        return ours
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return SparkhavenError(
+        "Spark ended the stream",
+        found=lines[0][:500] if lines else type(error).__name__,
+        hint="run again with -v for the traceback; what was committed stays, a restart goes on from there",
+    )
