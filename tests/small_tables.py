@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from store.format.codecs import Base, encode_column
 from store.format.tbl import encode_tbl
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.merges import MergeInput, MergeOutput, MergeRecord, store_record
 from store.schema.deploy import deploy
 from store.schema.model import Column, Storage
 
@@ -45,11 +46,21 @@ def naive_stats(array: pa.Array, start: int) -> RangeStats:
     return RangeStats(start, start + len(array), array.null_count, len(values) - len(numbers), low, high)
 
 
+class Unsynced(Fs):
+    """The file system without waiting for the disk: these tests do not pull the plug."""
+
+    def sync(self, paths: Iterable[Path]) -> None:
+        """Nothing."""
+
+    def sync_dirs(self, paths: Iterable[Path]) -> None:
+        """Nothing."""
+
+
 class SmallTable:
     """A table with one or more streams in a fresh root."""
 
     def __init__(self, root: Path, schema: str = SCHEMA, *, fs: Fs | None = None) -> None:
-        self.fs, self.root, self.layout = fs or Fs(), root, Layout(root)
+        self.fs, self.root, self.layout = fs or Unsynced(), root, Layout(root)
         self.schema = deploy(self.fs, self.layout, schema.encode())
         self.table = TableName(self.schema.namespace, self.schema.name)
         self.now = 1_800_000_000.0
@@ -130,3 +141,21 @@ class SmallTable:
     def location(self, internal: str, value: str) -> Path:
         """Directory of an intraday location."""
         return self.layout.intraday_location(self.table, LocationKey(internal, value))
+
+    def merge_by_hand(self, value: str, generation: int = 0, *, stream: str = "s") -> MergeRecord:
+        """Copies each intraday location of a date into a historical one and records that, as a merge would."""
+        state = self.log(stream).state
+        taken: list[MergeInput] = []
+        outputs: list[MergeOutput] = []
+        for key in sorted(key for key in state.locations if key.value == value):
+            at = state.locations[key]
+            internal = f"{len(outputs)}.g{generation}" if generation else str(len(outputs))
+            target = self.layout.history_location(self.table, LocationKey(internal, value))
+            self.fs.mkdirs(target)
+            for name in self.fs.names(self.location(key.internal, value)):
+                self.fs.write_new(target / name, self.fs.read(self.location(key.internal, value) / name))
+            taken.append(MergeInput(stream, key.internal, at.since, at.epoch, at.rows))
+            outputs.append(MergeOutput(internal, at.rows, files=dict(at.files), stats=dict(at.stats)))
+        record = MergeRecord(str(self.table), value, generation, "record", tuple(taken), tuple(outputs))
+        store_record(self.fs, self.layout, self.table, record)
+        return record

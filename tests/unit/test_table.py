@@ -12,8 +12,6 @@ import pytest
 from readers import open_table
 from store.errors import SchemaMismatchError, SchemaParseError, SettingsError, SnapshotMovedError, TableNotFoundError
 from store.fs import Fs
-from store.layout import LocationKey
-from store.merges import MergeInput, MergeOutput, MergeRecord, store_record
 from tests.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"
@@ -204,27 +202,9 @@ def test_unknown_names(small: SmallTable) -> None:
         opened.to_arrow(where="Pxx > 1")
 
 
-def merge_by_hand(small: SmallTable, value: str, generation: int = 0) -> None:
-    """Makes one historical location of the intraday rows of a date, as a merge would."""
-    state = small.log().state
-    taken: list[MergeInput] = []
-    outputs: list[MergeOutput] = []
-    for key in sorted(k for k in state.locations if k.value == value):
-        at = state.locations[key]
-        internal = f"{len(outputs)}.g{generation}" if generation else str(len(outputs))
-        target = small.layout.history_location(small.table, LocationKey(internal, value))
-        target.mkdir(parents=True)
-        for name in small.fs.names(small.location(key.internal, value)):
-            (target / name).write_bytes((small.location(key.internal, value) / name).read_bytes())
-        taken.append(MergeInput("s", key.internal, at.since, at.epoch, at.rows))
-        outputs.append(MergeOutput(internal, at.rows, files=dict(at.files), stats=dict(at.stats)))
-    record = MergeRecord("NS.T", value, generation, "record", tuple(taken), tuple(outputs))
-    store_record(small.fs, small.layout, small.table, record)
-
-
 def test_each_row_once_in_all_tiers(small: SmallTable) -> None:
     before = open_table(small.root, "NS.T")
-    merge_by_hand(small, D1)
+    small.merge_by_hand(D1)
     small.add("a", D1, {"Sym": ["late"], "Size": [9]})
     assert sizes(small) == [1, 2, None, 5, 6, 4, 9, 7, 8]
     assert sizes(small, tier="history") == [1, 2, None, 5, 6, 4]
