@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jobs import epoch_commands, ingest_commands, schema_commands
+from jobs import check_commands, epoch_commands, ingest_commands, read_commands, schema_commands
 from jobs.door import Commands, Door
 
 app = typer.Typer(
@@ -48,7 +48,7 @@ def options(
         ctx.obj.root = root
 
 
-for group in (ingest_commands, epoch_commands, schema_commands):
+for group in (ingest_commands, read_commands, epoch_commands, check_commands, schema_commands):
     group.register(app)
 
 

@@ -23,7 +23,15 @@ from rich.table import Table
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from store.errors import EXIT_BAD_DATA, EXIT_DONE, EXIT_RETRY, EXIT_USAGE, SettingsError, SparkhavenError
+from store.errors import (
+    EXIT_BAD_DATA,
+    EXIT_DONE,
+    EXIT_RETRY,
+    EXIT_USAGE,
+    SettingsError,
+    SparkhavenError,
+    TableNotFoundError,
+)
 from store.layout import Layout
 
 EXIT_INTERRUPTED = 130
@@ -54,6 +62,15 @@ class Door:
                 hint="name the directory that holds Intraday, Systems and Schemas; ingest makes it",
             )
         return Layout(self.root.absolute())
+
+    def database(self) -> Layout:
+        """The root, which must be there: for commands that only look at what is."""
+        layout = self.layout()
+        if not layout.root.is_dir():
+            raise TableNotFoundError(
+                "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT; ingest makes one"
+            )
+        return layout
 
     def result(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
         """One result: ``value`` as a JSON line with ``--json``, else ``show`` for people."""

@@ -59,7 +59,7 @@ def list_(
 ) -> None:
     """Epochs between the rollback floor and now, and those rolled back since."""
     door: Door = ctx.obj
-    layout, parsed = door.layout(), TableName.parse(name)
+    layout, parsed = door.database(), TableName.parse(name)
     state = load_stream(Fs(), layout, parsed, check_stream(stream))
     entries = list_epochs(Fs(), layout, parsed, stream)
     listed = [asdict(entry) | {"time": _time(entry.time_ms)} for entry in entries]
@@ -83,7 +83,7 @@ def show(
 ) -> None:
     """The state that one epoch made: locations with rows, and the source positions remembered."""
     door: Door = ctx.obj
-    state = load_stream(Fs(), door.layout(), TableName.parse(name), check_stream(stream), epoch=epoch)
+    state = load_stream(Fs(), door.database(), TableName.parse(name), check_stream(stream), epoch=epoch)
     located = [
         {"source": key.internal, "date": key.value, "rows": at.rows, "since": at.since, "epoch": at.epoch}
         for key, at in sorted(state.locations.items())
@@ -110,7 +110,7 @@ def rollback(
 ) -> None:
     """Brings the state of an older epoch back, source positions included: the stream takes the files again."""
     door: Door = ctx.obj
-    layout, parsed = door.layout(), TableName.parse(name)
+    layout, parsed = door.database(), TableName.parse(name)
     now = load_stream(Fs(), layout, parsed, check_stream(stream))
     then = load_stream(Fs(), layout, parsed, stream, epoch=to)
     dropped = _rows(now) - _rows(then)
@@ -135,7 +135,7 @@ def recover(
 ) -> None:
     """Recovery without ingest: drops torn tails, publishes what is committed, reports both."""
     door: Door = ctx.obj
-    layout = door.layout()
+    layout = door.database()
     reports: list[tuple[TableName, RecoveryReport]] = []
     for found in streamed_tables(layout, name):
         for stream in list_streams(Fs(), layout, found):

@@ -69,7 +69,7 @@ def show(
     if what.endswith(".schema") or "/" in what:
         schema = load_schema(Fs(), Path(what)).schema
     else:
-        schema = load_deployed(Fs(), door.layout(), TableName.parse(what))
+        schema = load_deployed(Fs(), door.database(), TableName.parse(what))
     described = describe(schema)
     header = ["id", "name", "type", "kind", "storage", "encoding"]
 

@@ -73,9 +73,11 @@ def build_session(
     environ = os.environ if environ is None else environ
     submitted = "PYSPARK_GATEWAY_PORT" in environ
     conf = settings(workers=workers, memory=memory, submitted=submitted)
-    if not submitted:
+    if submitted:
+        environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
         check_jdk(fs or Fs(), environ)
-        _show_packages(environ)
+        _prepare_workers(environ)
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
@@ -86,8 +88,9 @@ def build_session(
     return session
 
 
-def _show_packages(environ: MutableMapping[str, str]) -> None:
-    """Workers take PYTHONPATH from the environment of the JVM: put the place of our packages first."""
+def _prepare_workers(environ: MutableMapping[str, str]) -> None:
+    """Workers run this interpreter and find our packages: both come from the environment in which the JVM starts."""
+    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     root = str(import_root())
     paths = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
     environ["PYTHONPATH"] = os.pathsep.join([root, *paths])

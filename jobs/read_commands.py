@@ -1,0 +1,156 @@
+"""Commands that only read: ``read``, ``tables``, ``stats``."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from jobs.door import Door, Json, TableArgument, Verbose, example, table
+from readers.export import check_target, export
+from readers.stats import table_stats
+from readers.stats import tables as list_tables
+from readers.table import Table, open_table
+from store.errors import SettingsError
+from store.fs import Fs
+from store.layout import TableName
+from store.schema.deploy import deployed_tables
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    app.command(
+        epilog=example(
+            "read Nyc13.Flight --date 2013-07-04 --columns carrier,dep_delay --where 'dep_delay > 60'",
+            "read Nyc13.Flight --tier history --out flights.parquet",
+        )
+    )(read)
+    app.command(epilog=example("tables --json"))(tables)
+    app.command(epilog=example("stats Nyc13.Flight"))(stats)
+
+
+def read(
+    ctx: typer.Context,
+    name: TableArgument,
+    tier: Annotated[str, typer.Option(help="intraday, history, or all: each row once.")] = "all",
+    columns: Annotated[str | None, typer.Option(help="Names, separated by commas; all unless told.")] = None,
+    date: Annotated[list[str] | None, typer.Option(help="A date, or A..B; may be repeated.")] = None,
+    source: Annotated[list[str] | None, typer.Option(help="An internal partition; may be repeated.")] = None,
+    where: Annotated[str | None, typer.Option(help="Condition, like 'dep_delay > 60 && !isNull(tailnum)'.")] = None,
+    epoch: Annotated[list[str] | None, typer.Option(help="N, or STREAM=N; the newest unless told.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write all rows to FILE.parquet, .csv or .arrow.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="How many rows to show without --out.")] = 20,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Rows of one snapshot of a table."""
+    door: Door = ctx.obj
+    opened = open_table(door.database().root, name, epoch=_pins(epoch))
+    names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
+    asked: dict[str, Any] = {"dates": date, "sources": source, "where": where, "tier": tier}
+    result: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}
+    if out is not None:
+        check_target(out)
+        rows = export(opened.to_batches(names, dictionaries=False, **asked), out)
+        door.result({**result, "rows": rows, "out": str(out)}, f"{rows:,} rows to {out} {_pinned(opened)}")
+        return
+    rows = opened.count(**asked)
+    shown = _first(opened, names, asked, limit)
+    listed = shown.to_pylist() if limit else []
+    result |= {"rows": rows, "columns": shown.schema.names, "first": listed}
+    door.result(result, lambda: _show(opened, shown.schema.names, listed, rows))
+
+
+def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
+    if not epochs:
+        return None
+    if len(epochs) == 1 and epochs[0].isdigit():
+        return int(epochs[0])
+    pins: dict[str, int] = {}
+    for text in epochs:
+        stream, equals, number = text.rpartition("=")
+        if not equals or not number.isdigit() or stream in pins:
+            raise SettingsError("--epoch is not understood", expected="N, or STREAM=N once a stream", found=text)
+        pins[stream] = int(number)
+    return pins
+
+
+def _first(opened: Table, names: list[str] | None, asked: dict[str, Any], limit: int) -> pa.Table:
+    reader = opened.to_batches(names, dictionaries=False, batch_rows=max(limit, 1), **asked)
+    batches, rows = [], 0
+    for batch in islice(reader, 0 if limit == 0 else None):
+        batches.append(batch.slice(0, limit - rows))
+        rows += batches[-1].num_rows
+        if rows >= limit:
+            break
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def _show(opened: Table, names: list[str], listed: list[dict[str, Any]], rows: int) -> None:
+    table(names, [[_text(row[name]) for name in names] for row in listed])
+    print(f"{rows:,} rows {_pinned(opened)}, {len(listed)} shown")
+
+
+def _text(value: object) -> object:
+    isoformat = getattr(value, "isoformat", None)
+    return isoformat() if isoformat else value
+
+
+def _pinned(opened: Table) -> str:
+    if not opened.epochs:
+        return "without streams"
+    return "at " + ", ".join(f"{stream} epoch {epoch}" for stream, epoch in sorted(opened.epochs.items()))
+
+
+def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
+    """What tables are there: rows, dates, epochs of their streams."""
+    door: Door = ctx.obj
+    found = list_tables(Fs(), door.database())
+    header = ["table", "rows", "dates", "first", "last", "epochs"]
+
+    def people() -> None:
+        table(header, [[_joined(line.get(key)) for key in header] for line in found])
+        for line in found:
+            if "error" in line:
+                door.note(f"{line['table']} cannot be read: {line['error']}")
+
+    door.result({"tables": found}, people)
+
+
+def stats(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="All tables unless told.")] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Rows, bytes and waste by tier, date and source; epochs of the streams. With -v every date."""
+    door: Door = ctx.obj
+    layout = door.database()
+    chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
+    for each in chosen:
+        found = table_stats(Fs(), layout, each)
+        door.result(found, lambda found=found: _show_stats(found, verbose))  # type: ignore[misc]
+
+
+def _show_stats(found: dict[str, Any], verbose: bool) -> None:
+    print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes, {found['waste']:,} bytes of waste")
+    tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
+    parts = {"tiers": tiers, "streams": found["streams"], "sources": found["sources"]}
+    dates = found["dates"]
+    if verbose or len(dates) <= 20:
+        parts["dates"] = dates
+    for part, lines in parts.items():
+        if lines:
+            print(f"\n{part}")
+            table(list(lines[0]), [list(line.values()) for line in lines])
+    if "dates" not in parts:
+        print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}; -v lists them")
+
+
+def _joined(value: object) -> object:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}@{number}" for key, number in sorted(value.items()))
+    return value
