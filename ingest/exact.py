@@ -1,0 +1,276 @@
+"""One value at a time, exactly: what each column type accepts, and why it refuses the rest.
+
+This is the definition. The vectorised conversions in ``ingest.typed`` only ever take values that they can prove to
+come out the same; every row in doubt is decided here. A value is the one ``pyarrow.array`` takes for the type of
+the column (an Instant is ns since the epoch, a char its UTF-16 unit), or None for null, or a ``Refusal``.
+
+* Whole numbers: ``3.0`` and ``3e0`` are 3, ``3.5`` has a fraction; nothing is rounded or wrapped.
+* double: the nearest double of any number in range. float: the nearest float of that double.
+* A value equal to the type's null sentinel is refused (or, with ``alias``, becomes null).
+* Instant: ISO texts with offset, or local texts in the zone of the column; or a number in its unit, exact to the
+  nanosecond.
+* JSON types are strict: a number in quotes is a string.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from ingest.spec import Target
+from ingest.zones import zone_table
+from store.schema.types import DOUBLE_NULL, FLOAT_NULL, LONG_NULL
+
+Value = int | float | str | bool | None
+
+UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+INSTANT_LOW, INSTANT_HIGH = LONG_NULL + 1, 2**63 - 1
+PYTHON_CHARSETS = {
+    "ISO_8859_1": "latin-1",
+    "UTF_8": "utf-8",
+    "US_ASCII": "ascii",
+    "UTF_16": "utf-16-be",
+    "UTF_16BE": "utf-16-be",
+    "UTF_16LE": "utf-16-le",
+}
+NUL_IS_ONE_BYTE = frozenset({"ISO_8859_1", "UTF_8", "US_ASCII"})
+INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
+
+_INTEGER_TEXT = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_NUMBER_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
+_SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)"
+    r"(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?\Z",
+    re.ASCII,
+)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a value cannot be stored: a short reason, and what would have been accepted."""
+
+    reason: str
+    expected: str
+
+
+def integer_range(type_name: str) -> tuple[int, int]:
+    """Smallest and largest value of a whole-number type; the sentinel below the smallest is not among them."""
+    half = 1 << (INTEGER_BITS[type_name] - 1)
+    return -half + 1, half - 1
+
+
+def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
+    """A value as ``json.loads`` gives it, with ``parse_float=Decimal``."""
+    if value is None:
+        return None
+    name = target.column.type.name
+    number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if name in INTEGER_BITS:
+        return _integer(value, name, alias) if number else _wrong(value, "a number")
+    if name in ("double", "float"):
+        return _floating(_to_float(value), name, alias) if number else _wrong(value, "a number")
+    if name == "Boolean":
+        return value if isinstance(value, bool) else _wrong(value, "true or false")
+    if name == "Instant":
+        if target.unit == "iso":
+            return _iso(value, target, alias) if isinstance(value, str) else _wrong(value, "a text like " + _EXAMPLE)
+        return _epoch(Decimal(value), target, alias) if number else _wrong(value, f"a number in {target.unit}")
+    if not isinstance(value, str):
+        return _wrong(value, "a string")
+    return _char(value, alias) if name == "char" else _text(value, target)
+
+
+def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal:
+    """A field of a CSV file that is not a null text."""
+    name = target.column.type.name
+    if name in INTEGER_BITS:
+        if _INTEGER_TEXT.match(text) and len(text) < 4000:
+            return _integer(int(text), name, alias)
+        return _integer(Decimal(text), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+    if name in ("double", "float"):
+        if _SPECIAL_TEXT.match(text):
+            return float(text)
+        return _floating(_to_float(Decimal(text)), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+    if name == "Boolean":
+        known = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+        return known.get(text, Refusal("not a boolean", "true or false"))
+    if name == "Instant":
+        if target.unit == "iso":
+            return _iso(text, target, alias)
+        if not _NUMBER_TEXT.match(text):
+            return Refusal("not a number", f"a number in {target.unit}")
+        return _epoch(Decimal(text), target, alias)
+    return _char(text, alias) if name == "char" else _text(text, target)
+
+
+def check_string(text: str, target: Target) -> str | Refusal:
+    """A text as the column can store it, or why it cannot."""
+    return _text(text, target)
+
+
+def check_integer(value: int | Decimal, type_name: str, alias: bool = False) -> Value | Refusal:
+    """A whole number in the range of its type."""
+    return _integer(value, type_name, alias)
+
+
+def check_instant(value: int, alias: bool = False) -> Value | Refusal:
+    """Nanoseconds since the epoch that fit an Instant."""
+    return _instant(value, alias)
+
+
+def _wrong(value: Any, expected: str) -> Refusal:
+    found = "number"
+    for kind, label in ((bool, "boolean"), (str, "string"), (dict, "object"), (list, "array")):
+        if isinstance(value, kind):
+            found = label
+            break
+    return Refusal(f"wrong JSON type ({found})", expected)
+
+
+def _no_number(name: str) -> Refusal:
+    return Refusal("not a number", _range_text(name))
+
+
+def _range_text(name: str) -> str:
+    if name in INTEGER_BITS:
+        low, high = integer_range(name)
+        return f"a whole number from {low} to {high}"
+    return f"a number within the range of {name}"
+
+
+def _integer(value: int | Decimal, name: str, alias: bool) -> Value | Refusal:
+    low, high = integer_range(name)
+    if isinstance(value, Decimal):
+        if not value.is_finite() or (value and value.adjusted() > 20):
+            return Refusal("overflow", _range_text(name))
+        if value and (value.adjusted() < 0 or value % 1):
+            return Refusal("has a fraction", _range_text(name))
+        value = int(value)
+    if value == low - 1:
+        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+    return value if low <= value <= high else Refusal("overflow", _range_text(name))
+
+
+def _to_float(value: int | Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _floating(value: float, name: str, alias: bool) -> Value | Refusal:
+    null = DOUBLE_NULL
+    if name == "float":
+        null = FLOAT_NULL
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    if not math.isfinite(value):
+        return Refusal("overflow", _range_text(name))
+    if value == null:
+        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+    return value
+
+
+def _char(text: str, alias: bool) -> Value | Refusal:
+    if len(text) != 1 or ord(text) > 0xFFFF:
+        return Refusal("not one character", "one UTF-16 unit")
+    if 0xD800 <= ord(text) <= 0xDFFF:
+        return Refusal("half a surrogate pair", "one UTF-16 unit that is a character")
+    if text == "\uffff":
+        return None if alias else Refusal("equals the null value of the type", "a character other than U+FFFF")
+    return ord(text)
+
+
+def _text(text: str, target: Target) -> str | Refusal:
+    charset = target.column.encoding or "UTF_8"
+    if text == "\x00" and charset in NUL_IS_ONE_BYTE:
+        return Refusal("reads back as the empty string", f"anything but the single character U+0000 in {charset}")
+    try:
+        text.encode(PYTHON_CHARSETS[charset])
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        return Refusal(f"U+{ord(character):04X} is not in the charset", f"text in {charset}")
+    return text
+
+
+_EXAMPLE = "2013-01-01T05:00:00Z"
+
+
+def _iso(text: str, target: Target, alias: bool) -> Value | Refusal:
+    found = _ISO.match(text)
+    if found is None:
+        return Refusal("not an instant", f"a text like {_EXAMPLE}")
+    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
+    except ValueError:
+        return Refusal("no such day", f"a text like {_EXAMPLE}")
+    clock = [int(part or 0) for part in (hour, minute, second)]
+    if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
+        return Refusal("no such time of day", f"a text like {_EXAMPLE}")
+    local = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
+    below = int((fraction or "0").ljust(9, "0"))
+    if offset is not None:
+        shift = _offset(offset)
+        if shift is None:
+            return Refusal("no such offset", "an offset from -23:59 to +23:59")
+        return _instant((local - shift) * UNIT_NS["s"] + below, alias)
+    if target.zone is None:
+        return Refusal("has no time zone", f"an offset in the text, or a zone for column {target.column.name}")
+    if not INSTANT_LOW < (local - 2 * 86_400) * UNIT_NS["s"] < (local + 2 * 86_400) * UNIT_NS["s"] < INSTANT_HIGH:
+        return _out_of_range()
+    utc, gap = zone_table(target.zone).to_utc(np.array([local * UNIT_NS["s"]], np.int64))
+    if gap[0]:
+        return Refusal("this local time does not exist", f"a time that the clocks of {target.zone} have shown")
+    return _instant(int(utc[0]) + below, alias)
+
+
+def _offset(text: str) -> int | None:
+    if text == "Z":
+        return 0
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    hours, minutes = int(digits[:2]), int(digits[2:])
+    if hours > 23 or minutes > 59:
+        return None
+    return (hours * 3600 + minutes * 60) * (-1 if text[0] == "-" else 1)
+
+
+def _epoch(value: Decimal, target: Target, alias: bool) -> Value | Refusal:
+    scale = UNIT_NS[target.unit]
+    if not value.is_finite() or (value and value.adjusted() > 20):
+        return _out_of_range()
+    if value and value.adjusted() < -10:
+        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
+    if not value:
+        return 0
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or len(digits) > 200:
+        return Refusal("too many digits", f"a number in {target.unit}, exact to the nanosecond")
+    scaled = int("".join(map(str, digits))) * scale * (-1 if sign else 1)
+    if exponent >= 0:
+        return _instant(scaled * 10**exponent, alias)
+    whole, rest = divmod(scaled, 10**-exponent)
+    if rest:
+        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
+    return _instant(whole, alias)
+
+
+def _instant(value: int, alias: bool) -> Value | Refusal:
+    if value == LONG_NULL:
+        return None if alias else Refusal("equals the null value of the type", "an instant from 1677 to 2262")
+    return value if INSTANT_LOW <= value <= INSTANT_HIGH else _out_of_range()
+
+
+def _out_of_range() -> Refusal:
+    return Refusal(
+        "outside the range of an Instant", "1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z"
+    )

@@ -1,0 +1,109 @@
+"""Bytes to blocks of lines, in bounded memory, with physical line numbers that start at 1.
+
+Lines end at a line feed; a carriage return before it belongs to the line end. A byte order mark at the start of
+the file is dropped. Blank lines are left to the decoders, which skip and do not count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+BLOCK = 8 << 20
+MAX_LINE = 16 << 20
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Whole lines: line i is ``data[ends[i]:ends[i + 1]]`` (``ends`` starts at 0), its number ``numbers[i]``.
+
+    ``too_long`` lists numbers and first bytes of lines above ``MAX_LINE``, which are not in ``data``.
+    """
+
+    data: bytes
+    ends: npt.NDArray[np.int32]
+    numbers: npt.NDArray[np.int64]
+    too_long: tuple[tuple[int, bytes], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def line(self, index: int) -> bytes:
+        """One line without its end."""
+        return self.data[self.ends[index] : self.ends[index + 1]].rstrip(b"\r\n")
+
+    def array(self) -> pa.BinaryArray:
+        """All lines with their ends, without copying."""
+        buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
+        return pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers)
+
+
+def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX_LINE) -> Iterator[LineBlock]:
+    """Groups the lines of a file into blocks of about ``block`` bytes; the last line needs no line feed."""
+    held: list[bytes] = []
+    size = 0
+    number = 1
+    skipping: tuple[int, bytes] | None = None  # number and first bytes of a line that is too long
+    too_long: list[tuple[int, bytes]] = []
+    for chunk in _without_bom(chunks):
+        piece = chunk
+        if skipping is not None:
+            end = piece.find(b"\n")
+            if end < 0:
+                continue
+            too_long.append(skipping)
+            skipping, piece, number = None, piece[end + 1 :], number + 1
+        held.append(piece)
+        size += len(piece)
+        if size < block:
+            continue
+        data = b"".join(held)
+        cut = data.rfind(b"\n") + 1
+        if cut or too_long:
+            made = _block(data[:cut], number, tuple(too_long))
+            yield made
+            number += len(made)
+            too_long.clear()
+        held = [data[cut:]]
+        size = len(held[0])
+        if size > max_line:
+            skipping = (number, held[0][:1024])
+            held, size = [], 0
+    if skipping is not None:
+        too_long.append(skipping)
+    if size or too_long:
+        yield _block(b"".join(held), number, tuple(too_long))
+
+
+def _block(data: bytes, number: int, too_long: tuple[tuple[int, bytes], ...]) -> LineBlock:
+    octets = np.frombuffer(data, np.uint8)
+    parts = [np.zeros(1, np.int32)]
+    step = 1 << 18  # stays in the processor's cache
+    parts.extend(
+        (np.flatnonzero(octets[start : start + step] == 10) + (start + 1)).astype(np.int32)
+        for start in range(0, len(octets), step)
+    )
+    if len(data) and data[-1] != 10:
+        parts.append(np.array([len(data)], np.int32))
+    ends = np.concatenate(parts)
+    return LineBlock(data, ends, np.arange(number, number + len(ends) - 1, dtype=np.int64), too_long)
+
+
+def _without_bom(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    head = b""
+    waiting = True
+    for chunk in chunks:
+        if not waiting:
+            yield chunk
+            continue
+        head += chunk
+        if len(head) >= len(_BOM):
+            waiting = False
+            yield head.removeprefix(_BOM)
+    if waiting:
+        yield head.removeprefix(_BOM)
