@@ -59,8 +59,9 @@ def bad_row(
 class Rejects:
     """What decoding one split left out: bad rows, fields ignored by name, rows read.
 
-    At most ``keep`` rows are held; further ones are counted only. Decoding stops with ErrorBudgetExceeded as
-    soon as a split alone has more than ``keep`` bad rows, since the batch can then only fail.
+    At most ``keep`` rows are held (default: as many as the budget allows, and a few more to show); further ones are
+    counted only. Decoding stops with ErrorBudgetExceeded as soon as a split alone has more bad rows than the budget
+    allows a batch, since the batch can then only fail.
     """
 
     budget: BadRowBudget
@@ -68,11 +69,13 @@ class Rejects:
     bad: int = 0
     read: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
+    keep: int | None = None
 
     def add(self, row: BadRow) -> None:
-        """Takes one bad row; ErrorBudgetExceeded once there are more than the budget allows."""
+        """Takes one bad row, whatever the budget says."""
         self.bad += 1
-        if len(self.rows) < max(self.budget.max_rows, 0) + SHOWN:
+        keep = max(self.budget.max_rows, 0) + SHOWN if self.keep is None else self.keep
+        if len(self.rows) < keep:
             self.rows.append(row)
 
     def add_all(self, rows: Iterable[BadRow]) -> None:
@@ -80,10 +83,7 @@ class Rejects:
         for row in rows:
             self.add(row)
         if self.bad > self.budget.max_rows:
-            raise self._exceeded()
-
-    def _exceeded(self) -> ErrorBudgetExceeded:
-        return budget_error(self.rows, self.bad, self.read, self.budget)
+            raise budget_error(self.rows, self.bad, self.read, self.budget)
 
     def counts(self) -> dict[str, int]:
         """Counters for the commit record: rows rejected and fields ignored."""

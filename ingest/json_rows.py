@@ -5,18 +5,20 @@ Its parser is more lenient than JSON (``NaN``, trailing commas), takes the first
 which fields it passed over. So a block is only believed when its bytes add up. Every key costs a colon and every
 further member a comma; so over a block
 
-    colons in the lines - colons in the texts found == fields found           (no unknown, double or null field)
+    colons in the lines - colons in the texts found == fields found           (no unknown and no double field)
     commas in the lines - commas in the texts found == fields found - lines   (no trailing comma)
 
-where the left sides can only ever be larger. Where it does not add up, the key list of every line is asked for, and
-lines with doubled keys, trailing commas or bare words go to the exact pass, as does every value that the strict
-conversions of ``ingest.typed`` do not take.
+where the left sides can only ever be larger. Where it does not add up, lines are counted one by one, the key list of
+the odd ones is asked for, and lines with doubled keys, trailing commas or bare words go to the exact pass, as does
+every value that the strict conversions of ``ingest.typed`` do not take. Unknown fields that turn up often are learned
+and looked for like the others, so that the next block adds up.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -33,12 +35,16 @@ from ingest.exact import INTEGER_BITS, Refusal, Value, from_json
 from ingest.lines import LineBlock
 from ingest.rows import Ints, Rows, merge_rows
 from ingest.spec import Target
-from ingest.typed import Mask, bytes_of, json_tokens, offsets_of
+from ingest.typed import Mask, bytes_of, compact, json_tokens, offsets_of
 
 SMALL = 200  # lines below which a query costs more than the exact pass
-_BRACE, _COLON, _COMMA = 0x7B, 0x3A, 0x2C
+_BRACE, _COLON, _COMMA, _BACKSLASH = 0x7B, 0x3A, 0x2C, 0x5C
+MAX_LEARNED = 32
 _LONG_NUMBER = r"\.[0-9]{8}|[0-9]{9}[.eE]"
 _BARE_WORD = r"(?i)[:,\[]\s*-?(nan|inf)"
+_BARE_IN_VALUE = r"(?i)(^|[:,\[])-?(nan|inf)"
+_PLAIN_START = np.zeros(256, np.bool_)
+_PLAIN_START[list(b'"0123456789tf')] = True
 _EXPECTED = "one JSON object"
 
 
@@ -52,10 +58,7 @@ class JsonRows:
         self._place = [self._sources.index(t.source) for t in self._targets]
         self._declared = frozenset(self._sources)
         self._known = self._declared | frozenset(known)
-        self._groups = _groups_without_clash(self._sources)
-        self._transform = "select " + ", ".join(
-            f"from_json(l, {_sql_text(json.dumps(dict.fromkeys(group, 'JSON')))})" for group in self._groups
-        )
+        self._learned: tuple[str, ...] = ()  # unknown fields met so far, looked for like the others
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
         """Typed rows of a block; bad rows go to ``rejects``, blank lines are passed over."""
@@ -80,22 +83,26 @@ class JsonRows:
         lines = block.array()
         octets = np.frombuffer(block.data, np.uint8)
         sound = octets[block.ends[:-1]] == _BRACE
-        sound &= _utf8_lines(block)
+        text = block.utf8()
+        if text is not None:
+            sound &= text
         tokens: list[pa.StringArray] | None = None
         kept = _lines_where(lines, sound)
         try:
             tokens = self._tokens(kept)
         except duckdb.Error:
-            valid = _query(kept, "select json_valid(l)")[0]
+            valid = _query(kept, "select json_valid(l) from t")[0]
             sound[sound] = valid.fill_null(False).to_numpy(zero_copy_only=False)
             kept = _lines_where(lines, sound)
             tokens = self._tokens(kept)
         doubt = np.zeros(len(kept), np.bool_)
-        if not self._adds_up(kept, tokens):
-            doubt |= self._shapes(kept, rejects)
+        suspect = _suspects(kept, tokens)
+        if suspect is not None:
+            doubt[suspect] = self._shapes(kept.take(pa.array(suspect)), rejects)
+        self._count_learned(tokens, suspect, doubt, rejects)
         columns = []
         for target, place in zip(self._targets, self._place, strict=True):
-            array, odd = json_tokens(tokens[place], target)
+            array, odd = json_tokens(_nulled(tokens[place]), target)
             columns.append(array)
             if odd is not None:
                 doubt |= odd
@@ -111,42 +118,48 @@ class JsonRows:
         return fast, [column.filter(good) for column in columns], np.flatnonzero(whole)
 
     def _tokens(self, lines: pa.StringArray) -> list[pa.StringArray]:
-        found: dict[str, pa.StringArray] = {}
-        for group, struct in zip(self._groups, _query(lines, self._transform), strict=True):
-            for place, name in enumerate(group):
-                field = struct.field(place)
-                found[name] = field if field.type == pa.string() else field.cast(pa.string())
-        return [found[name] for name in self._sources]
-
-    def _adds_up(self, lines: pa.StringArray, tokens: list[pa.StringArray]) -> bool:
-        octets = bytes_of(lines)
-        if (octets == 0x5C).any() and b"\\u00" in octets.tobytes():
-            return False  # an escaped colon or comma would be counted on one side only
-        fields = colons = commas = 0
-        for array in tokens:
-            fields += len(array) - array.null_count
-            inside = bytes_of(array)
-            colons += int(np.count_nonzero(inside == _COLON))
-            commas += int(np.count_nonzero(inside == _COMMA))
-        if int(np.count_nonzero(octets == _COLON)) - colons != fields:
-            return False
-        return int(np.count_nonzero(octets == _COMMA)) - commas == fields - len(lines)
+        """The JSON text of each source, then of each learned field; null where a line has no such key."""
+        names = (*self._sources, *self._learned)
+        paths = ", ".join(_sql_text('$."' + name.replace("\\", "\\\\").replace('"', '\\"') + '"') for name in names)
+        picked = ", ".join(f"x[{place + 1}]" for place in range(len(names)))
+        found = _query(lines, f"select {picked} from (select json_extract(l, [{paths}]) as x from t)")
+        return [compact(field if field.type == pa.string() else field.cast(pa.string())) for field in found]
 
     def _shapes(self, lines: pa.StringArray, rejects: Rejects) -> Mask:
-        """Lines in doubt by their keys and syntax; counts unknown fields of the others."""
-        shapes = _query(lines, "select to_json(json_keys(l))::varchar")[0].dictionary_encode()
+        """Of lines that do not add up, those in doubt; learns and counts the unknown fields of the others."""
+        shapes = _query(lines, "select to_json(json_keys(l))::varchar from t")[0].dictionary_encode()
         doubled, unknown = [], []
         for text in shapes.dictionary.to_pylist():
             keys = json.loads(text)
             names = set(keys)
             doubled.append(len(names) != len(keys) and any(keys.count(name) > 1 for name in names & self._declared))
-            unknown.append(names - self._known)
+            unknown.append(names - self._declared)
         codes = shapes.indices.to_numpy(zero_copy_only=False)
         doubt: Mask = np.array(doubled, np.bool_)[codes] | _lenient(lines)
-        for code, count in enumerate(np.bincount(codes[~doubt], minlength=len(unknown))):
-            for name in unknown[code]:
-                rejects.ignored[name] += int(count)
+        counts = np.bincount(codes[~doubt], minlength=len(unknown)).tolist()
+        met: Counter[str] = Counter()
+        for names, count in zip(unknown, counts, strict=True):
+            met.update(dict.fromkeys(names, count))
+        rejects.ignored.update({name: n for name, n in met.items() if n and name not in self._known})
+        often = [name for name, n in met.most_common() if n > len(lines) // 100 and name not in self._learned]
+        self._learned = (*self._learned, *(name for name in often if _plain(name)))[:MAX_LEARNED]
         return doubt
+
+    def _count_learned(self, tokens: list[pa.StringArray], suspect: Ints | None, doubt: Mask, rejects: Rejects) -> None:
+        """Counts learned fields of lines that added up; their values must be JSON too."""
+        proven = None
+        if suspect is not None:
+            proven = np.ones(len(doubt), np.bool_)
+            proven[suspect] = False
+        for name, values in zip(self._learned, tokens[len(self._sources) :], strict=False):
+            odd = _bare_words(values)
+            if odd is not None:
+                doubt |= odd
+            if name in self._known:
+                continue
+            counted = values if proven is None and odd is None else values.filter(pa.array(_and(proven, ~doubt)))
+            if len(counted) > counted.null_count:
+                rejects.ignored[name] += len(counted) - counted.null_count
 
     # --- the exact pass ----------------------------------------------------------------------------------
 
@@ -209,6 +222,69 @@ def _no_constant(text: str) -> None:
     raise ValueError(f"{text} is no JSON value")
 
 
+def _suspects(lines: pa.StringArray, tokens: list[pa.StringArray]) -> Ints | None:
+    """Indices of lines whose colons and commas do not add up to the fields found; None if all lines do."""
+    octets = bytes_of(lines)
+    # An escaped colon or comma in a value would be counted on one side only.
+    odd = np.zeros(len(lines), np.bool_)
+    if (octets == _BACKSLASH).any():
+        odd = pc.match_substring(lines, "\\u00").to_numpy(zero_copy_only=False)
+    sound = not odd.any()
+    fields = sum(len(array) - array.null_count for array in tokens)
+    colons, commas = (int(np.count_nonzero(octets == mark)) for mark in (_COLON, _COMMA))
+    within = [[int(np.count_nonzero(bytes_of(a) == mark)) for a in tokens] for mark in (_COLON, _COMMA)]
+    if sound and colons - sum(within[0]) == fields and commas - sum(within[1]) == fields - len(lines):
+        return None
+    found = np.zeros(len(lines), np.int64)
+    for array in tokens:
+        found += array.is_valid().to_numpy(zero_copy_only=False)
+    for mark, expected, counts in ((_COLON, found, within[0]), (_COMMA, found - 1, within[1])):
+        left = _count_each(lines, mark)
+        for array, count in zip(tokens, counts, strict=True):
+            if count:
+                left -= _count_each(array, mark)
+        odd |= left != expected
+    return np.flatnonzero(odd)
+
+
+def _count_each(array: pa.StringArray, mark: int) -> Ints:
+    """How often a byte stands in each value."""
+    offsets = offsets_of(array)
+    places = np.flatnonzero(bytes_of(array) == mark)
+    counts: Ints = np.diff(np.searchsorted(places, offsets - offsets[0])).astype(np.int64)
+    return counts
+
+
+def _bare_words(values: pa.StringArray) -> Mask | None:
+    """Rows of an unknown field whose text is, or may hold, one of the words that only DuckDB takes."""
+    texts = values.fill_null("0") if values.null_count else values
+    data, starts = np.append(bytes_of(texts), np.uint8(0)), offsets_of(texts)[:-1] - offsets_of(texts)[0]
+    rows = np.flatnonzero(~_PLAIN_START[data[starts]])
+    rows = rows[~((data[starts[rows]] == 0x6E) & (data[starts[rows] + 1] == 0x75))]  # null
+    if not len(rows):
+        return None
+    found = pc.match_substring_regex(texts.take(pa.array(rows)), _BARE_IN_VALUE).to_numpy(zero_copy_only=False)
+    odd = np.zeros(len(values), np.bool_)
+    odd[rows[found]] = True
+    return odd if found.any() else None
+
+
+def _nulled(tokens: pa.StringArray) -> pa.StringArray:
+    """Tokens with the JSON text ``null`` as null."""
+    if not (bytes_of(tokens) == 0x6E).any():
+        return tokens
+    null = pc.equal(tokens, "null")
+    return compact(pc.if_else(null, None, tokens)) if pc.any(null).as_py() else tokens
+
+
+def _and(left: Mask | None, right: Mask) -> Mask:
+    return right if left is None else left & right
+
+
+def _plain(name: str) -> bool:
+    return name.isprintable() and '"' not in name and "\\" not in name
+
+
 def _lenient(lines: pa.StringArray) -> Mask:
     """Lines where something might stand that DuckDB takes and JSON does not: a trailing comma, a bare word."""
     octets = np.concatenate([bytes_of(lines), np.zeros(2, np.uint8)])
@@ -240,32 +316,14 @@ def _rounded(lines: pa.StringArray, tokens: pa.StringArray) -> Mask | bool:
     return found
 
 
-def _utf8_lines(block: LineBlock) -> Mask | bool:
-    """Which lines are UTF-8; True if all are."""
-    try:
-        block.data.decode("utf-8")
-    except UnicodeDecodeError:
-        return np.fromiter((_is_utf8(block.line(i)) for i in range(len(block))), np.bool_, len(block))
-    return True
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _lines_where(lines: pa.BinaryArray, wanted: npt.NDArray[np.bool_]) -> pa.StringArray:
     chosen = lines if wanted.all() else lines.filter(pa.array(wanted))
     return chosen.view(pa.string())
 
 
-def _query(lines: pa.StringArray, select: str) -> list[pa.Array]:
-    """Runs ``select ... from`` the lines ``l``; one array for each expression, in line order."""
-    table = pa.table({"l": lines})
-    found = _connection(os.getpid()).from_arrow(table).query("t", f"{select} from t").to_arrow_table()
+def _query(lines: pa.StringArray, sql: str) -> list[pa.Array]:
+    """Runs a query over the table ``t`` with one column ``l``; one array for each expression, in line order."""
+    found = _connection(os.getpid()).from_arrow(pa.table({"l": lines})).query("t", sql).to_arrow_table()
     return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in found.columns]
 
 
@@ -275,18 +333,6 @@ def _connection(process: int) -> duckdb.DuckDBPyConnection:
     del process
     settings = {"threads": "1", "autoinstall_known_extensions": "false", "enable_external_access": "false"}
     return duckdb.connect(config=settings)
-
-
-def _groups_without_clash(names: Sequence[str]) -> list[list[str]]:
-    """Names in groups in which no two differ by case only, as fields of one DuckDB struct must."""
-    groups: list[list[str]] = []
-    for name in names:
-        group = next((g for g in groups if name.lower() not in {other.lower() for other in g}), None)
-        if group is None:
-            groups.append([name])
-        else:
-            group.append(name)
-    return groups
 
 
 def _sql_text(text: str) -> str:

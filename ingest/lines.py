@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-BLOCK = 8 << 20
+BLOCK = 16 << 20
 MAX_LINE = 16 << 20
 _BOM = b"\xef\xbb\xbf"
 
@@ -37,10 +37,42 @@ class LineBlock:
         """One line without its end."""
         return self.data[self.ends[index] : self.ends[index + 1]].rstrip(b"\r\n")
 
+    def utf8(self) -> npt.NDArray[np.bool_] | None:
+        """Which lines are UTF-8; None if all are."""
+        try:
+            self.data.decode("utf-8")
+        except UnicodeDecodeError:
+            return np.fromiter((_is_utf8(self.line(i)) for i in range(len(self))), np.bool_, len(self))
+        return None
+
+    def line_of(self, number: int) -> bytes:
+        """The line with a physical number, without its end."""
+        return self.line(int(np.searchsorted(self.numbers, number)))
+
+    def rest(self, used: int) -> LineBlock:
+        """The lines from index ``used`` on."""
+        start = self.ends[used]
+        return LineBlock(self.data[start:], self.ends[used:] - start, self.numbers[used:])
+
+    def before(self, other: LineBlock) -> LineBlock:
+        """These lines followed by those of another block."""
+        if not len(self):
+            return other
+        ends = np.concatenate([self.ends, other.ends[1:] + self.ends[-1]])
+        return LineBlock(self.data + other.data, ends, np.concatenate([self.numbers, other.numbers]), other.too_long)
+
     def array(self) -> pa.BinaryArray:
         """All lines with their ends, without copying."""
         buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
         return pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers)
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX_LINE) -> Iterator[LineBlock]:

@@ -28,6 +28,9 @@ _INTEGER = r"^-?[0-9]{1,18}$"
 _WHOLE = r"^-?[0-9]{1,15}\.0{1,15}$"
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _SAFE_LOW, _SAFE_HIGH = -9_214_560_000 * 10**9, 9_214_646_400 * 10**9  # 1678 to 2262-01-01, in ns
+_INTEGER_BYTES, _FLOAT_BYTES = np.zeros(256, np.bool_), np.zeros(256, np.bool_)
+_INTEGER_BYTES[list(b"-0123456789")] = True
+_FLOAT_BYTES[list(b"+-.0123456789eE")] = True
 _BACKSLASH, _QUOTE, _NUL = 0x5C, 0x22, 0x00
 
 
@@ -57,6 +60,20 @@ def bytes_of(array: pa.Array) -> npt.NDArray[np.uint8]:
     start, stop = int(offsets_of(array)[0]), int(offsets_of(array)[-1])
     data = array.buffers()[2]
     return np.frombuffer(data, np.uint8)[start:stop] if data is not None else np.empty(0, np.uint8)
+
+
+def compact(array: pa.StringArray) -> pa.StringArray:
+    """The array with no bytes below its nulls, as ``bytes_of`` needs it to mean only what is there."""
+    if not array.null_count:
+        return array
+    lengths = np.diff(offsets_of(array))
+    valid = _mask(array.is_valid())
+    if not lengths[~valid].any():
+        return array
+    ends = np.zeros(len(array) + 1, np.int32)
+    np.cumsum(np.where(valid, lengths, 0), out=ends[1:])
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.StringArray.from_buffers(len(array), pa.py_buffer(ends), pa.py_buffer(bytes_of(array.drop_null())), bits)
 
 
 def offsets_of(array: pa.Array) -> npt.NDArray[np.int32]:
@@ -137,6 +154,12 @@ def _numbers(texts: pa.StringArray, target: Target) -> Typed:
     if name == "Instant":
         values, doubt = _integers(texts, whole=False)
         return _join(scaled_instants(values, target), doubt)
+    odd = _rows_with_other(texts, _FLOAT_BYTES)
+    if len(odd):
+        doubt = np.zeros(len(texts), np.bool_)
+        doubt[odd] = True
+        values, more = _try_cast(_without(texts, doubt), pa.float64(), _NUMBER)
+        return _join(floats(values, target, finite=True), _either(doubt, more))
     values, doubt = _try_cast(texts, pa.float64(), _NUMBER)
     return _join(floats(values, target, finite=True), doubt)
 
@@ -152,19 +175,21 @@ def scaled_instants(values: pa.Array, target: Target) -> Typed:
 
 
 def _integers(texts: pa.StringArray, *, whole: bool = True) -> Typed:
-    data = bytes_of(texts)
-    plain = not (((data - np.uint8(0x30)) > 9) & (data != 0x2D)).any()  # uint8 wraps: only digits and - pass
-    if plain:
-        try:
-            return pc.cast(texts, pa.int64()), None
-        except pa.ArrowInvalid:
-            pass
-    good = pc.match_substring_regex(texts, _INTEGER)
-    if whole and (data == 0x2E).any():
-        decimal = pc.match_substring_regex(texts, _WHOLE)
-        texts = pc.if_else(decimal, pc.replace_substring_regex(texts, r"\.0+$", ""), texts)
-        good = pc.or_(good, decimal)
-    return pc.cast(pc.if_else(good, texts, None), pa.int64()), _some(~_mask(good, null=True))
+    odd = _rows_with_other(texts, _INTEGER_BYTES)
+    doubt = np.zeros(len(texts), np.bool_)
+    if len(odd):
+        doubt[odd] = True
+        replaced = pa.nulls(len(odd), pa.string())
+        if whole:
+            some = texts.take(pa.array(odd))
+            decimal = pc.match_substring_regex(some, _WHOLE)
+            replaced = pc.if_else(decimal, pc.replace_substring_regex(some, r"\.0+$", ""), None)
+            doubt[odd] = ~_mask(decimal)
+        place = np.zeros(len(texts), np.bool_)
+        place[odd] = True
+        texts = compact(pc.replace_with_mask(texts, pa.array(place), replaced))
+    values, more = _try_cast(texts, pa.int64(), _INTEGER)
+    return values, _either(_some(doubt), more)
 
 
 def _booleans(texts: pa.StringArray, yes: tuple[str, ...], no: tuple[str, ...]) -> Typed:
@@ -200,7 +225,7 @@ def _unquote(tokens: pa.StringArray) -> tuple[pa.StringArray, Mask | None]:
             quoted = data[starts] == _QUOTE
         doubt = _some(~quoted)
         if doubt is not None:
-            tokens = pc.if_else(pa.array(quoted), tokens, None)
+            tokens = compact(pc.if_else(pa.array(quoted), tokens, None))
     texts = pc.binary_slice(tokens.view(pa.binary()), 1, -1).view(pa.string())
     if (bytes_of(tokens) == _BACKSLASH).any():
         escaped = pc.match_substring(tokens, "\\")
@@ -270,6 +295,15 @@ def _try_cast(texts: pa.StringArray, to: pa.DataType, pattern: str | None) -> Ty
     return pc.cast(pc.if_else(good, texts, None), to), _some(~_mask(good, null=True))
 
 
+def _rows_with_other(texts: pa.StringArray, allowed: Mask) -> npt.NDArray[np.int64]:
+    """Rows with a byte that is not among those allowed, ascending."""
+    places = np.flatnonzero(~allowed[bytes_of(texts)])
+    if not len(places):
+        return places
+    offsets = offsets_of(texts)
+    return np.unique(np.searchsorted(offsets - offsets[0], places, side="right") - 1)
+
+
 def _fits(text: str, charset: str) -> bool:
     try:
         text.encode(PYTHON_CHARSETS[charset])
@@ -286,7 +320,10 @@ def _grown(values: pa.Array, plain: npt.NDArray[Any]) -> Mask:
 
 
 def _without(values: pa.Array, doubt: Mask | None) -> pa.Array:
-    return values if doubt is None else pc.if_else(pa.array(doubt), None, values)
+    if doubt is None:
+        return values
+    rest = pc.if_else(pa.array(doubt), None, values)
+    return compact(rest) if pa.types.is_string(values.type) else rest
 
 
 def _mask(array: pa.Array, *, null: bool = False) -> Mask:

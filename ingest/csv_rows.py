@@ -1,0 +1,343 @@
+"""CSV records to typed rows: plain records by PyArrow, all others by a small exact reader.
+
+A record is plain if it stands on one physical line and its quotes, if any, are where they belong: an opening quote
+at the start of a field, a closing one at its end, doubled ones between. Everything else is read character by character:
+records whose quoted fields span lines, quotes in the middle of a field (taken as they stand), and errors. A
+quote that is opened and never closed spoils its own line only: reading goes on with the next line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+
+from ingest.bad_rows import BadRow, Rejects, bad_row
+from ingest.exact import Refusal, Value, from_text
+from ingest.lines import LineBlock
+from ingest.rows import Ints, Rows, merge_rows
+from ingest.spec import CsvOptions, Target
+from ingest.typed import Mask, compact, csv_texts
+from store.errors import FeedError, SettingsError
+
+MAX_JOINED = 1 << 20  # bytes that one record may span over lines
+Field = tuple[str, bool]  # text, and whether it was quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Names of the fields of a file, in order."""
+
+    names: tuple[str, ...]
+
+
+class OpenQuoteError(ValueError):
+    """The text ends inside a quoted field."""
+
+
+def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
+    """Fields of one record without its line end.
+
+    OpenQuoteError if a quoted field does not end, ValueError if text follows a closing quote.
+    """
+    fields: list[Field] = []
+    at, end = 0, len(text)
+    while True:
+        if quote and text.startswith(quote, at):
+            parts: list[str] = []
+            at += 1
+            while True:
+                close = text.find(quote, at)
+                if close < 0:
+                    raise OpenQuoteError("a quoted field does not end")
+                parts.append(text[at:close])
+                at = close + 1
+                if not text.startswith(quote, at):
+                    break
+                parts.append(quote)
+                at += 1
+            fields.append(("".join(parts), True))
+            if at < end and text[at] != delimiter:
+                raise ValueError("text after a closing quote")
+        else:
+            stop = text.find(delimiter, at)
+            stop = end if stop < 0 else stop
+            fields.append((text[at:stop], False))
+            at = stop
+        if at >= end:
+            return fields
+        at += 1
+
+
+def read_header(line: bytes, options: CsvOptions, file: str) -> Header:
+    """Names of the first line; FeedError if it cannot be read, or a name stands twice."""
+    try:
+        names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
+    except ValueError as error:
+        raise FeedError(
+            "header of a CSV file cannot be read", where=f"{file} line 1", found=f"{error}: {line[:200]!r}"
+        ) from error
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise FeedError(
+            "header of a CSV file names a field twice",
+            where=f"{file} line 1",
+            found=", ".join(twice),
+            hint="give the fields different names, or set header = false and name them in the settings",
+        )
+    return Header(tuple(names))
+
+
+class CsvRows:
+    """Decoder of the CSV files of one stream. Without a header the file has the fields of ``options.names``."""
+
+    def __init__(
+        self, targets: Sequence[Target], known: Sequence[str], options: CsvOptions, *, alias: bool = False
+    ) -> None:
+        for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
+            if len(mark) != 1 or (not 0x20 <= ord(mark) < 0x7F and mark != "\t"):
+                raise SettingsError(
+                    f"{name} of a CSV feed is not one character", expected="one ASCII character or a tab", found=mark
+                )
+        self._targets = tuple(targets)
+        self._known = {t.source for t in targets} | set(known)
+        self._options = options
+        self._alias = alias
+        self._null = frozenset(options.null)
+        self._header: Header | None = None if options.header else Header(options.names)
+
+    def decode(self, block: LineBlock, file: str, rejects: Rejects, *, last: bool = True) -> tuple[Rows, int]:
+        """Typed rows of a block, and how many of its lines were used.
+
+        Fewer than all when a record goes on beyond the block and ``last`` is not set; the rest belongs before the
+        next block.
+        """
+        rejects.add_all(
+            bad_row(file, number, None, "line too long", "at most 16 MiB a line", head.decode("utf-8", "replace"), head)
+            for number, head in block.too_long
+        )
+        rejects.read += len(block.too_long)
+        first = 0
+        if self._header is None and len(block):
+            self._header = read_header(block.line(0), self._options, file)
+            first = 1
+        header = self._header or Header(())
+        plain, odd = _sort_lines(block, first, self._options)
+        used, records = self._join_lines(block, odd, len(header.names), last)
+        plain = plain[plain < used]
+        covered = {line for start, stop in records for line in range(start + 1, stop)}
+        if covered:
+            plain = plain[~np.isin(plain, np.fromiter(covered, np.int64))]
+        fast, columns, doubtful = self._fast(block, plain, header)
+        rejects.read += len(fast)
+        todo = sorted([*records, *((int(i), int(i) + 1) for i in doubtful)])
+        exact, values = self._exact(block, todo, header, file, rejects)
+        for name in header.names:
+            if name not in self._known and len(fast):
+                rejects.ignored[name] += len(fast)
+        return merge_rows(block.numbers, fast, columns, exact, values, self._targets), used
+
+    def _join_lines(self, block: LineBlock, odd: Ints, fields: int, last: bool) -> tuple[int, list[tuple[int, int]]]:
+        """Spans of lines of the records that are not plain, and the number of lines used."""
+        records: list[tuple[int, int]] = []
+        at = -1
+        for start in odd.tolist():
+            if start < at:
+                continue
+            stop = self._end_of_record(block, start, fields)
+            if stop is None and not last and block.ends[-1] - block.ends[start] <= MAX_JOINED:
+                return start, records
+            at = start + 1 if stop is None else stop
+            records.append((start, at))
+        return len(block), records
+
+    def _end_of_record(self, block: LineBlock, start: int, fields: int) -> int | None:
+        """The line after a record, if its quotes close and it has the right number of fields; else None."""
+        quote, delimiter = self._options.quote, self._options.delimiter
+        mark = quote.encode()
+        limit = int(block.ends[start]) + MAX_JOINED
+        for stop in range(start + 1, len(block) + 1):
+            if block.ends[stop] > limit:
+                return start + 1
+            if stop > start + 1 and mark not in block.line(stop - 1):
+                continue
+            try:
+                record = read_record(_text(block, start, stop), delimiter, quote)
+            except OpenQuoteError:
+                continue
+            except ValueError:
+                return start + 1
+            return stop if len(record) == fields or stop == start + 1 else start + 1
+        return None
+
+    def _fast(self, block: LineBlock, plain: Ints, header: Header) -> tuple[Ints, list[pa.Array], Ints]:
+        """Plain records with their columns, and those in doubt."""
+        nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        if not len(plain) or not header.names:
+            return np.empty(0, np.int64), nothing, plain
+        table, kept = self._parse(block, plain, header)
+        if table is None:
+            return np.empty(0, np.int64), nothing, plain
+        doubt = np.zeros(len(kept), np.bool_)
+        columns = []
+        for target in self._targets:
+            if target.source not in header.names:
+                columns.append(pa.nulls(len(kept), target.column.type.arrow))
+                continue
+            array, odd = csv_texts(compact(table[target.source]), target)
+            columns.append(array)
+            if odd is not None:
+                doubt |= odd
+        if doubt.any():
+            good = pa.array(~doubt)
+            columns = [column.filter(good) for column in columns]
+            kept = kept[~doubt]
+        rest = plain if not len(kept) else plain[~np.isin(plain, kept, assume_unique=True)]
+        return kept, columns, rest
+
+    def _parse(self, block: LineBlock, plain: Ints, header: Header) -> tuple[dict[str, pa.StringArray] | None, Ints]:
+        """Texts of the wanted fields of plain lines with the right number of fields; None if PyArrow cuts otherwise."""
+        lines = block.array()
+        chosen = lines if len(plain) == len(block) else lines.take(pa.array(plain))
+        offsets = np.frombuffer(chosen.buffers()[1], np.int32)[: len(chosen) + 1]
+        data = pa.py_buffer(memoryview(chosen.buffers()[2])[offsets[0] : offsets[-1]])
+        wrong: list[int] = []
+
+        def note(row: pa.csv.InvalidRow) -> str:
+            wrong.append(row.number or 0)
+            return "skip"
+
+        names = [f"f{place}" for place in range(len(header.names))]
+        wanted = {t.source: names[header.names.index(t.source)] for t in self._targets if t.source in header.names}
+        if not wanted:
+            return None, plain
+        try:
+            table = pa.csv.read_csv(
+                pa.BufferReader(data),
+                pa.csv.ReadOptions(use_threads=False, block_size=max(data.size, 1) + 1, column_names=names),
+                pa.csv.ParseOptions(
+                    delimiter=self._options.delimiter,
+                    quote_char=self._options.quote or False,
+                    ignore_empty_lines=False,
+                    invalid_row_handler=note,
+                ),
+                pa.csv.ConvertOptions(
+                    check_utf8=False,
+                    column_types={name: pa.string() for name in wanted.values()},
+                    include_columns=list(wanted.values()),
+                    null_values=list(self._options.null),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None, plain
+        if table.num_rows + len(wrong) != len(plain):
+            return None, plain
+        kept = np.delete(plain, np.array(wrong, np.int64) - 1) if wrong else plain
+        return {source: _one_chunk(table[name]) for source, name in wanted.items()}, kept
+
+    def _exact(
+        self, block: LineBlock, records: list[tuple[int, int]], header: Header, file: str, rejects: Rejects
+    ) -> tuple[Ints, list[list[Value]]]:
+        good: list[int] = []
+        values: list[list[Value]] = []
+        for start, stop in records:
+            raw = block.data[block.ends[start] : block.ends[stop]].rstrip(b"\r\n")
+            if not raw:
+                continue
+            rejects.read += 1
+            found = self._one(raw, header, file, int(block.numbers[start]), rejects)
+            if isinstance(found, BadRow):
+                rejects.add_all([found])
+            else:
+                good.append(start)
+                values.append(found)
+        return np.array(good, np.int64), values
+
+    def _one(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+        expected = f"{len(header.names)} fields"
+        try:
+            text = raw.decode("utf-8")
+            fields = read_record(text, self._options.delimiter, self._options.quote)
+        except UnicodeDecodeError as error:
+            shown = raw.decode("utf-8", "backslashreplace")
+            return bad_row(file, number, None, f"not UTF-8 at byte {error.start}", "text in UTF-8", shown, raw)
+        except ValueError as error:
+            return bad_row(file, number, None, str(error), expected, text, raw)
+        if len(fields) != len(header.names):
+            return bad_row(file, number, None, f"has {len(fields)} fields", expected, text, raw)
+        record = dict(zip(header.names, fields, strict=True))
+        values: list[Value] = []
+        for target in self._targets:
+            field, quoted = record.get(target.source, ("", False))
+            absent = target.source not in record or (not quoted and field in self._null)
+            value = None if absent else from_text(field, target, self._alias)
+            if isinstance(value, Refusal):
+                return bad_row(file, number, target.column.name, value.reason, value.expected, field, raw)
+            values.append(value)
+        for name in header.names:
+            if name not in self._known:
+                rejects.ignored[name] += 1
+        return values
+
+
+def _sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints, Ints]:
+    """Lines from ``first`` that are plain records, and the others; blank lines are in neither."""
+    octets = np.frombuffer(block.data, np.uint8)
+    starts, stops = block.ends[:-1].astype(np.int64), block.ends[1:].astype(np.int64)
+    odd = np.zeros(len(block), np.bool_)
+    # A carriage return inside a line would end a record for PyArrow.
+    returns = np.flatnonzero(octets == 0x0D)
+    inside = returns[(returns + 1 >= len(octets)) | (octets[np.minimum(returns + 1, len(octets) - 1)] != 0x0A)]
+    _mark(odd, block, inside)
+    if options.quote:
+        _mark(odd, block, _misplaced_quotes(octets, block, options))
+        counts = np.diff(np.searchsorted(np.flatnonzero(octets == ord(options.quote)), block.ends))
+        odd |= counts % 2 == 1
+    sound = block.utf8()
+    if sound is not None:
+        odd |= ~sound
+    ends = stops - (octets[np.maximum(stops - 1, 0)] == 0x0A) if len(octets) else stops
+    returned = (ends > starts) & (octets[np.maximum(ends - 1, 0)] == 0x0D) if len(octets) else ends > starts
+    blank = ends - returned <= starts
+    kept = ~blank
+    kept[:first] = False
+    return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
+
+
+def _misplaced_quotes(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions) -> Ints:
+    """Positions of quotes that neither open, close nor double as they should, counted within each line."""
+    quote, delimiter = ord(options.quote), ord(options.delimiter)
+    places: Ints = np.flatnonzero(octets == quote)
+    if not len(places):
+        return places
+    line = np.searchsorted(block.ends, places, side="right") - 1
+    first = np.searchsorted(places, block.ends[line])  # index of the first quote of the same line
+    opening = (np.arange(len(places)) - first) % 2 == 0
+    before = np.where(places > block.ends[line], octets[np.maximum(places - 1, 0)], 0x0A)
+    after = octets[np.minimum(places + 1, len(octets) - 1)]
+    after = np.where(places + 1 < len(octets), after, 0x0A)
+    opens = (before == delimiter) | (before == 0x0A) | (before == quote)
+    closes = (after == delimiter) | (after == 0x0A) | (after == 0x0D) | (after == quote)
+    wrong: Ints = places[~np.where(opening, opens, closes)]
+    return wrong
+
+
+def _mark(odd: Mask, block: LineBlock, places: Ints) -> None:
+    if len(places):
+        odd[np.searchsorted(block.ends, places, side="right") - 1] = True
+
+
+def _text(block: LineBlock, start: int, stop: int) -> str:
+    raw = block.data[block.ends[start] : block.ends[stop]]
+    return raw.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.StringArray:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,130 @@
+"""One planned file to routed batches, in bounded memory: the entry of this package.
+
+1. The file is compared with the plan (size, time); 2. its bytes are unpacked and cut into blocks; 3. a decoder
+makes typed rows of each block; 4. rows are routed to locations; 5. the file is compared with the plan again. A
+caller must not commit anything of a split before the iterator has ended, since step 5 may still refuse the file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.bad_rows import Rejects
+from ingest.csv_rows import CsvRows
+from ingest.json_rows import JsonRows
+from ingest.lines import LineBlock, line_blocks
+from ingest.parquet_rows import ParquetRows
+from ingest.route import Routed, Router, newest_instant
+from ingest.rows import Rows
+from ingest.source_file import changed, chunks, verify
+from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.targets import resolve_targets
+from store.epochs.state import FileId
+from store.errors import SettingsError
+from store.fs import Fs
+from store.schema.model import TableSchema
+
+Payload = Callable[[int], bytes]
+NS = 1_000_000_000
+
+
+def decode_split(
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    schema: TableSchema,
+    rejects: Rejects | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Routed]:
+    """Routed batches of one file; bad rows and counts go to ``rejects`` (default: the budget of the stream).
+
+    Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
+    read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
+    """
+    targets = resolve_targets(spec, schema)
+    rejects = Rejects(spec.bad_rows) if rejects is None else rejects
+    before = verify(fs, split)
+    router = Router(targets, spec.partition, split.path, _clock_ns(fs, split, spec, targets, clock))
+    payload_targets = [t for t in targets if t.meta is None]
+    for rows, payload in decoded(fs, split, spec, payload_targets, rejects):
+        yield from router.route(_with_meta(rows, targets, split, clock), payload, rejects)
+    after = verify(fs, split)
+    if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
+        raise changed(split, after.size, after.mtime_ns)
+
+
+def decoded(
+    fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], rejects: Rejects
+) -> Iterator[tuple[Rows, Payload]]:
+    """Typed rows of a file block by block, with the text of each line by number."""
+    alias = spec.allow_null_alias
+    if spec.feed.format == "parquet":
+        for rows in ParquetRows(targets, spec.ignore, alias=alias).decode(fs, split, rejects):
+            yield rows, _no_text
+        return
+    blocks = line_blocks(chunks(fs, split))
+    if spec.feed.format == "json":
+        json_rows = JsonRows(targets, spec.ignore, alias=alias)
+        for block in blocks:
+            yield json_rows.decode(block, split.path, rejects), block.line_of
+        return
+    if spec.feed.format != "csv":
+        raise SettingsError("unknown feed format", expected="json, csv or parquet", found=spec.feed.format)
+    csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias)
+    rest: LineBlock | None = None
+    for block in blocks:
+        whole = block if rest is None else rest.before(block)
+        rows, used = csv_rows.decode(whole, split.path, rejects, last=False)
+        yield rows, whole.line_of
+        rest = whole.rest(used) if used < len(whole) else None
+    if rest is not None:
+        rows, _ = csv_rows.decode(rest, split.path, rejects, last=True)
+        yield rows, rest.line_of
+
+
+def _no_text(number: int) -> bytes:
+    del number
+    return b""
+
+
+def _clock_ns(fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], clock: Callable[[], float]) -> int:
+    """What the bounds are measured from. ``batch`` is the newest instant of the file itself.
+
+    A batch is put together anew after a crash; a file is not. So the same file gives the same rows each time.
+    """
+    chosen = spec.partition.clock
+    if chosen.kind == "fixed" and chosen.at_ns is not None:
+        return chosen.at_ns
+    rule = spec.partition.value
+    if chosen.kind == "wall" or rule.column is None:
+        return round(clock() * NS)
+    target = next(t for t in targets if t.column.name == rule.column)
+    if target.meta is not None:
+        return split.mtime_ns if target.meta == "timestamp" else round(clock() * NS)
+    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
+    found = (newest_instant(rows, [target], rule) for rows, _ in decoded(fs, split, spec, [target], silent))
+    return max((value for value in found if value is not None), default=0)
+
+
+def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Callable[[], float]) -> Rows:
+    """Rows with the columns that come from the source position put in their places."""
+    if not any(t.meta for t in targets):
+        return rows
+    payload = iter(rows.columns)
+    columns = [next(payload) if t.meta is None else _meta(t, rows, split, clock) for t in targets]
+    return replace(rows, columns=tuple(columns))
+
+
+def _meta(target: Target, rows: Rows, split: FileId, clock: Callable[[], float]) -> pa.Array:
+    if target.meta == "file":
+        return pa.repeat(split.path, len(rows))
+    if target.meta == "line":
+        return pa.array(rows.numbers, pa.int64()).cast(target.column.type.arrow)
+    stamp = split.mtime_ns if target.meta == "timestamp" else round(clock() * NS)
+    return pa.array(np.full(len(rows), stamp, np.int64)).view(target.column.type.arrow)

@@ -1,0 +1,218 @@
+"""Parquet files to typed rows, batch by batch.
+
+A Parquet file declares its types, so a column of a type that can never fit is an error of the file. Values that
+do not fit (too large, with a fraction, equal to the null value) are bad rows like any other, named by row number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ingest.bad_rows import BadRow, Rejects, bad_row
+from ingest.exact import INTEGER_BITS, UNIT_NS, Refusal, Value, check_instant, from_json, from_text
+from ingest.rows import Rows, merge_rows
+from ingest.source_file import RawFile
+from ingest.spec import Target
+from ingest.typed import Mask, Typed, csv_texts, floats, narrow, scaled_instants
+from store.epochs.state import FileId
+from store.errors import FeedError, SchemaMismatchError
+from store.fs import Fs
+
+BATCH_ROWS = 1 << 16
+
+
+class ParquetRows:
+    """Decoder of the Parquet files of one stream."""
+
+    def __init__(self, targets: Sequence[Target], known: Sequence[str], *, alias: bool = False) -> None:
+        self._targets = tuple(targets)
+        self._known = {t.source for t in targets} | set(known)
+        self._alias = alias
+
+    def decode(self, fs: Fs, split: FileId, rejects: Rejects) -> Iterator[Rows]:
+        """Typed rows of a file in batches; FeedError if it is no Parquet file or damaged."""
+        try:
+            file = pq.ParquetFile(pa.PythonFile(RawFile(fs, split), mode="r"))
+            declared = file.schema_arrow
+            wanted = sorted({t.source for t in self._targets} & set(declared.names))
+            for target in self._targets:
+                if target.source in wanted:
+                    _check_type(target, declared.field(target.source).type, split.path)
+            extras = [name for name in declared.names if name not in self._known]
+            start = 1
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted, use_threads=False):
+                rows = self._batch(batch, start, split.path, rejects)
+                start += batch.num_rows
+                for name in extras:
+                    rejects.ignored[name] += len(rows)
+                yield rows
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            raise FeedError(
+                "feed file is no Parquet file, or damaged",
+                where=split.path,
+                expected="a complete Parquet file",
+                found=str(error).splitlines()[0],
+                hint="deliver the file again under a new name; nothing of it was committed",
+            ) from error
+
+    def _batch(self, batch: pa.RecordBatch, start: int, file: str, rejects: Rejects) -> Rows:
+        count = batch.num_rows
+        rejects.read += count
+        numbers = np.arange(start, start + count, dtype=np.int64)
+        doubt = np.zeros(count, np.bool_)
+        columns: list[pa.Array] = []
+        sources: list[pa.Array | None] = []
+        for target in self._targets:
+            found = batch.column(target.source) if target.source in batch.schema.names else None
+            if found is not None and pa.types.is_dictionary(found.type):
+                found = found.dictionary_decode()
+            sources.append(found)
+            if found is None:
+                columns.append(pa.nulls(count, target.column.type.arrow))
+                continue
+            array, odd = _typed(found, target)
+            columns.append(array)
+            if odd is not None:
+                doubt |= odd
+        if not doubt.any():
+            return Rows(tuple(columns), numbers)
+        fast, good = np.flatnonzero(~doubt), pa.array(~doubt)
+        exact: list[int] = []
+        values: list[list[Value]] = []
+        for row in np.flatnonzero(doubt).tolist():
+            one = self._one(sources, row, file, int(numbers[row]))
+            if isinstance(one, BadRow):
+                rejects.add_all([one])
+            else:
+                exact.append(row)
+                values.append(one)
+        columns = [column.filter(good) for column in columns]
+        return merge_rows(numbers, fast, columns, np.array(exact, np.int64), values, self._targets)
+
+    def _one(self, sources: list[pa.Array | None], row: int, file: str, number: int) -> list[Value] | BadRow:
+        values: list[Value] = []
+        for target, array in zip(self._targets, sources, strict=True):
+            value = None if array is None else _exact(array, row, target, self._alias)
+            if isinstance(value, Refusal):
+                shown = "" if array is None else str(array[row])
+                return bad_row(file, number, target.column.name, value.reason, value.expected, shown)
+            values.append(value)
+        return values
+
+
+def _check_type(target: Target, found: pa.DataType, file: str) -> None:
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    name = target.column.type.name
+    kinds = pa.types
+    text = kinds.is_string(found) or kinds.is_large_string(found)
+    number = kinds.is_integer(found) or kinds.is_floating(found) or kinds.is_decimal(found)
+    if name in INTEGER_BITS or name in ("float", "double"):
+        fits, expected = number, "a number"
+    elif name == "Boolean":
+        fits, expected = kinds.is_boolean(found), "boolean"
+    elif name == "char":
+        fits, expected = text or found == pa.uint16(), "string or uint16"
+    elif name == "Instant":
+        fits = kinds.is_timestamp(found) or kinds.is_date(found) or (text if target.unit == "iso" else number)
+        expected = "timestamp, date, " + ("string" if target.unit == "iso" else f"a number in {target.unit}")
+    else:
+        fits, expected = text, "string"
+    if not fits and not kinds.is_null(found):
+        raise SchemaMismatchError(
+            f"column {target.column.name} cannot be read from this Parquet column",
+            where=file,
+            column=target.column.name,
+            expected=f"{expected}, for {name}",
+            found=f"{target.source}: {found}",
+            hint="map another column with `from`, or mend the producer",
+        )
+
+
+def _typed(array: pa.Array, target: Target) -> Typed:
+    """Typed values and rows in doubt, as in ``ingest.typed``."""
+    name, kind, kinds = target.column.type.name, array.type, pa.types
+    if kinds.is_null(kind):
+        return pa.nulls(len(array), target.column.type.arrow), None
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        return csv_texts(array.cast(pa.string()), target)
+    if kinds.is_boolean(kind):
+        return array, None
+    if name == "char":
+        return array, _mask(pc.equal(array, 0xFFFF), pc.is_in(array, _SURROGATES))
+    if kinds.is_timestamp(kind) or kinds.is_date(kind):
+        return _timestamps(array, target)
+    if kinds.is_signed_integer(kind) or kind in (pa.uint8(), pa.uint16(), pa.uint32()):
+        whole = array.cast(pa.int64())
+        if name == "Instant":
+            return scaled_instants(whole, target)
+        return (
+            narrow(whole, target)
+            if name in INTEGER_BITS
+            else floats(whole.cast(pa.float64(), safe=False), target, finite=False)
+        )
+    if kinds.is_floating(kind) and name in ("float", "double"):
+        return floats(array.cast(pa.float64()), target, finite=False)
+    return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
+
+
+_SURROGATES = pa.array(range(0xD800, 0xE000), pa.uint16())
+
+
+def _timestamps(array: pa.Array, target: Target) -> Typed:
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        scaled = Target(target.column, target.source, array.type.unit, None, None, target.stored)
+        return scaled_instants(array.view(pa.int64()), scaled)
+    return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _mask(*found: pa.BooleanArray) -> Mask | None:
+    odd = np.zeros(len(found[0]), np.bool_)
+    for array in found:
+        odd |= array.fill_null(False).to_numpy(zero_copy_only=False)
+    return odd if odd.any() else None
+
+
+def _exact(array: pa.Array, row: int, target: Target, alias: bool) -> Value | Refusal:
+    """One value of a Parquet column by the rules of ``ingest.exact``."""
+    if not array[row].is_valid:
+        return None
+    kind, kinds = array.type, pa.types
+    if kinds.is_timestamp(kind):
+        count = array[row].value
+        if kind.tz is not None:
+            return check_instant(count * UNIT_NS[kind.unit], alias)
+        return _local(count, UNIT_NS[kind.unit], target, alias)
+    if kinds.is_date(kind):
+        day: date = array[row].as_py()
+        day = day.date() if isinstance(day, datetime) else day
+        return _local(day.toordinal() - date(1970, 1, 1).toordinal(), 86_400 * UNIT_NS["s"], target, alias)
+    value: Any = array[row].as_py()
+    if isinstance(value, str):
+        return from_text(value, target, alias)
+    if target.column.type.name == "char":
+        return from_json(chr(value), target, alias)
+    if isinstance(value, float):
+        if target.column.type.name in ("float", "double"):
+            return from_json(Decimal(value), target, alias) if np.isfinite(value) else value
+        value = Decimal(value) if np.isfinite(value) else Decimal("Infinity")
+    return from_json(value, target, alias)
+
+
+def _local(count: int, scale: int, target: Target, alias: bool) -> Value | Refusal:
+    """A local time as the exact path reads its ISO text."""
+    seconds, below = divmod(count * scale, 1_000_000_000)
+    try:
+        text = str(np.datetime64(seconds, "s"))
+    except (OverflowError, ValueError):
+        return check_instant(2**63, alias)
+    iso = Target(target.column, target.source, "iso", target.zone, None, target.stored)
+    return from_text(f"{text}.{below:09d}", iso, alias)
