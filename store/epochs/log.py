@@ -183,6 +183,7 @@ class StreamLog:
             self._file.require_owned()
             with self._file.unknown_on_failure("data could not be synced"), self._fs.during("data-sync"):
                 self._unsynced.sync(self._fs)
+                self._fs.sync([self._layout.stream_log(self._table, self._stream)])  # before the record that says so
             record = SyncRecord(state.n + 1, state.epoch, state.generation, self._now_ms())
             self._file.append(record, sync=True)
             state.note(record)
