@@ -145,7 +145,7 @@ class StreamLog:
         self._file.require_usable()
         gate = self._gate()
         try:
-            self._fold_removals()
+            self.refresh()
             self._file.require_owned()
             require(self.state, batch)
             horizon = self.state.files.next_horizon(batch.files, self._now_ms() * 1_000_000, self._max_age_ns)
@@ -174,6 +174,15 @@ class StreamLog:
         for made in epochs:
             del self._pending[made]
         return len(keys)
+
+    def refresh(self) -> None:
+        """Takes over what maintenance has removed since; a commit does it by itself. Costs one stat."""
+        found = self._fs.stat(self._layout.stream_removals(self._table, self._stream))
+        if found is not None and found.size > self._removals_end:
+            removals = read_removals(self._fs, self._layout, self._table, self._stream, self._removals_end)
+            for _, removal in removals.entries:
+                self.state.remove(removal)
+            self._removals_end = removals.end
 
     def sync_now(self) -> int:
         """Makes every epoch durable (modes ``periodic`` and ``none``) and returns the newest durable epoch."""
@@ -227,7 +236,7 @@ class StreamLog:
         self.publish()
         gate = self._gate()
         try:
-            self._fold_removals()
+            self.refresh()
             self._file.require_owned()
             before = self.state
             target = load_stream(self._fs, self._layout, self._table, self._stream, epoch=to)
@@ -313,14 +322,6 @@ class StreamLog:
         gate = self._fs.lock(self._layout.stream_removals(self._table, self._stream), wait=True)
         assert gate is not None  # noqa: S101 - waiting never gives None
         return gate
-
-    def _fold_removals(self) -> None:
-        found = self._fs.stat(self._layout.stream_removals(self._table, self._stream))
-        if found is not None and found.size > self._removals_end:
-            removals = read_removals(self._fs, self._layout, self._table, self._stream, self._removals_end)
-            for _, removal in removals.entries:
-                self.state.remove(removal)
-            self._removals_end = removals.end
 
     def _inodes(self) -> tuple[int, ...]:
         layout, table, stream = self._layout, self._table, self._stream

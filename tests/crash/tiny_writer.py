@@ -97,6 +97,7 @@ def write_batch(
     fs: Fs, root: Path, log: StreamLog, rows: Mapping[LocationKey, Sequence[int]], number: int, *, sync: bool = True
 ) -> int:
     """Appends, commits and publishes one batch; returns its epoch."""
+    log.refresh()
     reports = [append(fs, root, log.state.locations.get(key), key, values, sync=sync) for key, values in rows.items()]
     epoch = log.commit(batch_of(reports, number))
     log.publish(epoch)

@@ -1,0 +1,167 @@
+"""Append, commit, crash, recover, roll back, compact, truncate, delete: any order of them against a plain model."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from store.epochs.load import list_epochs, load_stream
+from store.epochs.log import StreamLog
+from store.epochs.removals import Removal
+from store.epochs.remove import append_removals
+from store.layout import Layout, LocationKey
+from tests.crash.model_fs import Crash, CrashingFs
+from tests.crash.tiny_writer import STREAM, TABLE, append, open_log, read_location, write_batch
+
+KEYS = st.sampled_from([LocationKey(internal, value) for internal in "ab" for value in ("d1", "d2")])
+ROWS = st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=4)
+BATCHES = st.dictionaries(KEYS, ROWS, min_size=1, max_size=3)
+COMMIT_STEPS = ("log-append", "log-sync", "publish-location")
+COMPACT_STEPS = ("checkpoint-replace", "log-replace")
+ROLLBACK_STEPS = ("log-append", "log-sync", "rollback-files", "cut-file", "remove-stray-location", "publish-location")
+OPEN_STEPS = ("resume-sync", "log-open", "recover-files", "cut-file", "remove-stray-file", "publish-location")
+
+
+def steps(names: tuple[str, ...]) -> st.SearchStrategy[str | None]:
+    """No crash, or one before or after a step."""
+    return st.none() | st.sampled_from([f"{name}:{when}" for name in names for when in ("before", "after")])
+
+
+Rows = dict[LocationKey, tuple[int, tuple[int, ...]]]  # since, values
+
+
+class StreamMachine(RuleBasedStateMachine):
+    """``epochs``: rows of every epoch that can be read; ``removed``: (key, since) to whether it is gone for good."""
+
+    log: StreamLog
+    fs: CrashingFs
+
+    @initialize(keep=st.integers(0, 4))
+    def start(self, keep: int) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="machine-"))
+        self.layout = Layout(self.root)
+        self.keep = keep
+        self.epochs: dict[int, Rows] = {0: {}}
+        self.newest = 0
+        self.number = 0
+        self.removed: dict[tuple[LocationKey, int], bool] = {}
+        self.open(None)
+
+    def teardown(self) -> None:
+        if hasattr(self, "log"):
+            self.log.close()
+            shutil.rmtree(self.root)
+
+    def open(self, crash_at: str | None) -> None:
+        try:
+            self.fs = CrashingFs(crash_at=crash_at)
+            self.log = open_log(self.fs, self.root, keep_epochs=self.keep, compact_bytes=1)
+        except Crash:
+            self.fs = CrashingFs()
+            self.log = open_log(self.fs, self.root, keep_epochs=self.keep, compact_bytes=1)
+        self.fs.crash_at = None
+
+    def stopped(self, action: Callable[[], object], crash_at: str | None) -> bool:
+        """Runs an action that may be killed; True if its record was in the log by then."""
+        self.fs.crash_at, self.fs.occurrence = crash_at, 1
+        self.fs.steps.clear()
+        try:
+            action()
+        except Crash:
+            landed = "log-append:after" in self.fs.steps
+            self.open(None)
+            return landed
+        self.fs.crash_at = None
+        return True
+
+    def rows(self, epoch: int) -> Rows:
+        """What the model holds of an epoch, deleted locations left out."""
+        return {key: found for key, found in self.epochs[epoch].items() if not self.removed.get((key, found[0]))}
+
+    @rule(batch=BATCHES, crash_at=steps(COMMIT_STEPS))
+    def commit(self, batch: dict[LocationKey, list[int]], crash_at: str | None) -> None:
+        before = self.rows(self.newest)
+        todo = {k: v for k, v in batch.items() if k not in before or (k, before[k][0]) not in self.removed}
+        self.number += 1
+        if self.stopped(lambda: write_batch(self.fs, self.root, self.log, todo, self.number), crash_at):
+            self.newest += 1
+            after = dict(before)
+            for key, values in todo.items():
+                since, held = before.get(key, (self.newest, ()))
+                after[key] = (since, (*held, *values))
+            self.epochs[self.newest] = after
+
+    @rule(key=KEYS, values=ROWS)
+    def append_only(self, key: LocationKey, values: list[int]) -> None:
+        self.log.refresh()
+        location = self.log.state.locations.get(key)
+        if location is None or not location.truncated:
+            append(self.fs, self.root, location, key, values)
+
+    @rule(crash_at=steps(OPEN_STEPS), kill=st.booleans())
+    def reopen(self, crash_at: str | None, kill: bool) -> None:
+        if kill:
+            with contextlib.suppress(Crash):
+                self.fs.crash()
+        else:
+            self.log.close()
+        self.open(crash_at)
+
+    @rule(crash_at=steps(COMPACT_STEPS), now=st.booleans())
+    def compact(self, crash_at: str | None, now: bool) -> None:
+        self.stopped(lambda: self.log.compact_if_due(now=now), crash_at)
+        self.epochs = {e: rows for e, rows in self.epochs.items() if e >= self.log.state.floor}
+
+    @rule(data=st.data(), crash_at=steps(ROLLBACK_STEPS))
+    def roll_back(self, data: st.DataObject, crash_at: str | None) -> None:
+        to = data.draw(st.sampled_from(sorted(self.epochs)))
+        if to == self.newest:
+            assert self.log.rollback(to) == to
+        elif self.stopped(lambda: self.log.rollback(to), crash_at):
+            self.newest += 1
+            self.epochs = {e: rows for e, rows in self.epochs.items() if e <= to} | {self.newest: self.epochs[to]}
+
+    @precondition(lambda self: self.rows(self.newest))
+    @rule(data=st.data(), delete=st.booleans())
+    def remove(self, data: st.DataObject, delete: bool) -> None:
+        rows = self.rows(self.newest)
+        key = data.draw(st.sampled_from(sorted(rows)))
+        since, values = rows[key]
+        if (key, since) not in self.removed:
+            removal = Removal(key, since, len(values), "truncate", self.newest, {"digest": "x"})
+            assert append_removals(self.fs, self.layout, TABLE, STREAM, [removal]) == 1
+            assert append_removals(self.fs, self.layout, TABLE, STREAM, [removal]) == 0
+            self.removed[(key, since)] = False
+        if delete:
+            append_removals(self.fs, self.layout, TABLE, STREAM, [Removal(key, since, 0, "delete", self.newest)])
+            self.fs.remove_tree(self.layout.intraday_location(TABLE, key))
+            self.removed[(key, since)] = True
+
+    @invariant()
+    def every_kept_epoch_reads_as_the_model_says(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        for epoch in self.epochs:
+            state = load_stream(self.fs, self.layout, TABLE, STREAM, epoch=epoch)
+            expected = {
+                key: () if (key, since) in self.removed else values for key, (since, values) in self.rows(epoch).items()
+            }
+            found = {key: tuple(read_location(self.fs, self.root, loc)) for key, loc in state.locations.items()}
+            assert found == expected, epoch
+        newest = load_stream(self.fs, self.layout, TABLE, STREAM)
+        assert newest.epoch == self.newest
+        live = {entry.epoch for entry in list_epochs(self.fs, self.layout, TABLE, STREAM) if entry.live}
+        assert live | {newest.floor} == set(self.epochs)
+
+
+StreamMachine.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=25, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
+)
+TestStreamMachine = StreamMachine.TestCase
