@@ -246,15 +246,12 @@ def _from_units(text: Octets, ends: Ends, row: Charset, place: Place) -> tuple[O
     if row.bom:
         units, ends = _without_bom(units, ends)
     high, low = (units & 0xFC00) == 0xD800, (units & 0xFC00) == 0xDC00
-    # a low surrogate follows a high one of the same value, and nothing else does
-    first = np.zeros(len(units) + 1, np.bool_)
-    first[ends[:-1]] = True
-    first[-1] = True
+    # a low surrogate follows a high one and nothing else does, and no value ends with a high one
     paired = np.zeros(len(units), np.bool_)
     paired[1:] = high[:-1]
-    paired &= ~first[:-1]
     stray = low != paired
-    stray[: len(units)] |= high & first[1:]
+    last = ends[1:][np.diff(ends) > 0] - 1
+    stray[last] |= high[last]
     if stray.any():
         at = int(np.argmax(stray))
         raise _invalid(_value_of(at, ends), row.name, place, f"stray surrogate {units[at]:04x}")

@@ -26,7 +26,7 @@ from store.schema.model import CHARSETS, Column, Kind, Storage
 from store.schema.types import BY_NAME
 
 FS = Fs()
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=40, deadline=None)
 
 # name: (numpy entry, null, values)
 FIXED: dict[str, tuple[str, Any, st.SearchStrategy[Any]]] = {

@@ -203,7 +203,7 @@ def test_unset_charset_is_latin_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "at", "data", "words", "where"),
     [
-        ("Sym.dat", 4100, b"\3\0\0\0", "row has a symbol that is not in the table", "Sym.dat, row 1"),
+        ("Sym.dat", 4100, b"\2\0\0\0", "row has a symbol that is not in the table", "Sym.dat, row 1"),
         ("Sym.dat", 4104, b"\xff\xff\xff\xff", "row has a symbol that is not in the table", "Sym.dat, row 2"),
         ("Sym.sym", 7, b"\x80", "end of a value is negative", "Sym.sym, entry 0"),
         ("Sym.sym", 8, b"\3", "end of a value is negative", "Sym.sym, entry 1"),
@@ -249,6 +249,59 @@ def test_damage_is_named_by_its_row_in_the_location(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError) as caught:
         opened.read(1)
     assert caught.value.where == f"{tmp_path}/Note.dat, row 2"
+
+
+def test_an_end_beyond_the_committed_bytes_is_found_in_a_part(tmp_path: Path) -> None:
+    sizes = write(tmp_path, NOTE, ["hi", "x", "é", "z"])
+    FS.write_at(tmp_path / "Note.bytes", 6, b"never committed")
+    FS.write_at(tmp_path / "Note.dat", 4096 + 8, b"\7")
+    with pytest.raises(CorruptFileError) as caught:
+        open_column(FS, tmp_path, NOTE, sizes, 4).read(0, 2)
+    assert (caught.value.expected, caught.value.found) == ("2 to 6", "7")
+
+
+def blobs(directory: Path, encoding: str, *values: bytes) -> list[str | None]:
+    """Reads values whose bytes are given."""
+    column = replace(NOTE, encoding=encoding)
+    create_column(FS, directory, column)
+    ends = np.cumsum([len(value) for value in values]).astype("<i8")
+    FS.write_at(directory / "Note.dat", 4096, ends.tobytes())
+    FS.write_at(directory / "Note.bytes", 0, b"".join(values))
+    sizes = {"Note.dat": ends.nbytes, "Note.bytes": int(ends[-1])}
+    return list(read_column(FS, directory, column, sizes, len(values)).to_pylist())
+
+
+def test_utf_16_follows_its_mark_and_is_big_endian_without(tmp_path: Path) -> None:
+    little = b"\xff\xfe" + "aé\U0001f600".encode("utf-16-le")
+    big = b"\xfe\xff" + "aé\U0001f600".encode("utf-16-be")
+    values = (little, b"\0", big, b"", "z日".encode("utf-16-be"), b"\xfe\xff")
+    expected = ["aé\U0001f600", "", "aé\U0001f600", None, "z日", ""]
+    assert blobs(tmp_path, "UTF_16", *values) == expected
+
+
+@pytest.mark.parametrize("encoding", ["UTF_16", "UTF_16BE", "UTF_16LE"])
+@pytest.mark.parametrize(
+    ("units", "row", "found"),
+    [
+        (["\ud83d", "\ude00"], 0, "stray surrogate d83d"),  # a pair, but in two values
+        (["ok", "a\ude00"], 1, "stray surrogate de00"),
+        (["ok", "\ud83da"], 1, "stray surrogate"),
+        (["ok", "\ud83d\ud83d\ude00"], 1, "stray surrogate"),
+    ],
+)
+def test_stray_surrogates(tmp_path: Path, encoding: str, units: list[str], row: int, found: str) -> None:
+    codec = "utf-16-le" if encoding.endswith("LE") else "utf-16-be"
+    with pytest.raises(CorruptFileError, match="not text in the column's charset") as caught:
+        blobs(tmp_path, encoding, *(text.encode(codec, "surrogatepass") for text in units))
+    assert caught.value.where == f"{tmp_path}/Note.dat, row {row}"
+    assert caught.value.found is not None
+    assert caught.value.found.startswith(found)
+
+
+def test_utf_16_of_an_odd_length(tmp_path: Path) -> None:
+    with pytest.raises(CorruptFileError) as caught:
+        blobs(tmp_path, "UTF_16BE", b"\0a", b"\0ab")
+    assert (caught.value.where, caught.value.found) == (f"{tmp_path}/Note.dat, row 1", "an odd number of bytes")
 
 
 @pytest.mark.parametrize("spelling", ["BigDecimal", "double[]", "StringSet", "LocalDate", "com.example.Thing"])
