@@ -34,7 +34,8 @@ MAX_DEPTH = 50
 MAX_LITERALS = 10_000
 SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
 Literal = int | float | str | bool
-COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+MIRROR = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same with sides exchanged
+COMPARISONS = tuple(MIRROR)
 _LEXER = re.compile(
     r"""(?P<space>\s+)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))"""
     r"""|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)|(?P<name>[A-Za-z_]\w*)"""

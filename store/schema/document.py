@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -108,6 +109,12 @@ class _Builder(ContentHandler):
         line, column = int(self.locator.getLineNumber()), int(self.locator.getColumnNumber())
         return line, column + 1, self.lines[line - 1] + column
 
+    def before(self, mark: str) -> tuple[int, int]:
+        """Line and column of the last ``mark`` before the current position."""
+        offset = max(self.text.rfind(mark, 0, self.position()[2] + len(mark)), 0)
+        line = bisect_right(self.lines, offset)
+        return line, offset - self.lines[line - 1] + 1
+
     def startElement(self, name: str, attrs: Any) -> None:
         line, column, offset = self.position()
         self.open.append((name, dict(attrs.items()), line, column, offset, []))
@@ -175,7 +182,7 @@ def parse_document(data: bytes) -> Document:
         hint = "mend the XML at this place; an editor with XML support shows it"
         raise DocumentError(line, column, "well-formed XML", str(error.getMessage()), hint) from None
     except DefusedXmlException as error:
-        line, column, _ = builder.position()
+        line, column = builder.before("<!DOCTYPE")
         kind = type(error).__name__.replace("Forbidden", "")
         found = "DOCTYPE" if kind == "DTD" else kind
         raise DocumentError(line, column, "no DOCTYPE and no entities", found, "remove it, with its entities") from None

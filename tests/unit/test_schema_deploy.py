@@ -1,0 +1,269 @@
+"""Deployed schemas: ids, versions, conflicts with data, and stops between the steps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from store.errors import (
+    CorruptFileError,
+    LockLostError,
+    SchemaMismatchError,
+    SchemaParseError,
+    TableNotFoundError,
+    UnsupportedVersionError,
+)
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.schema.deploy import deploy, deployed_tables, load_deployed, load_version
+
+TABLE = TableName("Ns", "Tab")
+COLUMNS = {"Date": "String", "A": "int", "B": "String", "C": "double"}
+FS = Fs()
+
+
+def schema(columns: dict[str, str] = COLUMNS, **attributes: str) -> bytes:
+    """A schema; ``attributes`` adds text to the element of a column."""
+    lines = ['<Table namespace="Ns" name="Tab" storageType="NestedPartitionedOnDisk">']
+    for name, kind in columns.items():
+        role = ' columnType="Partitioning"' if name == "Date" else ""
+        lines.append(f'  <Column name="{name}" dataType="{kind}"{role}{attributes.get(name, "")}/>')
+    return "\n".join([*lines, "</Table>\n"]).encode()
+
+
+def with_data(root: Path) -> Layout:
+    layout = Layout(root)
+    (layout.intraday(TABLE) / "EWR" / "2013-01-01" / "Tab").mkdir(parents=True)
+    return layout
+
+
+def ids(layout: Layout) -> dict[str, int]:
+    return {c.name: c.id for c in load_deployed(FS, layout, TABLE).columns}
+
+
+def test_first_deploy(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "db")
+    source = tmp_path / "Ns.Tab.schema"
+    source.write_bytes(schema())
+    found = deploy(FS, layout, source)
+    assert found.version == 1
+    assert ids(layout) == {"Date": 0, "A": 1, "B": 2, "C": 3}
+    assert layout.schema(TABLE).read_bytes() == schema()
+    assert load_deployed(FS, layout, TABLE) == found
+    assert deployed_tables(FS, layout) == [TABLE]
+    history = json.loads(layout.schema_history(TABLE).read_bytes())
+    assert history["versions"][0]["columns"][:3] == [
+        [0, "Date", "String", "none", "UTF_8", "PARTITIONING"],
+        [1, "A", "int", "fixed", None, "NORMAL"],
+        [2, "B", "String", "symbol", "UTF_8", "NORMAL"],
+    ]
+
+
+def test_the_same_bytes_write_nothing(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    deploy(FS, layout, schema())
+    before = layout.schema(TABLE).stat().st_ino, layout.schema_history(TABLE).stat().st_ino
+    assert deploy(FS, layout, schema()).version == 1
+    assert before == (layout.schema(TABLE).stat().st_ino, layout.schema_history(TABLE).stat().st_ino)
+
+
+def test_new_columns_get_new_ids_and_old_ones_keep_theirs(tmp_path: Path) -> None:
+    layout = with_data(tmp_path)
+    deploy(FS, layout, schema())
+    found = deploy(FS, layout, schema({"Date": "String", "D": "long", "C": "double", "B": "String", "A": "Integer"}))
+    assert found.version == 2
+    assert ids(layout) == {"Date": 0, "D": 4, "C": 3, "B": 2, "A": 1}
+    assert [c.name for c in load_version(FS, layout, TABLE, 1).columns] == list(COLUMNS)
+
+
+def test_ids_are_never_used_again(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    deploy(FS, layout, schema())
+    deploy(FS, layout, schema({"Date": "String", "A": "int", "B": "String"}))
+    deploy(FS, layout, schema({**COLUMNS, "A": "long"}))
+    assert ids(layout) == {"Date": 0, "A": 4, "B": 2, "C": 5}
+    with pytest.raises(TableNotFoundError, match="no schema version 9"):
+        load_version(FS, layout, TABLE, 9)
+
+
+@pytest.mark.parametrize(
+    ("change", "attributes", "expected", "found"),
+    [
+        ({"A": "long"}, {}, "A: int, stored as fixed", "A: long, stored as fixed"),
+        (
+            {},
+            {"B": ' symbolTable="None"'},
+            "B: String, stored as symbol in UTF_8",
+            "B: String, stored as blob in UTF_8",
+        ),
+        ({}, {"B": ' encoding="US_ASCII"'}, "B: String, stored as symbol in UTF_8", "stored as symbol in US_ASCII"),
+        ({"C": "String"}, {}, "C: double, stored as fixed", "C: String, stored as symbol in UTF_8"),
+    ],
+)
+def test_a_change_of_storage_is_refused_while_data_exist(
+    tmp_path: Path, change: dict[str, str], attributes: dict[str, str], expected: str, found: str
+) -> None:
+    layout = with_data(tmp_path)
+    deploy(FS, layout, schema())
+    source = tmp_path / "Ns.Tab.schema"
+    source.write_bytes(schema({**COLUMNS, **change}, **attributes))
+    with pytest.raises(SchemaParseError, match="E161: rule broken: a schema does not change how existing") as caught:
+        deploy(FS, layout, source)
+    assert (caught.value.code, caught.value.expected) == ("E161", expected)
+    assert found in caught.value.found
+    line = 2 + list(COLUMNS).index(expected[0])
+    assert caught.value.where == f"{source}:{line}:3"
+    assert load_deployed(FS, layout, TABLE).version == 1
+
+
+def test_without_data_everything_may_change(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.streams(TABLE).mkdir(parents=True)
+    (layout.intraday(TABLE) / "EWR").mkdir()
+    deploy(FS, layout, schema())
+    assert deploy(FS, layout, schema({**COLUMNS, "A": "long"})).version == 2
+
+
+@pytest.mark.parametrize("place", ["merges", "metadata_index"])
+def test_history_counts_as_data(tmp_path: Path, place: str) -> None:
+    layout = Layout(tmp_path)
+    deploy(FS, layout, schema())
+    path: Path = getattr(layout, place)(TABLE)
+    path.parent.mkdir(parents=True)
+    if place == "merges":
+        (path / "2013-01-01").mkdir(parents=True)
+    else:
+        path.write_bytes(b"x")
+    with pytest.raises(SchemaParseError, match="E161"):
+        deploy(FS, layout, schema({**COLUMNS, "A": "long"}))
+
+
+def test_the_partitioning_column_stays(tmp_path: Path) -> None:
+    layout = with_data(tmp_path)
+    deploy(FS, layout, schema())
+    other = schema().replace(b' columnType="Partitioning"', b"").replace(b'"B" d', b'"B" columnType="Partitioning" d')
+    with pytest.raises(SchemaParseError, match="E161") as caught:
+        deploy(FS, layout, other)
+    assert (caught.value.expected, caught.value.found) == ("Date PARTITIONING", "NORMAL")
+    renamed = schema().replace(b'name="Date"', b'name="Day"')
+    with pytest.raises(SchemaParseError, match="E161") as caught:
+        deploy(FS, layout, renamed)
+    assert caught.value.expected == "Date as Partitioning column"
+
+
+def test_a_retired_name_is_not_used_again_while_data_exist(tmp_path: Path) -> None:
+    layout = with_data(tmp_path)
+    deploy(FS, layout, schema())
+    deploy(FS, layout, schema({k: v for k, v in COLUMNS.items() if k != "C"}))
+    with pytest.raises(SchemaParseError, match="E161") as caught:
+        deploy(FS, layout, schema())
+    assert caught.value.found == "C, a retired column"
+
+
+def test_roles_formula_and_rules_may_change_at_any_time(tmp_path: Path) -> None:
+    layout = with_data(tmp_path)
+    deploy(FS, layout, schema())
+    extra = b'<Partitions keyFormula="${autobalance_single}"/><DataIndex columns="A"/></Table>'
+    changed = schema(B=' columnType="Grouping"').replace(b"</Table>", extra)
+    assert deploy(FS, layout, changed).version == 2
+    assert ids(layout) == {"Date": 0, "A": 1, "B": 2, "C": 3}
+
+
+class Stop(Exception):
+    pass
+
+
+class StoppingFs(Fs):
+    def __init__(self, at: str) -> None:
+        self.at = at
+
+    def step(self, name: str) -> None:
+        if name == self.at:
+            raise Stop
+
+
+@pytest.mark.parametrize("at", [f"{s}:{w}" for s in ("schema-history", "schema-file") for w in ("before", "after")])
+def test_a_stop_at_any_step_leaves_the_old_or_the_new_version(tmp_path: Path, at: str) -> None:
+    layout = with_data(tmp_path)
+    new = schema({**COLUMNS, "D": "long"})
+    with pytest.raises(Stop):
+        deploy(StoppingFs(at), layout, schema())
+    deploy(FS, layout, schema())
+    with pytest.raises(Stop):
+        deploy(StoppingFs(at), layout, new)
+    assert set(ids(layout)) == set(COLUMNS) | ({"D"} if at == "schema-file:after" else set())
+    found = deploy(FS, layout, new)
+    assert load_deployed(FS, layout, TABLE) == found
+    assert [c.id for c in found.columns[:4]] == [ids(layout)[name] for name in COLUMNS]
+    assert len({c.id for c in found.columns}) == 5
+
+
+def test_going_back_to_earlier_bytes_is_a_new_version(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    grouped = schema(B=' columnType="Grouping"')
+    assert [deploy(FS, layout, s).version for s in (schema(), grouped, schema())] == [1, 2, 3]
+    assert load_deployed(FS, layout, TABLE).version == 3
+
+
+def test_a_file_changed_by_hand_is_refused(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    deploy(FS, layout, schema())
+    layout.schema(TABLE).write_bytes(schema() + b"<!-- mine -->")
+    for call in (lambda: load_deployed(FS, layout, TABLE), lambda: deploy(FS, layout, schema())):
+        with pytest.raises(SchemaMismatchError, match="is not the one that was deployed"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b"[]", b'{"versions": 1}', b'{"versions": [{"version": "1", "sha256": "", "columns": []}]}', b"\xff"]
+)
+def test_a_damaged_history(tmp_path: Path, data: bytes) -> None:
+    layout = Layout(tmp_path)
+    deploy(FS, layout, schema())
+    layout.schema_history(TABLE).write_bytes(data)
+    with pytest.raises(CorruptFileError, match="history of a schema cannot be read") as caught:
+        load_deployed(FS, layout, TABLE)
+    assert caught.value.where == str(layout.schema_history(TABLE))
+
+
+def test_no_deployed_schema(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError, match=r"table Ns\.Tab has no deployed schema"):
+        load_deployed(FS, Layout(tmp_path), TABLE)
+    assert deployed_tables(FS, Layout(tmp_path)) == []
+
+
+def test_a_splayed_table_is_refused(tmp_path: Path) -> None:
+    text = b'<Table namespace="Ns" name="Tab" storageType="SplayedOnDisk"><Column name="A" dataType="int"/></Table>'
+    with pytest.raises(UnsupportedVersionError, match="no nested partitioned table"):
+        deploy(FS, Layout(tmp_path), text)
+
+
+def test_the_lock_of_another_process(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.schemas().mkdir()
+    lock = FS.lock(layout.schemas())
+    assert lock is not None
+    waits: list[float] = []
+    with pytest.raises(LockLostError, match="another process is deploying"):
+        deploy(FS, layout, schema(), pause=waits.append)
+    assert len(waits) == 250
+    waits.clear()
+
+    def pause(seconds: float) -> None:
+        waits.append(seconds)
+        lock.release()
+
+    assert deploy(FS, layout, schema(), pause=pause).version == 1
+    assert len(waits) == 1
+
+
+def test_a_copy_is_deployed_as_a_table_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "Ns.Tab.schema").write_bytes(schema())
+    copy = '<CopyTable namespace="Ns" name="Two" sourceNamespace="Ns" sourceName="Tab"/>'
+    (tmp_path / "Ns.Two.schema").write_text(copy)
+    layout = Layout(tmp_path / "db")
+    deploy(FS, layout, tmp_path / "Ns.Two.schema")
+    assert load_deployed(FS, layout, TableName("Ns", "Two")).full_name == "Ns.Two"
+    assert layout.schema(TableName("Ns", "Two")).read_bytes() == schema().replace(b'name="Tab"', b'name="Two"')
