@@ -1,8 +1,8 @@
 """The files of one column in one location, as Arrow arrays.
 
 Readers map the committed bytes; nothing beyond them is looked at. Row count and lengths come from ``table.size`` or
-a pinned epoch, byte order and width from the prefix, the type from the definition, and all of them must agree
-(FORMAT 15): damage is a CorruptFileError, another writer an UnsupportedVersionError, another declaration a
+a pinned epoch, byte order and width from the prefix, the type from the definition, and all of them must agree:
+damage is a CorruptFileError, another writer an UnsupportedVersionError, another declaration a
 SchemaMismatchError, each with path and byte, entry or row.
 """
 
@@ -72,7 +72,8 @@ class ColumnFile:
     def read(self, start: int = 0, stop: int | None = None, *, has_nulls: bool | None = None) -> pa.Array:
         """Rows ``[start, stop)``; ``has_nulls`` False promises that there are none in them, and saves looking.
 
-        Symbols come as a dictionary of int32 and text, all other types as FORMAT 7 says.
+        Symbols come as a dictionary of int32 and text, all others in the Arrow type of their
+        ``DataType`` row.
         """
         stop = self.rows if stop is None else stop
         if not 0 <= start <= stop <= self.rows:

@@ -1,4 +1,4 @@
-"""Blob columns of text: the end of each row's value in ``.dat``, the values in ``.bytes`` (FORMAT 4)."""
+"""Blob columns of text: the end of each row's value in ``.dat``, the values in ``.bytes``."""
 
 from __future__ import annotations
 

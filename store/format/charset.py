@@ -1,4 +1,4 @@
-"""Text of a string column as bytes, in the six charsets (FORMAT 4.1, 4.3), a whole array at a time.
+"""Text of a string column as bytes, in the six charsets, a whole array at a time.
 
 A value is the text in the column's charset; the empty string is the single byte 00; null is no bytes at all. So
 a text whose bytes would be just 00 cannot be stored. Nothing is ever replaced by another character.

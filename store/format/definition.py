@@ -48,7 +48,7 @@ class Definition:
     def schema(self) -> TableSchema:
         """As the rest of the house knows a table; columns are numbered in definition order.
 
-        A virtual column or a charset code outside FORMAT 4.3 is an UnsupportedVersionError.
+        A virtual column or a charset code that is not in ``charset.ROWS`` is an UnsupportedVersionError.
         """
         columns = tuple(_column(record, number) for number, record in enumerate(self.columns))
         return TableSchema(self.namespace, self.name, columns, nested=self.storage_type == NESTED)

@@ -1,4 +1,4 @@
-"""Entries of fixed width: numbers, chars, Booleans and Instants in a ``.dat`` file (FORMAT 3.5).
+"""Entries of fixed width: numbers, chars, Booleans and Instants in a ``.dat`` file.
 
 A null is a distinguished value of the type. A value equal to it cannot be stored, unless the caller allows that it
 is read back as null. Written little endian; read in either order. NaN, infinities and -0.0 keep their bits.

@@ -1,4 +1,4 @@
-"""Grouping ranges of a column in one location: which rows hold which value (FORMAT 5).
+"""Grouping ranges of a column in one location: which rows hold which value.
 
 Each distinct value has one half-open row range; the ranges follow each other and cover exactly the rows. On disk
 they are a ``LinkedHashMap`` from key to ``long[2]``, inside the prefix of a ``.dat`` or alone in an ``.ovr``.

@@ -1,7 +1,7 @@
 """The Java classes that may occur in our files: names, serial numbers, flags and fields, as data.
 
-FORMAT 3.2 names the classes of prefixes, grouping maps and ``table.size``; FORMAT 8 those of a ``.tbl``. A
-reader compares what a file declares with these rows; a writer prints them. Nothing is ever loaded by name.
+``STREAM_CLASSES`` occur in prefixes, grouping maps and ``table.size``, the others in a ``.tbl`` only. A reader
+compares what a file declares with these rows; a writer prints them. Nothing is ever loaded by name.
 Flags: 01 own write method, 02 Serializable, 04 Externalizable, 08 block data. A field is its type letter, its
 name and, for ``L`` and ``[``, its signature.
 """

@@ -1,4 +1,4 @@
-"""Reads the subset of Java's object streams that our files use (FORMAT 3.2), as plain data.
+"""Reads the subset of Java's object streams that our files use, as plain data.
 
 No class is loaded and nothing is made by name: a class that is not among those allowed is an
 UnsupportedVersionError with its name, anything that the grammar does not allow a CorruptFileError with the byte.

@@ -1,4 +1,4 @@
-"""Writes the subset of Java's object streams that our files use (FORMAT 3.2).
+"""Writes the subset of Java's object streams that our files use.
 
 Values are written in full; only class descriptors (and what a caller asks for by handle) are referred to.
 The same calls give the same bytes.

@@ -1,7 +1,19 @@
-"""The prefix of a ``.dat`` file: byte order, width, type and grouping of a column, before row 0 (FORMAT 3.1).
+"""The prefix of a ``.dat`` file: byte order, width, type and grouping of a column, before row 0.
 
-A map as a Java stream, then zeros up to ``data_offset``. What we write is little endian with its data region at
-byte 4096. Readers take order, offset and width from the prefix and compare the rest with the definition.
+A ``java.util.LinkedHashMap`` as a Java stream, then zeros up to ``dataOffset``, where the data region starts. Keys::
+
+    version     Integer  1
+    byteOrder   String   LITTLE_ENDIAN (what we write) or BIG_ENDIAN: of the data region and of .sym
+    dataOffset  Long     4096, or the next multiple of it that the map fits below
+    dataType    String   as Class.getName()
+    width       Integer  bytes per row; of a String 4 (symbol) or 8 (blob)
+    encoding    String   charset, of text only
+    columnId    Integer  never given to another column of the table; without it the file is matched by name
+    overflow    Boolean  TRUE: the grouping stands in an .ovr file
+    metadata    LinkedHashMap or null: the grouping
+
+Readers take order, offset and width from the prefix and compare the rest with the definition; unknown keys are
+ignored. In a file that readers may have open nothing but the one byte of ``overflow`` ever changes.
 """
 
 from __future__ import annotations
@@ -176,7 +188,7 @@ def _foreign(where: object, found: str | None) -> UnsupportedVersionError:
         where=f"{where}, byte 4",
         expected="a map with the key version",
         found=found,
-        hint="only column files that sparkhaven wrote can be read; their layout is in FORMAT.md",
+        hint="only column files that sparkhaven wrote can be read",
     )
 
 

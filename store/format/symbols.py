@@ -1,4 +1,4 @@
-"""Symbol columns: a number per row, and a table of distinct texts per location (FORMAT 4).
+"""Symbol columns: a number per row, and a table of distinct texts per location.
 
 ``.dat`` holds an int32 per row, ``.sym`` the end of each symbol in ``.sym.bytes``. Numbers run from 0, dense, in
 order of first appearance; our tables have each text once, others may have it several times.

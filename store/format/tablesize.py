@@ -1,8 +1,8 @@
-"""``table.size``: the published size of one location (FORMAT 9).
+"""``table.size``: the published size of one location.
 
-A Java stream that holds one map. Lengths are those of each file's data region (a ``.dat`` without its prefix).
-Beyond the documented keys, ``checksums`` has the CRC-32 of each region, so that an append can go on with it and a
-location without a commit log can be verified.
+A Java stream that holds one map, replaced as a whole after each commit. Lengths are those of each file's data region
+(a ``.dat`` without its prefix). Beyond the documented keys, ``checksums`` has the CRC-32 of each region, so that an
+append can go on with it and a location without a commit log can be verified.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from store.fs import Fs
 
 NAME = "table.size"
 VERSION = 1
-COLUMN_VERSION = 1  # of the column files that FORMAT.md describes
+COLUMN_VERSION = 1  # of the column files as ``prefix``, ``symbols``, ``blobs`` and ``fixed`` write them
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""``table.tbl``: a table's definition as a Java object stream without its header (FORMAT 8).
+"""``table.tbl``: a table's definition as a Java object stream without its header.
 
 Above the stream lies a protocol of one-byte tags: FE, an object followed by RESET; FF, a class by number and name
 and then its body. The file starts with the column sets, which say how the rest is laid out; readers follow them
@@ -164,7 +164,7 @@ def _write_columns(writer: Writer, columns: tuple[ColumnRecord, ...]) -> None:
 def encode_tbl(table: TableSchema | Definition, *, storage_type: int = NESTED) -> bytes:
     """The file's content for a schema, or for a definition (which has its own storage type).
 
-    Codes outside FORMAT 8 are an UnsupportedVersionError.
+    Unknown storage and column types are an UnsupportedVersionError.
     """
     definition = definition_of(table, storage_type=storage_type) if isinstance(table, TableSchema) else table
     if definition.storage_type not in STORAGE_TYPES or any(c.kind not in COLUMN_TYPES for c in definition.columns):

@@ -1,4 +1,4 @@
-"""Reads a ``.tbl`` file, led by the column sets at its start and not by position (FORMAT 8).
+"""Reads a ``.tbl`` file, led by the column sets at its start and not by position.
 
 The persisted columns of a set are walked in their order; the type of each says how it is written. Names that we know
 are kept, others are read over, missing ones take their default.
@@ -165,7 +165,7 @@ def _layout(layouts: dict[str, _Layout], name: str, cursor: _Cursor) -> _Layout:
 def decode_tbl(data: bytes, where: object) -> Definition:
     """The definition in a file's content.
 
-    Damage, trailing bytes and two columns of one name are a CorruptFileError; codes and classes outside FORMAT 8 an
+    Damage, trailing bytes and two columns of one name are a CorruptFileError; codes and classes that we do not know an
     UnsupportedVersionError.
     """
     if data[:1] != b"\x77":

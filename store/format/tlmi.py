@@ -1,4 +1,4 @@
-"""``.tlmi``: the location index of one historical table (FORMAT 10).
+"""``.tlmi``: the location index of one historical table.
 
 Plain big-endian records: magic, version, count, entries. Version 1 has no format text. We write version 2, sorted by
 value and internal partition, by atomic replace and only after the data are in place.

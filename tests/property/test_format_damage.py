@@ -48,7 +48,7 @@ KINDS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
     "tlmi": (encode_tlmi(INDEX), lambda data: decode_tlmi(data, "T.tlmi")),
 }
 NAMES = list(KINDS)
-# two parts of one file that contradict each other are a mismatch by FORMAT 15
+# two parts of one file that contradict each other are a mismatch, not damage
 EXPECTED = (FormatError, SchemaMismatchError)
 
 
