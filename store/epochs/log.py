@@ -182,6 +182,8 @@ class StreamLog:
             removals = read_removals(self._fs, self._layout, self._table, self._stream, self._removals_end)
             for _, removal in removals.entries:
                 self.state.remove(removal)
+                if removal.phase == "delete":
+                    self._unsynced.forget(removal.key)
             self._removals_end = removals.end
 
     def sync_now(self) -> int:
@@ -190,6 +192,7 @@ class StreamLog:
         state = self.state
         if state.durable < state.epoch:
             self._file.require_owned()
+            self.refresh()  # files that were deleted with proof need no sync
             with self._file.unknown_on_failure("data could not be synced"), self._fs.during("data-sync"):
                 self._unsynced.sync(self._fs)
                 self._fs.sync([self._layout.stream_log(self._table, self._stream)])  # before the record that says so

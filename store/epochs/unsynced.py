@@ -8,7 +8,7 @@ from pathlib import Path
 from store.epochs.publish import TABLE_DEFINITION
 from store.epochs.state import LocationReport
 from store.fs import Fs
-from store.layout import Layout, TableName
+from store.layout import Layout, LocationKey, TableName
 
 
 class Unsynced:
@@ -30,6 +30,13 @@ class Unsynced:
                 self._files[directory / TABLE_DEFINITION] = None
             for path in (directory, directory.parent, directory.parent.parent, top):
                 self._directories[path] = None
+
+    def forget(self, key: LocationKey) -> None:
+        """Drops a location that was deleted, and the value's directory, which may have gone with it."""
+        directory = self._layout.intraday_location(self._table, key)
+        self._files = {path: None for path in self._files if path.parent != directory}
+        for path in (directory, directory.parent):
+            self._directories.pop(path, None)
 
     def sync(self, fs: Fs) -> None:
         """Files first, then the directories that name them; OSError leaves everything noted."""

@@ -1,0 +1,163 @@
+"""Truncate and delete: what they refuse, what they leave, and that they go on after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.epochs.load import load_stream
+from store.epochs.removals import read_removals
+from store.errors import CorruptFileError, TableNotFoundError, ValidationFailedError
+from store.format import tablesize
+from store.layout import LocationKey
+from store.merges import newest
+from tests.intraday_rows import IntradayRows
+from tests.merge_cases import DAY, TABLE, as_table, random_row
+from tests.unit.test_merge import FS, Killed, KillingFs, make, merge
+from writers.removal_proof import RemovalProof, prove
+from writers.remove import Removed, delete, truncate
+
+A, B = LocationKey("a", DAY), LocationKey("b", DAY)
+NOW = 1_700_000_000.0
+
+
+def empty(house: IntradayRows, **options: Any) -> Removed:
+    proof = options.pop("proof", None) or prove(FS, house.layout, TABLE, DAY)
+    chosen: dict[str, Any] = {"fs": FS, "clock": lambda: NOW} | options
+    return truncate(chosen.pop("fs"), house.layout, TABLE, DAY, proof=proof, **chosen)
+
+
+def unlink(house: IntradayRows, *, now: float = NOW + 3601, **options: Any) -> Removed:
+    chosen: dict[str, Any] = {"fs": FS} | options
+    proof = prove(FS, house.layout, TABLE, DAY)
+    return delete(chosen.pop("fs"), house.layout, TABLE, DAY, proof=proof, clock=lambda: now, **chosen)
+
+
+def state_of(house: IntradayRows) -> dict[LocationKey, tuple[int, bool]]:
+    state = load_stream(FS, house.layout, TABLE, house.stream)
+    return {key: (location.rows, location.truncated) for key, location in state.locations.items()}
+
+
+def test_both_phases_with_their_evidence(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 60)
+    merge(house.layout)
+    plan = empty(house, dry_run=True)
+    assert (plan.rows, plan.dry_run) == (60, True)
+    assert state_of(house) == {A: (20, False), B: (40, False)}
+    done = empty(house)
+    assert done.locations == (("rows", "a", 20), ("rows", "b", 40))
+    assert state_of(house) == {A: (0, True), B: (0, True)}
+    record = tablesize.load(FS, house.layout.intraday_location(TABLE, A))
+    assert record is not None
+    assert (record.size, record.truncated) == (0, True)
+    assert empty(house).rows == 0  # again: nothing left to do
+    stone = read_removals(FS, house.layout, TABLE, house.stream).entries[0][1]
+    assert (stone.rows, stone.phase, stone.proof["rows"], stone.proof["generation"]) == (20, "truncate", 60, 1)
+    assert set(stone.proof["digests"]) == {column.name for column in house.schema.stored}
+    with pytest.raises(ValidationFailedError, match="readers may still use"):
+        unlink(house, now=NOW + 10)
+    assert unlink(house).rows == 60
+    assert state_of(house) == {}
+    assert not house.layout.intraday_location(TABLE, A).parent.exists()
+    stones = [r.phase for _, r in read_removals(FS, house.layout, TABLE, house.stream).entries]
+    assert stones == ["truncate", "truncate", "delete", "delete"]
+    with pytest.raises(TableNotFoundError):
+        unlink(house)
+    house.log.close()
+    house.log = house.open()
+    house.commit({("a", DAY): as_table([random_row(random.Random(1))])})  # new data may come
+    assert state_of(house) == {A: (1, False)}
+    assert merge(house.layout)[0].outcome == "supplement"
+
+
+def test_one_source_alone(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 60)
+    merge(house.layout)
+    assert empty(house, source="b").locations == (("rows", "b", 40),)
+    assert state_of(house) == {A: (20, False), B: (0, True)}
+    with pytest.raises(ValidationFailedError, match="only a truncated location"):
+        unlink(house)
+    assert unlink(house, source="b").rows == 40
+    assert state_of(house) == {A: (20, False)}
+    with pytest.raises(TableNotFoundError, match="intraday locations"):
+        empty(house, source="nowhere")
+
+
+def test_nothing_goes_without_proof(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 60)
+    with pytest.raises(TableNotFoundError, match="nothing proves"):
+        prove(FS, house.layout, TABLE, DAY)
+    merge(house.layout)
+    record = newest(FS, house.layout, TABLE, DAY)
+    assert record is not None
+    with pytest.raises(ValidationFailedError, match="by hand"):
+        RemovalProof(TABLE, record, seal=None)
+    for wrong in (None, record, "yes"):
+        with pytest.raises(ValidationFailedError, match="proof of this very date"):
+            truncate(FS, house.layout, TABLE, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
+    with pytest.raises(ValidationFailedError, match="proof of this very date"):
+        truncate(FS, house.layout, TABLE, "2024-03-06", proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW)
+    assert state_of(house) == {A: (20, False), B: (40, False)}
+
+
+def test_rows_that_came_after_the_merge_block_it(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 60)
+    merge(house.layout)
+    proof = prove(FS, house.layout, TABLE, DAY)
+    house.commit({("a", DAY): as_table([random_row(random.Random(1))])})
+    with pytest.raises(ValidationFailedError, match="rows that history does not hold") as caught:
+        empty(house, proof=proof)
+    assert (caught.value.expected, caught.value.found) == ("20 merged rows", "21 rows")
+    assert state_of(house) == {A: (21, False), B: (40, False)}
+    merge(house.layout)
+    assert empty(house).rows == 61
+
+
+@pytest.mark.parametrize("damage", ["flip", "remove", "index", "shorter"])
+def test_a_damaged_history_proves_nothing(tmp_path: Path, damage: str) -> None:
+    house, _ = make(tmp_path, 60)
+    merge(house.layout)
+    path = house.layout.history_location(TABLE, LocationKey("1", DAY)) / "I.dat"
+    data = path.read_bytes()
+    if damage == "flip":
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    elif damage == "shorter":
+        path.write_bytes(data[:-1])
+    elif damage == "remove":
+        path.unlink()
+    else:
+        house.layout.metadata_index(TABLE).unlink()
+    with pytest.raises((CorruptFileError, ValidationFailedError)):
+        prove(FS, house.layout, TABLE, DAY)
+
+
+@pytest.mark.parametrize("phase", ["truncate", "delete"])
+def test_killed_anywhere_it_goes_on(tmp_path: Path, phase: str) -> None:
+    call = 0
+    while True:
+        call += 1
+        house, _ = make(tmp_path / f"{phase}{call}", 30, partitions=1)
+        merge(house.layout)
+        if phase == "delete":
+            empty(house)
+        fs, killed = KillingFs(call=call), False
+        try:
+            empty(house, fs=fs) if phase == "truncate" else unlink(house, fs=fs)
+        except Killed:
+            killed = True
+        if phase == "truncate":
+            empty(house)
+            assert state_of(house) == {A: (0, True), B: (0, True)}
+        else:
+            with contextlib.suppress(TableNotFoundError):  # it was complete
+                unlink(house)
+            assert state_of(house) == {}
+            left = [p for p in house.layout.intraday(TABLE).rglob("*") if ".streams" not in p.parts]
+            assert [p.name for p in left if p.name not in ("a", "b")] == []
+        if not killed:
+            break
+    assert call > 3

@@ -1,0 +1,118 @@
+"""The proof that a removal needs: history holds what a date's newest merge took in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from store.columnfile import column_header
+from store.digest import add, from_hex, to_hex
+from store.epochs.state import LocationState
+from store.errors import TableNotFoundError, ValidationFailedError
+from store.format import tablesize
+from store.format.tlmi import decode_tlmi
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges import MergeOutput, MergeRecord, newest
+from writers.merge.source import check_crc
+
+_SEAL = object()
+
+
+class RemovalProof:
+    """Evidence that history holds a date's merged rows. Only ``prove`` makes one; without it nothing is removed."""
+
+    __slots__ = ("record", "table")
+
+    def __init__(self, table: TableName, record: MergeRecord, *, seal: object) -> None:
+        if seal is not _SEAL:
+            raise ValidationFailedError(
+                "a proof cannot be made by hand",
+                expected="writers.removal_proof.prove",
+                hint="merge the date, then prove it",
+            )
+        self.table, self.record = table, record
+
+    def rows_of(self, stream: str, location: LocationState) -> int:
+        """How many rows of a location history holds."""
+        key = (stream, location.key.internal, location.since)
+        return next((i.rows for i in self.record.inputs if (i.stream, i.internal, i.since) == key), 0)
+
+    def evidence(self) -> dict[str, Any]:
+        """What is kept with a removal."""
+        proof = self.record.proof
+        assert proof is not None  # noqa: S101  prove saw it
+        return {
+            "generation": self.record.generation,
+            "rows": proof.rows_out,
+            "dropped": proof.dropped,
+            "digests": dict(proof.digests_out),
+            "outputs": [[output.internal, output.rows] for output in self.record.outputs],
+        }
+
+
+def prove(fs: Fs, layout: Layout, table: TableName, value: str) -> RemovalProof:
+    """Looks whether history holds what the date's newest merge took in: record, index, lengths and checksums.
+
+    Raises TableNotFoundError without a complete merge, ValidationFailedError where record, index and files disagree,
+    CorruptFileError where a file is not what was merged.
+    """
+    record = newest(fs, layout, table, value)
+    if record is None:
+        raise TableNotFoundError(
+            "nothing proves that history holds this date",
+            where=f"{table} {value}",
+            expected="a complete merge",
+            found="none",
+            hint=f"sparkhaven merge {table} --date {value}",
+        )
+    if record.proof is None or not record.proof.holds:
+        raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")
+    _check_sums(record)
+    _check_index(fs, layout, table, record)
+    for output in record.outputs:
+        _check_output(fs, layout, table, record, output)
+    return RemovalProof(table, record, seal=_SEAL)
+
+
+def _check_sums(record: MergeRecord) -> None:
+    assert record.proof is not None  # noqa: S101
+    rows = sum(output.rows for output in record.outputs)
+    if rows != record.proof.rows_out or sum(i.rows for i in record.inputs) != record.proof.rows_in:
+        raise _unproven(record, f"{record.proof.rows_out} rows in the outputs", f"{rows} rows")
+    for name, digest in record.proof.digests_out.items():
+        total = add(*(from_hex(output.digests.get(name, "0")) for output in record.outputs))
+        if to_hex(total) != digest:
+            raise _unproven(record, f"digest {digest} of column {name}", to_hex(total))
+
+
+def _check_index(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
+    path = layout.metadata_index(table)
+    entries = {entry.key: entry.rows for entry in decode_tlmi(fs.read(path), path)} if fs.stat(path) else {}
+    for output in record.outputs:
+        rows = entries.get(LocationKey(output.internal, record.value))
+        if rows != output.rows:
+            raise _unproven(record, f"{output.rows} rows of {output.internal} in the location index", rows)
+
+
+def _check_output(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, output: MergeOutput) -> None:
+    directory = layout.history_location(table, LocationKey(output.internal, record.value))
+    size = tablesize.load(fs, directory)
+    recorded = {name: state.size for name, state in output.files.items()}
+    if size is None or size.size != output.rows or dict(size.data_file_sizes) != recorded:
+        found = "no table.size" if size is None else f"{size.size} rows"
+        raise _unproven(record, f"{output.rows} rows in {directory}", found)
+    for name, state in output.files.items():
+        path = directory / name
+        offset = column_header(fs, path).data_offset if name.endswith(".dat") else 0
+        check_crc(fs, path, offset, state)
+
+
+def _unproven(record: MergeRecord, expected: object, found: object) -> ValidationFailedError:
+    return ValidationFailedError(
+        "history does not prove that it holds this date; nothing was removed",
+        where=f"{record.table} {record.value}, merge {record.generation}",
+        expected=expected,
+        found=found,
+        hint="merge the date again with --force, then validate it",
+        phase="prove",
+    )
