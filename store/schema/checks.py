@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from store.schema.document import Element
 from store.schema.findings import Collector, meant
 from store.schema.model import Column, Rule
@@ -12,7 +14,7 @@ from store.schema.vocabulary import IMPORT_TYPES
 
 def read_imports(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[ImportSource, ...]:
     """The import blocks in document order."""
-    names = [c.name for c in columns]
+    names = {c.name: c for c in columns}
     blocks: list[ImportSource] = []
     for element in root.all("ImportSource"):
         kind = element.attributes.get("type", "")
@@ -35,7 +37,7 @@ def read_imports(root: Element, columns: tuple[Column, ...], findings: Collector
 
 
 def _import_column(
-    element: Element, names: list[str], mapped: dict[str, ImportColumn], findings: Collector
+    element: Element, names: dict[str, Column], mapped: dict[str, ImportColumn], findings: Collector
 ) -> ImportColumn | None:
     given = element.attributes
     name = given.get("name", "")
@@ -58,12 +60,12 @@ def _import_column(
 
 def check_indexes(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[tuple[str, ...], ...]:
     """Key columns of each data index."""
-    names = [c.name for c in columns]
+    names = {c.name: c for c in columns}
     indexes: list[tuple[str, ...]] = []
     for element in root.all("DataIndex"):
         keys = tuple(part.strip() for part in element.attributes.get("columns", "").split(",") if part.strip())
         unknown = [key for key in keys if key not in names]
-        repeated = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
+        repeated = [key for key, count in Counter(keys).items() if count > 1]
         if keys and not unknown and not repeated:
             indexes.append(keys)
             continue

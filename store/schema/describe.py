@@ -6,28 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from store.schema.findings import Finding
-from store.schema.model import Column
+from store.schema.model import Column, TableSchema
 from store.schema.rules import RULE_SPECS
 from store.schema.sources import ImportSource
 from store.schema.xmlfile import SchemaFile
 
 
-def describe(file: SchemaFile) -> dict[str, Any]:
-    """Everything that a schema file says, as plain data for JSON; optional parts are there only when they are set."""
-    schema = file.schema
-    copied = None if file.origin is None else file.origin.schema.full_name
+def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, Any]:
+    """A schema as plain data for JSON; with its file also what only the file says: imports, findings, the origin.
+
+    Optional parts are there only when they are set.
+    """
+    origin = None if file is None else file.origin
     told: dict[str, Any] = {
         "table": schema.full_name,
         "namespace": schema.namespace,
         "name": schema.name,
+        "version": schema.version,
         "storage_type": "NestedPartitionedOnDisk" if schema.nested else "SplayedOnDisk",
         "merge_format": schema.merge_format,
         "merge_codec": schema.merge_codec,
         "key_formula": schema.key_formula,
-        "copy_of": copied,
+        "copy_of": None if origin is None else origin.schema.full_name,
         "columns": [_column(column) for column in schema.columns],
         "data_indexes": [list(keys) for keys in schema.data_indexes],
-        "import_sources": [_source(source) for source in file.imports],
+        "import_sources": None if file is None else [_source(source) for source in file.imports],
         "rules": [
             {
                 "name": rule.name,
@@ -37,17 +40,18 @@ def describe(file: SchemaFile) -> dict[str, Any]:
             }
             for rule in schema.rules
         ],
-        "findings": [finding.to_json() for finding in file.findings],
+        "findings": None if file is None else [finding.to_json() for finding in file.findings],
     }
     return {key: value for key, value in told.items() if value is not None}
 
 
 def _column(column: Column) -> dict[str, Any]:
     told: dict[str, Any] = {
+        "id": column.id,
         "name": column.name,
         "type": column.type.name,
         "data_type": column.spelling,
-        "kind": column.kind.name.capitalize(),
+        "kind": column.kind.name.lower(),
         "storage": column.storage.value,
         "encoding": column.encoding,
         "files": list(column.files),
@@ -71,21 +75,17 @@ def _source(source: ImportSource) -> dict[str, Any]:
     return {key: value for key, value in told.items() if value is not None}
 
 
-def schema_text(file: SchemaFile) -> str:
+def schema_text(schema: TableSchema) -> str:
     """The schema for people: the table, its columns, and what is done with it at merge."""
-    schema = file.schema
-    lines = [f"{schema.full_name}, {'nested partitioned' if schema.nested else 'splayed'} on disk"]
-    if file.origin is not None:
-        lines.append(f"copy of {file.origin.schema.full_name}")
+    kind = "nested partitioned" if schema.nested else "splayed"
+    lines = [f"{schema.full_name}, {kind} on disk, version {schema.version}"]
     codec = f" ({schema.merge_codec})" if schema.merge_codec else ""
     lines.append(f"merge to {schema.merge_format}{codec}, key formula {schema.key_formula or '(none)'}")
     lines.append("")
-    rows = [("column", "type", "role", "stored as")]
-    rows += [(c.name, c.type.name, c.kind.name.capitalize(), _stored(c)) for c in schema.columns]
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    lines += [
-        "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3])) for row in rows
-    ]
+    rows = [("id", "column", "type", "role", "stored as")]
+    rows += [(str(c.id), c.name, c.type.name, c.kind.name.lower(), _stored(c)) for c in schema.columns]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)] + [0]
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if schema.data_indexes:
         lines += ["", "data indexes: " + "; ".join(", ".join(keys) for keys in schema.data_indexes)]
     if schema.rules:

@@ -16,6 +16,8 @@ from store.errors import SchemaParseError
 if TYPE_CHECKING:
     from store.schema.document import Element
 
+MANY = 500  # names beyond which no near one is looked for: a hostile schema must not cost minutes
+
 RULES: dict[str, str] = {
     "E101": "a schema is well-formed XML without DOCTYPE and entities, of at most 1 MiB",
     "E102": "the root element is Table or CopyTable",
@@ -86,6 +88,9 @@ class Finding:
         parts = [("element", self.element), ("expected", self.expected), ("found", self.found), ("to do", self.hint)]
         head = f"{self.where}: {self.severity} {self.code}: {self.rule}"
         return "\n".join([head, *(f"  {name}: {value}" for name, value in parts if value is not None)])
+
+    def __str__(self) -> str:
+        return self.text()
 
     def to_json(self) -> dict[str, object]:
         """The finding as one JSON object."""
@@ -160,6 +165,8 @@ def raise_errors(findings: Iterable[Finding]) -> None:
 def meant(name: str, choices: Iterable[str]) -> str | None:
     """A hint when ``name`` is one of ``choices`` but for case or a slip, else None."""
     known = list(choices)
+    if len(known) > MANY:
+        return None
     for choice in known:
         if choice.lower() == name.lower():
             return f"names and values are case-sensitive: write {choice}"

@@ -276,6 +276,8 @@ def _check_bounds(element: Element, by_name: dict[str, Column], findings: Collec
                 hint=f"write {error}" if attribute not in numbers else "write a number",
             )
             return
+    if column is not None and "expectedValues" in given and not _check_list(element, column, findings):
+        return
     for low, high in (("min", "max"), ("minValue", "maxValue")):
         if low in values and high in values and values[low] > values[high]:  # type: ignore[operator]
             findings.add(
@@ -286,6 +288,23 @@ def _check_bounds(element: Element, by_name: dict[str, Column], findings: Collec
                 hint="exchange the two",
             )
             return
+
+
+def _check_list(element: Element, column: Column, findings: Collector) -> bool:
+    kind = column.component or column.type
+    for text in split_list(element.attributes["expectedValues"]):
+        try:
+            parse_value(text, kind)
+        except ValueError as error:
+            findings.add(
+                "E143",
+                element,
+                expected=f"expectedValues of type {kind.name}, separated by commas",
+                found=repr(text),
+                hint=f"write {error}",
+            )
+            return False
+    return True
 
 
 def _check_filter(element: Element, columns: tuple[Column, ...], findings: Collector) -> None:

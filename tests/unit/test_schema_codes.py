@@ -169,6 +169,8 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
      8, 1, "assertAllValuesBetween", "of type int", 'minValue="a"', "write a number"),
     ("E143", validator('<assertAllValuesBetween column="Px" minValue="2" maxValue="1.5"/>'),
      8, 1, "assertAllValuesBetween", "minValue not above maxValue", "1.5", "exchange"),
+    ("E143", validator('<assertAllValuesInDistinctSet column="Qty" expectedValues="1, x"/>'),
+     8, 1, "assertAllValuesInDistinctSet", "expectedValues of type int", "'x'", "write a number"),
     ("E143", validator('<assertFracWhere filter="Px &gt;" min="0" max="1"/>'),
      8, 1, "assertFracWhere", "a column or a literal", "the end at character 5", ""),
     ("E143", validator('<assertFracWhere filter="Px &gt; Sym" min="0" max="1"/>'),

@@ -30,9 +30,9 @@ def test_examples_have_no_findings_and_stay_as_they_are(path: Path) -> None:
     assert findings == ()
     assert file is not None
     assert file.to_bytes() == path.read_bytes()
-    told = json.loads(json.dumps(describe(file)))
+    told = json.loads(json.dumps(describe(file.schema, file)))
     assert told["table"] == path.stem
-    assert path.stem in schema_text(file)
+    assert path.stem in schema_text(file.schema)
 
 
 def test_there_are_three_examples() -> None:
@@ -164,7 +164,7 @@ def test_copy_table(tmp_path: Path) -> None:
     file = load_schema(Fs(), tmp_path / "Lab.Trip.schema")
     assert file.schema.full_name == "Lab.Trip"
     assert file.to_bytes() == text.encode()
-    assert describe(file)["copy_of"] == "Nyc13.Flight"
+    assert describe(file.schema, file)["copy_of"] == "Nyc13.Flight"
     full = file.materialised()
     assert full.schema == file.schema
     assert full.to_bytes() == (SCHEMAS / "Nyc13.Flight.schema").read_bytes().replace(
@@ -266,3 +266,55 @@ def test_deep_documents_are_no_danger() -> None:
     file = parse_schema(f"{HEAD}{DATE}{'<a>' * depth}{'</a>' * depth}</Table>".encode(), "Ns.Tab.schema")
     assert [f.code for f in file.findings] == ["W106"]
     assert sum(1 for _ in walk(file.root)) == depth + 2
+
+
+def test_a_schema_told() -> None:
+    file = parsed(
+        '<Column name="Sym" dataType="String" columnType="Grouping"/>',
+        '<Column name="Px" dataType="double[]"/>',
+        '<DataIndex columns="Sym"/>',
+        '<Validator><assertSize min="1" max="2"/><assertNotNull column="Sym"/></Validator>',
+    )
+    assert schema_text(file.schema).splitlines() == [
+        "Ns.Tab, nested partitioned on disk, version 1",
+        "merge to DeephavenV1, key formula (none)",
+        "",
+        "id  column  type      role          stored as",
+        "0   Date    String    partitioning  name of the directory",
+        "1   Sym     String    grouping      symbols, UTF_8",
+        "2   Px      double[]  normal        bytes (not by this release)",
+        "",
+        "data indexes: Sym",
+        "",
+        "rules:",
+        '  assertSize min="1" max="2"',
+        '  assertNotNull column="Sym"  (not evaluated by this release)',
+    ]
+    told = describe(file.schema)
+    assert told["columns"][1] == {
+        "id": 1,
+        "name": "Sym",
+        "type": "String",
+        "data_type": "String",
+        "kind": "grouping",
+        "storage": "symbol",
+        "encoding": "UTF_8",
+        "files": ["Sym.dat", "Sym.sym", "Sym.sym.bytes"],
+        "stored": True,
+    }
+    assert told["rules"][0] == {
+        "name": "assertSize",
+        "attributes": {"min": "1", "max": "2"},
+        "evaluated": True,
+        "line": 6,
+    }
+    assert "findings" not in told
+
+
+def test_large_schemas_are_checked_in_seconds() -> None:
+    columns = "".join(f'<Column name="c{i}" dataType="int"/>' for i in range(4000))
+    wrong = "".join(f'<ImportColumn name="d{i}"/>' for i in range(4000))
+    keys = ",".join(f"c{i}" for i in range(4000))
+    with pytest.raises(SchemaParseError) as caught:
+        parsed(columns, f'<ImportSource type="CSV">{wrong}</ImportSource>', f'<DataIndex columns="{keys}"/>')
+    assert {f.code for f in caught.value.findings} == {"E132"}
