@@ -6,7 +6,7 @@ from store.epochs.publish import TABLE_DEFINITION, TABLE_SIZE
 from store.epochs.replay import StreamState
 from store.epochs.state import Batch, LocationReport, LocationState
 from store.errors import EpochConflictError, PositionGapError
-from store.layout import check_partition
+from store.layout import LocationKey, check_partition
 
 
 def require(state: StreamState, batch: Batch) -> None:
@@ -64,10 +64,10 @@ def _require_growth(report: LocationReport, found: LocationState | None) -> None
             raise _conflict("a report names a file that cannot be", report.key, "a column file", f"{name!r} {state}")
 
 
-def _conflict(what: str, where: object, expected: object, found: object) -> EpochConflictError:
+def _conflict(what: str, where: LocationKey | str, expected: object, found: object) -> EpochConflictError:
     return EpochConflictError(
         what,
-        where=where,
+        where=where if isinstance(where, str) else f"{where.internal}/{where.value}",
         expected=expected,
         found=found,
         hint="nothing was committed; the tails are cut when the batch is tried again",

@@ -1,0 +1,94 @@
+"""Bytes of version 1 of log, checkpoint and removals; files written by it open for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.epochs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, frame, header, read_header, scan
+from store.epochs.load import replay
+from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
+from store.epochs.removals import Removal, decode_removal, encode_removal
+from store.epochs.replay import StreamState
+from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
+from store.errors import CorruptFileError, UnsupportedVersionError
+from store.layout import LocationKey
+
+HERE = Path(__file__).parent
+JFK = LocationKey("JFK", "2013-01-01")
+COLUMNS = ((0, "Date", "String", "none", None, "partitioning"), (1, "carrier", "String", "symbol", "UTF_8", "normal"))
+
+
+def _batch(number: int, base: tuple[int, int], rows: int, low: str) -> Batch:
+    stats = {
+        "carrier": RangeStats(base[1], rows, 1, 0, low, "WN"),
+        "delay": RangeStats(base[1], rows, 0, 1, -0.5, float("inf"), False),
+    }
+    files = {"carrier.dat": FileState(4 * rows, 0xFFFFFFFF), "carrier.sym": FileState(16, 7)}
+    report = LocationReport(JFK, *base, rows, files, stats)
+    taken = (FileId(f"/feed/\u00fc{number}.json", 100 + number, 1_357_000_000_000_000_000 + number),)
+    return Batch("q-1", number, taken, (report,), 1, rows - base[1], {"ignored": 2}, 1_357_000_000_000 + number)
+
+
+RECORDS: tuple[Record, ...] = (
+    OpenRecord(1, 0, 1, 1_357_000_000_000, "boot-a", 7, "lab", "q-1", "periodic", 100, 0, 1, COLUMNS),
+    CommitRecord(2, 1, 1, _batch(0, (0, 0), 3, "AA"), 1_356_000_000_000_000_000),
+    SyncRecord(3, 1, 1, 1_357_000_000_500),
+    CommitRecord(4, 2, 1, _batch(1, (1, 3), 5, "9E"), 1_356_000_000_000_000_001),
+    RollbackRecord(5, 3, 1, 1_357_000_001_000, 1, "asked for", (JFK,)),
+)
+LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RECORDS)
+REMOVAL = Removal(JFK, 1, 3, "truncate", 3, {"digest": "00ff"}, 1_357_000_002_000)
+REMOVALS = header(REMOVALS_MAGIC, 0) + frame(encode_removal(REMOVAL))
+
+
+def _state() -> StreamState:
+    state = StreamState("feed")
+    replay(state, RECORDS, None, "log")
+    return state
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("stream-v1.log", LOG),
+        ("stream-v1.checkpoint", encode_checkpoint(Checkpoint(_state(), 16))),
+        ("stream-v1.removals", REMOVALS),
+    ],
+)
+def test_bytes(name: str, data: bytes) -> None:
+    assert data == (HERE / name).read_bytes()
+
+
+def test_golden_log_reads_as_its_records() -> None:
+    data = (HERE / "stream-v1.log").read_bytes()
+    found = scan(data)
+    assert (found.rest, found.beyond, read_header(data, LOG_MAGIC, "log")) == (0, (), 0)
+    assert tuple(decode(part.payload, "log") for part in found.frames) == RECORDS
+
+
+def test_golden_checkpoint_reads_as_its_state() -> None:
+    found = decode_checkpoint((HERE / "stream-v1.checkpoint").read_bytes(), "feed", "checkpoint")
+    state = _state()
+    state.floor = state.durable = state.epoch
+    assert (found.state, found.removals) == (state, 16)
+
+
+def test_golden_removals_read_as_they_were_written() -> None:
+    data = (HERE / "stream-v1.removals").read_bytes()
+    assert [decode_removal(part.payload, "removals") for part in scan(data).frames] == [REMOVAL]
+
+
+def test_newer_versions_and_other_files_are_told_apart() -> None:
+    with pytest.raises(UnsupportedVersionError):
+        read_header(LOG.replace(b"SHVLOG1", b"SHVLOG2"), LOG_MAGIC, "log")
+    with pytest.raises(CorruptFileError):
+        read_header(REMOVALS, LOG_MAGIC, "log")
+    with pytest.raises(CorruptFileError, match="inside its header"):
+        read_header(LOG[:9], LOG_MAGIC, "log")
+    with pytest.raises(UnsupportedVersionError, match="kind"):
+        decode(b'{"kind":"split"}', "log")
+    with pytest.raises(CorruptFileError, match="incomplete"):
+        decode(b'{"kind":"commit"}', "log")

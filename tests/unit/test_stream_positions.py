@@ -1,0 +1,110 @@
+"""Rules of resuming a file feed, statistics that stay bounded."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.epochs.positions import NO_HORIZON, FileWindow, refuse_lost_log
+from store.epochs.state import FileId, RangeStats
+from store.epochs.stats import MERGE_ROWS, extend
+from store.errors import PositionGapError
+
+SECOND = 10**9
+OLD, NEW = FileId("/feed/old", 10, 5 * SECOND), FileId("/feed/new", 20, 50 * SECOND)
+
+
+def test_r1_r9_new_files_are_fresh_in_the_order_given() -> None:
+    verdict = FileWindow().judge([NEW, OLD])
+    assert (verdict.fresh, verdict.taken, verdict.below) == ((NEW, OLD), (), ())
+
+
+def test_r2_r4_taken_files_are_dropped_and_the_rest_written() -> None:
+    verdict = FileWindow([OLD]).judge([OLD, NEW])
+    assert (verdict.fresh, verdict.taken) == ((NEW,), (OLD,))
+    assert FileWindow([OLD, NEW]).judge([OLD, NEW]).fresh == ()
+
+
+@pytest.mark.parametrize("changed", [FileId("/feed/old", 11, 5 * SECOND), FileId("/feed/old", 10, 6 * SECOND)])
+def test_r3_a_changed_file_is_a_loud_error_with_both_sizes(changed: FileId) -> None:
+    with pytest.raises(PositionGapError) as caught:
+        FileWindow([OLD]).judge([NEW, changed])
+    assert caught.value.where == "/feed/old"
+    assert caught.value.expected == f"10 bytes, modified at {5 * SECOND} ns"
+    assert caught.value.found == f"{changed.size} bytes, modified at {changed.mtime_ns} ns"
+
+
+def test_r5_a_file_behind_the_horizon_is_never_taken() -> None:
+    window = FileWindow([NEW], horizon=40 * SECOND)
+    verdict = window.judge([OLD, NEW])
+    assert (verdict.fresh, verdict.taken, verdict.below) == ((), (NEW,), (OLD,))
+    assert window.status(FileId("/feed/late", 1, 40 * SECOND)) == "fresh"
+
+
+def test_a_batch_that_names_a_file_twice_is_refused() -> None:
+    with pytest.raises(PositionGapError, match="one file twice"):
+        FileWindow().judge([NEW, FileId("/feed/new", 21, 50 * SECOND)])
+
+
+def test_r8_a_lost_log_is_not_a_new_stream() -> None:
+    with pytest.raises(PositionGapError, match="the commit log is empty"):
+        refuse_lost_log("feed", 0, 3)
+    refuse_lost_log("feed", 0, 3, adopt=True)
+    refuse_lost_log("feed", 0, 0)
+    refuse_lost_log("feed", 9, 3)
+
+
+def test_the_horizon_follows_the_newest_taken_file_but_not_the_future() -> None:
+    window = FileWindow()
+    assert window.horizon == NO_HORIZON
+    assert window.next_horizon([NEW], 1000 * SECOND, 7 * SECOND) == 43 * SECOND
+    assert window.next_horizon([NEW], 20 * SECOND, 7 * SECOND) == 13 * SECOND
+    assert window.next_horizon([], 20 * SECOND, 7 * SECOND) == NO_HORIZON
+    window.take([NEW], 43 * SECOND)
+    assert window.next_horizon([FileId("/feed/x", 1, 44 * SECOND)], 1000 * SECOND, 7 * SECOND) == 43 * SECOND
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60)), max_size=60))
+def test_the_window_holds_exactly_the_taken_files_after_the_horizon(files: list[tuple[int, int]]) -> None:
+    window = FileWindow()
+    taken: list[FileId] = []
+    for number, (clock, age) in enumerate(files):
+        file = FileId(f"/feed/{number}", 1, max(0, clock - age))
+        if window.status(file) != "fresh":
+            continue
+        window.take([file], window.next_horizon([file], clock, 50))
+        taken.append(file)
+    assert set(window) == {file for file in taken if file.mtime_ns >= window.horizon}
+    assert len(window) == len(list(window))
+    assert FileWindow(window, window.horizon) == window
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.integers(1, 50_000), st.integers(-99, 99), st.booleans()), min_size=1, max_size=60))
+def test_ranges_are_joined_so_that_their_number_follows_the_rows(appends: list[tuple[int, int, bool]]) -> None:
+    ranges: tuple[RangeStats, ...] = ()
+    row, nulls = 0, 0
+    for rows, value, bare in appends:
+        new = RangeStats(row, row + rows, rows if bare else 0, 0, None if bare else value, None if bare else value)
+        ranges = extend(ranges, new)
+        row, nulls = row + rows, nulls + new.nulls
+    assert (ranges[0].start, ranges[-1].stop, sum(r.nulls for r in ranges)) == (0, row, nulls)
+    pairs = list(itertools.pairwise(ranges))
+    assert all(a.stop == b.start and b.stop - a.start > MERGE_ROWS for a, b in pairs)
+    values = [value for _, value, bare in appends if not bare]
+    lows = [r.low for r in ranges if r.low is not None]
+    assert (min(lows) if lows else None) == (min(values) if values else None)
+
+
+def test_a_bound_that_one_side_does_not_know_is_unknown_but_nulls_bound_nothing() -> None:
+    long = RangeStats(0, 2, 0, 0, "a" * 65, "b")
+    (only,) = extend((), long)
+    assert (only.low, only.high) == (None, None)
+    (joined,) = extend((only,), RangeStats(2, 3, 0, 0, "c", "d"))
+    assert (joined.low, joined.high) == (None, None)
+    (known,) = extend((RangeStats(0, 2, 1, 1),), RangeStats(2, 3, 0, 0, "c", "d"))
+    assert (known.low, known.high, known.nulls, known.nans) == ("c", "d", 1, 1)
