@@ -107,7 +107,7 @@ def decode_rows(
     first_row: int = 0,
     has_nulls: bool | None = None,
 ) -> pa.DictionaryArray:
-    """Rows as numbers into ``texts``; in native order they are not copied.
+    """Rows as numbers into ``texts``; in native order and without nulls they are not copied.
 
     A number outside the table is a CorruptFileError with its row.
     """
@@ -134,6 +134,8 @@ def decode_rows(
         texts = pc.fill_null(texts, "")
         missing = int(np.count_nonzero(nulls))
     bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if missing else None
+    if missing:  # Arrow looks up indices below nulls too when it joins dictionaries: the sentinel would lead it astray
+        dat = pa.py_buffer(np.where(nulls, 0, numbers).astype(np.int32, copy=False))
     indices = pa.Array.from_buffers(pa.int32(), len(numbers), [bitmap, dat], missing)
     return pa.DictionaryArray.from_arrays(indices, texts, safe=False)
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -57,6 +58,16 @@ def test_types_are_dictionaries_or_plain_text(small: SmallTable) -> None:
     plain = opened.to_arrow(dictionaries=False)
     assert plain.schema == opened.arrow_schema(dictionaries=False) == opened.schema.arrow
     assert plain["Sym"].to_pylist() == table["Sym"].to_pylist()
+
+
+def test_dictionaries_with_nulls_are_joined_safely(tmp_path: Path) -> None:
+    made = SmallTable(tmp_path)
+    for number in range(30):
+        made.add(f"s{number}", D1, {"Sym": [None, f"t{number}", None]})
+    found = open_table(tmp_path, "NS.T").to_arrow("Sym")["Sym"]
+    assert sorted(found.drop_null().to_pylist()) == sorted(f"t{number}" for number in range(30))
+    for batch in open_table(tmp_path, "NS.T").to_batches("Sym"):  # no index below a null leads out of the dictionary
+        assert np.frombuffer(batch.column(0).indices.buffers()[1], np.int32, 3).tolist() == [0, 0, 0]
 
 
 def test_columns_come_in_the_order_asked_for(small: SmallTable) -> None:
