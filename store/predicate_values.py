@@ -139,7 +139,7 @@ def _floats(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
     if op == "<":
         return pc.or_kleene(pc.less(left, right), pc.and_kleene(right_nan, pc.invert(left_nan)))
     if op == "<=":
-        return pc.or_kleene(pc.less_equal(left, right), right_nan)
+        return pc.or_kleene(pc.less_equal(left, right), pc.and_kleene(right_nan, pc.is_valid(left)))
     same = pc.or_kleene(pc.equal(left, right), pc.and_kleene(left_nan, right_nan))
     return same if op == "==" else pc.invert(same)
 
