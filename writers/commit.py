@@ -28,6 +28,7 @@ from store.fs import Fs
 from store.layout import LocationKey
 from writers.blank import WorkerMemory
 from writers.bring import Appended, Spooled, bring_together
+from writers.durable import make_durable
 from writers.target import LateRows, SplitNotes, StreamTarget
 from writers.task import TaskResult
 
@@ -196,10 +197,7 @@ def _bring(
             files.extend(brought.touched)
             directories.extend(brought.directories)
         if target.durability == "fsync":
-            with fs.during("sync-files"):
-                guard.sync(files)
-            with fs.during("sync-dirs"):
-                guard.sync((), directories)
+            make_durable(fs, guard, files, directories)
 
 
 def quarantine(fs: Fs, gathered: Gathered, judge: Judge | None) -> None:

@@ -19,6 +19,7 @@ from store.layout import LocationKey
 from writers.append import LocationAppender
 from writers.blank import WorkerMemory
 from writers.bring import Appended, Part, Row, Spool, Spooled, parts_of
+from writers.durable import make_durable
 from writers.target import Decode, LateRows, SplitNotes, StreamTarget
 
 MAX_GATHERED = 128 << 20  # bytes of Arrow rows that a task holds
@@ -64,18 +65,17 @@ def run_task(
     clock: Callable[[], float] = time.perf_counter,
 ) -> TaskResult:
     """Decodes, appends and syncs the splits of a task; errors of ours and of the disk come back in the result."""
-    run = _Run(fs, memory, target, task, max_gathered, clock)
     try:
-        return run.all(decode)
+        return _Run(fs, memory, target, task, max_gathered, clock).all(decode)
     except SparkhavenError as error:
-        return TaskResult(task.index, error=error, notes=run.notes)
+        return TaskResult(task.index, error=error)
     except OSError as error:
         wrapped = CommitError(
             f"a task failed: {error}",
             where=error.filename or target.layout.root,
             hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
         )
-        return TaskResult(task.index, error=wrapped, notes=run.notes)
+        return TaskResult(task.index, error=wrapped)
 
 
 class _Run:
@@ -120,10 +120,7 @@ class _Run:
                 before = self._clock()
                 files = [path for appender in self._appenders.values() for path in appender.touched]
                 directories = [path for appender in self._appenders.values() for path in appender.directories]
-                with self._fs.during("sync-files"):
-                    guard.sync(files)
-                with self._fs.during("sync-dirs"):
-                    guard.sync((), directories)
+                make_durable(self._fs, guard, files, directories)
                 self._seconds["sync"] = self._clock() - before
         self._seconds["decode"] = self._clock() - started - sum(self._seconds.values())
         return TaskResult(

@@ -1,0 +1,145 @@
+"""A real Spark streaming job killed at random moments: ``python -m tests.crash.spark_kill [KILLS] [SEED]``.
+
+Each round adds feed files, starts the job as a process of its own, and kills it with its JVM (SIGKILL to the process
+group; Spark's workers are in another one and die when they notice) at a random moment. Before every third start Spark's
+checkpoint is deleted or emptied. A round that ends before its kill is told and does not count. At the end the job runs
+through, and the rows must be exactly those of the files.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.epochs.load import list_streams, load_stream
+from store.fs import Fs
+from store.layout import Layout
+from tests.crash.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, put_file, record
+
+FILES_A_ROUND = 6
+ROWS_A_FILE = 40
+READY_SECONDS = 120
+
+
+@dataclass(slots=True)
+class Campaign:
+    """Counters of a run. ``during`` says how many kills hit a job that had begun to commit."""
+
+    kills: int = 0
+    during: int = 0
+    ended_before: int = 0
+    checkpoints_deleted: int = 0
+    checkpoints_emptied: int = 0
+    files: int = 0
+
+
+def run_campaign(base: Path, kills: int, seed: int) -> Campaign:
+    """Kills the job ``kills`` times, checks after each kill, and at the end that every row is there once."""
+    chance = random.Random(seed)
+    feed, root = base / "feed", base / "db"
+    root.mkdir()
+    found = Campaign()
+    while found.kills < kills:
+        _add_files(feed, found)
+        if found.kills % 3 == 2:
+            _damage_checkpoint(root, found)
+        _round(feed, root, chance, found)
+        committed = _committed(root)
+        assert len(committed) == len(set(committed)), "rows doubled"
+        assert set(committed) <= set(range(found.files * ROWS_A_FILE)), "rows that no file has"
+    job = _start(feed, root)
+    output, _ = job.communicate(timeout=READY_SECONDS * 2)
+    assert job.returncode == 0, output
+    committed = _committed(root)
+    assert committed == [*range(found.files * ROWS_A_FILE)], f"{len(committed)} rows of {found.files * ROWS_A_FILE}"
+    assert file_sizes_are_exact(root, load_stream(Fs(), Layout(root), TABLE, STREAM))
+    return found
+
+
+def _add_files(feed: Path, found: Campaign) -> None:
+    for number in range(found.files, found.files + FILES_A_ROUND):
+        first = number * ROWS_A_FILE
+        rows = [record(n, "abc"[n % 3], f"2026-11-{20 + n % 2}") for n in range(first, first + ROWS_A_FILE)]
+        put_file(feed, f"{number:05}.json", rows, number + 1)
+    found.files += FILES_A_ROUND
+
+
+def _damage_checkpoint(root: Path, found: Campaign) -> None:
+    checkpoint = Layout(root).spark_checkpoint(TABLE, STREAM)
+    if not checkpoint.exists():
+        return
+    if found.checkpoints_deleted <= found.checkpoints_emptied:
+        shutil.rmtree(checkpoint)
+        found.checkpoints_deleted += 1
+    else:
+        for path in (path for path in checkpoint.rglob("*") if path.is_file()):
+            path.write_bytes(b"")
+        found.checkpoints_emptied += 1
+
+
+def _start(feed: Path, root: Path) -> subprocess.Popen[str]:
+    repository = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.stream_job", str(feed), str(root), "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        cwd=repository,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+    )
+
+
+def _round(feed: Path, root: Path, chance: random.Random, found: Campaign) -> None:
+    """Starts the job and kills it somewhere between the session's start and its last batch."""
+    before = _epoch(root)
+    job = _start(feed, root)
+    try:
+        assert job.stdout is not None
+        # a few kills while the query starts, most around the batches
+        waits_for = ["session"] if chance.random() < 0.25 else ["session", *["epoch"] * chance.randint(1, 4)]
+        for line in job.stdout:
+            if line.startswith(waits_for[0]):
+                waits_for.pop(0)
+            if not waits_for:
+                break
+        time.sleep(chance.uniform(0.0, 0.6))
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+    finally:
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+        job.stdout.close() if job.stdout else None
+        code = job.wait()
+    if code == -signal.SIGKILL:
+        found.kills += 1
+        found.during += _epoch(root) > before
+    else:
+        assert code == 0, f"the job ended by itself with exit code {code}"
+        found.ended_before += 1
+
+
+def _epoch(root: Path) -> int:
+    fs, layout = Fs(), Layout(root)
+    return load_stream(fs, layout, TABLE, STREAM).epoch if STREAM in list_streams(fs, layout, TABLE) else 0
+
+
+def _committed(root: Path) -> list[int]:
+    fs, layout = Fs(), Layout(root)
+    if STREAM not in list_streams(fs, layout, TABLE):
+        return []
+    return numbers(root, load_stream(fs, layout, TABLE, STREAM))
+
+
+if __name__ == "__main__":
+    kills, seed = (int(text) for text in (*sys.argv[1:], *("50", "1")[len(sys.argv) - 1 :]))
+    with tempfile.TemporaryDirectory() as directory:
+        print(run_campaign(Path(directory), kills, seed))
