@@ -33,6 +33,7 @@ import pyarrow as pa
 from store.errors import CorruptFileError
 
 SYNC_THREADS = 8
+MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
 SYNCFS_FROM = 128  # files in one call; see above
 COPY_CHUNK = 8 << 20
 
@@ -107,20 +108,29 @@ class Fs:
             os.close(descriptor)
 
     def map(self, path: Path, length: int) -> pa.Buffer:
-        """The first ``length`` bytes of a file as a read-only mapping; shorter is a CorruptFileError."""
+        """The first ``length`` bytes of a file as a buffer (``map_range``); shorter is a CorruptFileError."""
         return self.map_range(path, 0, length)
 
     def map_range(self, path: Path, offset: int, length: int) -> pa.Buffer:
-        """``length`` bytes from ``offset`` as a mapping of those pages alone; shorter is a CorruptFileError."""
-        if length == 0:
-            return pa.py_buffer(b"")
+        """``length`` bytes from ``offset`` as a read-only mapping of those pages; shorter is a CorruptFileError.
+
+        Below ``MAP_FROM`` bytes, and where the process may have no more mappings or open files, it is a copy in memory:
+        a mapping keeps a descriptor, and a table of many small locations has tens of thousands of files.
+        """
+        if length < MAP_FROM:
+            return pa.py_buffer(self.read_range(path, offset, length) if length else b"")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(descriptor).st_size
             if size < offset + length:
                 raise _shorter(path, offset + length, size)
             lead = offset % mmap.ALLOCATIONGRANULARITY
-            mapping = mmap.mmap(descriptor, lead + length, prot=mmap.PROT_READ, offset=offset - lead)
+            try:
+                mapping = mmap.mmap(descriptor, lead + length, prot=mmap.PROT_READ, offset=offset - lead)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                    raise
+                return pa.py_buffer(self.read_range(path, offset, length))
             return pa.py_buffer(mapping).slice(lead, length)
         finally:
             os.close(descriptor)

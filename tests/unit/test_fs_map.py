@@ -1,0 +1,54 @@
+"""Buffers over files: mapped when large, in memory when small or when the process may map no more."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from store.errors import CorruptFileError
+from store.fs import MAP_FROM, Fs
+
+
+def write(path: Path, size: int) -> bytes:
+    data = bytes(range(256)) * (size // 256 + 1)
+    path.write_bytes(data[:size])
+    return data[:size]
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000, MAP_FROM - 1, MAP_FROM, MAP_FROM + 5000])
+def test_content_is_the_same_mapped_or_read(tmp_path: Path, size: int) -> None:
+    data = write(tmp_path / "x", size + 10)
+    assert Fs().map(tmp_path / "x", size).to_pybytes() == data[:size]
+    assert Fs().map_range(tmp_path / "x", 7, size).to_pybytes() == data[7 : 7 + size]
+    with pytest.raises(CorruptFileError, match="shorter than its committed length"):
+        Fs().map(tmp_path / "x", size + 11)
+
+
+def test_large_files_are_mapped_and_small_ones_hold_no_descriptor(tmp_path: Path) -> None:
+    write(tmp_path / "small", 4096)
+    write(tmp_path / "large", MAP_FROM)
+    before = pa.total_allocated_bytes()
+    kept = [Fs().map(tmp_path / "small", 4096) for _ in range(50)]
+    open_files = len(list(Path("/proc/self/fd").iterdir()))
+    large = Fs().map(tmp_path / "large", MAP_FROM)
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_files + 1
+    assert pa.total_allocated_bytes() == before
+    assert large.address % mmap.PAGESIZE == 0 and len(kept) == 50
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+def test_without_room_for_a_mapping_the_file_is_read(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write(tmp_path / "large", MAP_FROM)
+
+    def refuse(*args: Any, **kwargs: Any) -> mmap.mmap:
+        raise OSError(number, "no more")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    assert Fs().map(tmp_path / "large", MAP_FROM).to_pybytes() == data
