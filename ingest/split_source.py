@@ -1,0 +1,207 @@
+"""The files feed as a Spark source: rows that *name* files, never their content.
+
+An offset holds a batch number and the files of that batch only, so its size does not grow with the history. What was
+taken before is asked from the commit log when the reader starts; Spark's checkpoint proposes, the log decides.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from ingest.files import FilePlanner
+from ingest.row_size import row_bytes
+from ingest.spec import DAY_S, FeedSpec, Limit
+from store.epochs.load import load_stream
+from store.epochs.positions import FileWindow
+from store.epochs.state import FileId
+from store.errors import SettingsError, TableNotFoundError, carrying
+from store.fs import Fs
+from store.layout import Layout, TableName
+
+SOURCE = "sparkhaven_files"
+SCHEMA = "path string, size bigint, mtime_ns bigint"
+SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
+
+_LOG = logging.getLogger(__name__)
+
+Offset = dict[str, Any]
+
+
+def source_options(root: Path, table: TableName, stream: str, feed: FeedSpec, *, tasks: int) -> dict[str, str]:
+    """Options of the source for one stream, to be given to ``spark.readStream.options(**...)``."""
+    limit = feed.max_per_trigger
+    given = {"maxBytes": limit.bytes, "maxRows": limit.rows, "maxFiles": limit.files}
+    return {
+        "root": str(root),
+        "table": str(table),
+        "stream": stream,
+        "path": feed.path,
+        "format": feed.format,
+        "tasks": str(tasks),
+        "maxFileAgeSeconds": repr(feed.max_file_age_s),
+        **{name: str(value) for name, value in given.items() if value is not None},
+    }
+
+
+@dataclass
+class Run(InputPartition):  # type: ignore[misc]
+    """The files of one task: a run of the batch's files in order."""
+
+    files: tuple[FileId, ...]
+
+
+class FilesSource(DataSource):  # type: ignore[misc]
+    """Registered as ``sparkhaven_files``; see ``source_options``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``."""
+        return SOURCE
+
+    def schema(self) -> str:
+        """Path, size and modification time of each file."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader that starts from the commit log."""
+        del schema
+        return FilesReader(Fs(), dict(self.options), time.time)
+
+
+class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Plans micro-batches for Spark."""
+
+    def __init__(self, fs: Fs, options: dict[str, str], clock: Callable[[], float]) -> None:
+        with carrying():
+            given = {name.lower(): value for name, value in options.items()}
+            self._feed = _feed(given)
+            self._tasks = max(int(given.get("tasks", "1")), 1)
+            self._planner = FilePlanner(
+                fs, self._feed, _taken(fs, given), clock, row_bytes=lambda file: row_bytes(fs, file, self._feed.format)
+            )
+        self._batch = 0
+        self._older = 0
+
+    def initialOffset(self) -> Offset:
+        """Before the first batch of a checkpoint."""
+        return {"n": 0, "files": []}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The first limit that is set. Spark's limits cannot be combined; ``latestOffset`` keeps to all of them."""
+        limit = self._feed.max_per_trigger
+        if limit.bytes is not None:
+            return ReadMaxBytes(limit.bytes)
+        if limit.rows is not None:
+            return ReadMaxRows(limit.rows)
+        return ReadMaxFiles(limit.files) if limit.files is not None else ReadAllAvailable()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The next batch, or ``start`` when nothing is new."""
+        with carrying():
+            self._planner.take(_files(start))
+            plan = self._planner.plan(_limit(limit, self._feed.max_per_trigger))
+        self._batch = int(start["n"])
+        for file in plan.older:
+            self._older += 1
+            _LOG.warning("not taken, older than max_file_age: %s (%d bytes)", file.path, file.size)
+        if not plan.files:
+            return start
+        self._batch += 1
+        return {"n": self._batch, "files": [[f.path, f.size, f.mtime_ns] for f in plan.files]}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Only what is there now."""
+        with carrying():
+            self._planner.freeze()
+
+    def reportLatestOffset(self) -> Offset:
+        """What is still waiting, for the progress report; this is no offset to read from."""
+        files, size = self._planner.waiting()
+        return {"n": self._batch, "waiting_files": files, "waiting_bytes": size, "older_files": self._older}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Runs of the files of ``end``, as even in bytes as their order allows."""
+        if start == end:
+            return []
+        with carrying():
+            files = _files(end)
+            self._planner.take(files)
+        return [Run(run) for run in group_files(files, self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int]]:
+        """One row for each file of a run."""
+        if isinstance(partition, Run):
+            for file in partition.files:
+                yield file.path, file.size, file.mtime_ns
+
+
+def group_files(files: Sequence[FileId], tasks: int, small: int = SMALL_BATCH) -> list[tuple[FileId, ...]]:
+    """At most ``tasks`` contiguous runs of about equal bytes; one if all are small together."""
+    total = sum(file.size for file in files)
+    if not files or tasks == 1 or total <= small:
+        return [tuple(files)] if files else []
+    runs: list[tuple[FileId, ...]] = []
+    run: list[FileId] = []
+    done = 0
+    for file in files:
+        share = total * (len(runs) + 1) / tasks
+        if run and len(runs) < tasks - 1 and done + file.size / 2 > share:
+            runs.append(tuple(run))
+            run = []
+        run.append(file)
+        done += file.size
+    return [*runs, tuple(run)]
+
+
+def _feed(options: dict[str, str]) -> FeedSpec:
+    missing = sorted({"root", "table", "stream", "path"} - options.keys())
+    if missing:
+        raise SettingsError(f"the source {SOURCE} lacks options", found=", ".join(missing), hint="use source_options")
+    numbers = {
+        name: options.get(key) for name, key in (("bytes", "maxbytes"), ("rows", "maxrows"), ("files", "maxfiles"))
+    }
+    limit = Limit(**{name: int(value) for name, value in numbers.items() if value is not None})
+    feed = FeedSpec(options["path"], max_per_trigger=limit)
+    age = float(options.get("maxfileageseconds", 7 * DAY_S))
+    return replace(feed, format=options.get("format", "json"), max_file_age_s=age)  # type: ignore[arg-type]
+
+
+def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:
+    try:
+        layout, table = Layout(Path(options["root"])), TableName.parse(options["table"])
+        return load_stream(fs, layout, table, options["stream"]).files
+    except TableNotFoundError:
+        return FileWindow()  # the first start of a stream
+
+
+def _files(offset: Offset) -> list[FileId]:
+    return [FileId(path, size, mtime_ns) for path, size, mtime_ns in offset.get("files", [])]
+
+
+def _limit(limit: ReadLimit, own: Limit) -> Limit:
+    """Spark's limit, with our others beside it unless all is asked for."""
+    if isinstance(limit, ReadAllAvailable):
+        return Limit()
+    if isinstance(limit, ReadMaxBytes):
+        return replace(own, bytes=limit.max_bytes)
+    if isinstance(limit, ReadMaxRows):
+        return replace(own, rows=limit.max_rows)
+    if isinstance(limit, ReadMaxFiles):
+        return replace(own, files=limit.max_files)
+    return own

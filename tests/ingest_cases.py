@@ -1,0 +1,109 @@
+"""Streams, schemas and files for tests of ingest, stated as differences from a plain default."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ingest.bad_rows import Rejects
+from ingest.decode import decode_split
+from ingest.route import Routed
+from ingest.spec import (
+    BadRowBudget,
+    Clock,
+    ColumnSpec,
+    CsvOptions,
+    FeedSpec,
+    Format,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    Target,
+    Unit,
+    ValueRule,
+)
+from store.epochs.state import FileId
+from store.fs import Fs
+from store.schema.model import Column, Kind, Storage, TableSchema
+from store.schema.types import data_type
+
+NOW_NS = 1_357_016_400_000_000_000  # 2013-01-01T05:00:00Z
+PLENTY = BadRowBudget(10**9, 1.0)
+
+
+def column(name: str, kind: str, place: int = 0, encoding: str = "UTF_8") -> Column:
+    """A stored column."""
+    text = kind == "String"
+    storage = Storage.SYMBOL if text else Storage.FIXED
+    return Column(name, data_type(kind), Kind.NORMAL, storage, place, encoding if text else None)
+
+
+def target(
+    kind: str, name: str = "v", *, unit: Unit = "iso", zone: str | None = None, encoding: str = "UTF_8"
+) -> Target:
+    """A column to decode from the field of its name."""
+    return Target(column(name, kind, encoding=encoding), name, unit, zone, None, True)
+
+
+def schema(**columns: str) -> TableSchema:
+    """A table partitioned by ``Date`` with columns of these types."""
+    date = Column("Date", data_type("String"), Kind.PARTITIONING, Storage.NONE, 0, "UTF_8")
+    made = (column(name, kind, place + 1) for place, (name, kind) in enumerate(columns.items()))
+    return TableSchema("Test", "Rows", (date, *made))
+
+
+def stream(
+    *columns: ColumnSpec,
+    form: Format = "json",
+    internal: InternalRule | None = None,
+    value: ValueRule | None = None,
+    clock: Clock | None = None,
+    budget: BadRowBudget = PLENTY,
+    csv: CsvOptions | None = None,
+    ignore: tuple[str, ...] = (),
+    **rest: Any,
+) -> StreamSpec:
+    """A stream that puts all rows into one location unless told otherwise."""
+    partition = PartitionSpec(
+        internal or InternalRule("fixed", "0"),
+        value or ValueRule(fixed="2013-01-01"),
+        clock or Clock("fixed", NOW_NS),
+    )
+    feed = FeedSpec("/feed", form, csv or CsvOptions())
+    return StreamSpec("s", "Test.Rows", feed, partition, columns, ignore, budget, **rest)
+
+
+def file_id(path: Path) -> FileId:
+    """A file as a planner would name it."""
+    found = path.stat()
+    return FileId(str(path), found.st_size, found.st_mtime_ns)
+
+
+def write(path: Path, content: bytes | str | Iterable[dict[str, Any] | str]) -> FileId:
+    """Writes a feed file: bytes, text, or lines of which dicts become JSON."""
+    if isinstance(content, str):
+        content = content.encode()
+    if not isinstance(content, bytes):
+        lines = (line if isinstance(line, str) else json.dumps(line) for line in content)
+        content = "".join(line + "\n" for line in lines).encode()
+    path.write_bytes(content)
+    return file_id(path)
+
+
+def decode(split: FileId, spec: StreamSpec, table: TableSchema, fs: Fs | None = None) -> tuple[list[Routed], Rejects]:
+    """All batches of a file, and what was rejected."""
+    rejects = Rejects(spec.bad_rows)
+    return list(decode_split(fs or Fs(), split, spec, table, rejects, clock=lambda: NOW_NS / 1e9)), rejects
+
+
+def values(routed: list[Routed], name: str = "v") -> list[Any]:
+    """The values of one column over all batches, instants as nanoseconds."""
+    found: list[Any] = []
+    for item in routed:
+        array = item.batch.column(name)
+        if str(array.type).startswith("timestamp"):
+            array = array.view("int64")
+        found.extend(array.to_pylist())
+    return found
