@@ -97,8 +97,15 @@ class CsvRows:
     """Decoder of the CSV files of one stream. Without a header the file has the fields of ``options.names``."""
 
     def __init__(
-        self, targets: Sequence[Target], known: Sequence[str], options: CsvOptions, *, alias: bool = False
+        self,
+        targets: Sequence[Target],
+        known: Sequence[str],
+        options: CsvOptions,
+        *,
+        alias: bool = False,
+        exact: bool = False,
     ) -> None:
+        self._only_exact = exact
         for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
             if len(mark) != 1 or (not 0x20 <= ord(mark) < 0x7F and mark != "\t"):
                 raise SettingsError(
@@ -178,7 +185,7 @@ class CsvRows:
     def _fast(self, block: LineBlock, plain: Ints, header: Header) -> tuple[Ints, list[pa.Array], Ints]:
         """Plain records with their columns, and those in doubt."""
         nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
-        if not len(plain) or not header.names:
+        if not len(plain) or not header.names or self._only_exact:
             return np.empty(0, np.int64), nothing, plain
         table, kept = self._parse(block, plain, header)
         if table is None:

@@ -102,10 +102,17 @@ class ParquetRows:
         for target, array in zip(self._targets, sources, strict=True):
             value = None if array is None else _exact(array, row, target, self._alias)
             if isinstance(value, Refusal):
-                shown = "" if array is None else str(array[row])
+                shown = "" if array is None else _shown(array[row])
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown)
             values.append(value)
         return values
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return str(value)
+    except (ValueError, OverflowError):  # a timestamp that datetime cannot hold
+        return f"{value.value} {value.type}"
 
 
 def _check_type(target: Target, found: pa.DataType, file: str) -> None:

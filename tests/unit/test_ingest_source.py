@@ -1,0 +1,128 @@
+"""The Spark source without Spark: offsets, limits, restarts, runs of files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
+
+from ingest.spec import FeedSpec, Limit
+from ingest.split_source import FilesReader, FilesSource, Run, group_files, source_options
+from store.epochs.state import FileId
+from store.errors import PositionGapError, SettingsError, carried_error
+from store.fs import Fs
+from store.layout import TableName
+from tests.ingest_cases import file_id
+
+NOW = 1_400_000_000
+START: dict[str, Any] = {"n": 0, "files": []}
+
+
+def _feed(path: Path, count: int, size: int = 100) -> list[FileId]:
+    path.mkdir(exist_ok=True)
+    for n in range(count):
+        (path / f"{n}").write_bytes(b"x" * size)
+        os.utime(path / f"{n}", (NOW - 100 + n, NOW - 100 + n))
+    return [file_id(path / f"{n}") for n in range(count)]
+
+
+def _reader(tmp_path: Path, limit: Limit | None = None, tasks: int = 2) -> FilesReader:
+    feed = FeedSpec(str(tmp_path / "feed"), max_per_trigger=limit or Limit())
+    options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=tasks)
+    return FilesReader(Fs(), options, lambda: float(NOW))
+
+
+def _rows(offset: dict[str, Any]) -> list[FileId]:
+    return [FileId(*row) for row in json.loads(json.dumps(offset))["files"]]
+
+
+def test_offsets_hold_the_files_of_their_batch(tmp_path: Path) -> None:
+    files = _feed(tmp_path / "feed", 3)
+    reader = _reader(tmp_path, Limit(files=2))
+    assert reader.initialOffset() == START
+    assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
+    first = reader.latestOffset(START, ReadMaxFiles(2))
+    assert (first["n"], _rows(first)) == (1, files[:2])
+    assert reader.reportLatestOffset() == {"n": 1, "waiting_files": 1, "waiting_bytes": 100, "older_files": 0}
+    second = reader.latestOffset(first, ReadMaxFiles(2))
+    assert (second["n"], _rows(second)) == (2, files[2:])
+    assert reader.latestOffset(second, ReadMaxFiles(2)) == second
+    assert reader.partitions(second, second) == []
+
+
+def test_limits_of_spark_and_our_own(tmp_path: Path) -> None:
+    _feed(tmp_path / "feed", 9)
+    both = Limit(bytes=500, files=3)
+    assert _reader(tmp_path, both).getDefaultReadLimit() == ReadMaxBytes(500)
+    assert _reader(tmp_path, Limit(rows=7)).getDefaultReadLimit() == ReadMaxRows(7)
+    assert isinstance(_reader(tmp_path).getDefaultReadLimit(), ReadAllAvailable)
+    assert len(_rows(_reader(tmp_path, both).latestOffset(START, ReadMaxBytes(500)))) == 3
+    assert len(_rows(_reader(tmp_path, both).latestOffset(START, ReadMaxBytes(200)))) == 2
+    assert len(_rows(_reader(tmp_path, both).latestOffset(START, ReadAllAvailable()))) == 9
+
+
+def test_restart_with_an_offset_that_the_log_does_not_know(tmp_path: Path) -> None:
+    files = _feed(tmp_path / "feed", 4)
+    planned = {"n": 7, "files": [[f.path, f.size, f.mtime_ns] for f in files[:2]]}
+    reader = _reader(tmp_path)
+    assert [row for run in reader.partitions(START, planned) for row in _read(reader, run)] == files[:2]
+    after = reader.latestOffset(planned, ReadAllAvailable())
+    assert (after["n"], _rows(after)) == (8, files[2:])
+
+
+def test_available_now_ends(tmp_path: Path) -> None:
+    _feed(tmp_path / "feed", 2)
+    reader = _reader(tmp_path)
+    reader.prepareForTriggerAvailableNow()
+    (tmp_path / "feed" / "later").write_bytes(b"x")
+    first = reader.latestOffset(START, ReadAllAvailable())
+    assert len(_rows(first)) == 2
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+
+
+def test_changed_file_travels_as_our_error(tmp_path: Path) -> None:
+    files = _feed(tmp_path / "feed", 1)
+    reader = _reader(tmp_path)
+    first = reader.latestOffset(START, ReadAllAvailable())
+    (tmp_path / "feed" / "0").write_bytes(b"xyz")
+    with pytest.raises(Exception, match="changed after it was taken") as caught:
+        reader.latestOffset(first, ReadAllAvailable())
+    ours = carried_error(str(caught.value))
+    assert isinstance(ours, PositionGapError)
+    assert (ours.where, ours.expected) == (files[0].path, f"100 bytes, modified at {files[0].mtime_ns} ns")
+
+
+def test_missing_options_are_named() -> None:
+    with pytest.raises(Exception, match="lacks options") as caught:
+        FilesReader(Fs(), {"path": "/x"}, lambda: 0.0)
+    assert isinstance(carried_error(str(caught.value)), SettingsError)
+    assert FilesSource.name() == "sparkhaven_files"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tasks", "expected"),
+    [
+        ([], 2, []),
+        ([1, 1, 1], 2, [3]),
+        ([10, 10, 10, 10], 2, [2, 2]),
+        ([30, 10, 10, 10], 2, [1, 3]),
+        ([10, 10, 10, 30], 2, [3, 1]),
+        ([10] * 7, 3, [2, 3, 2]),
+        ([90, 1, 1], 3, [1, 1, 1]),
+        ([50], 4, [1]),
+    ],
+)
+def test_runs_are_contiguous_and_about_even(sizes: list[int], tasks: int, expected: list[int]) -> None:
+    files = [FileId(f"/{n}", size, n) for n, size in enumerate(sizes)]
+    runs = group_files(files, tasks, small=5)
+    assert [len(run) for run in runs] == expected
+    assert [file for run in runs for file in run] == files
+
+
+def _read(reader: FilesReader, run: Any) -> list[FileId]:
+    assert isinstance(run, Run)
+    return [FileId(*row) for row in reader.read(run)]

@@ -1,0 +1,346 @@
+"""Each type against each kind of wrongness, in each format: the row is named, its neighbours are untouched."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.bad_rows import BadRow
+from ingest.spec import ColumnSpec, CsvOptions
+from store.errors import FeedError, SchemaMismatchError
+from store.schema.model import TableSchema
+from tests.ingest_cases import column, decode, file_id, schema, stream, values, write
+
+LONG = 2**63 - 1
+GOOD: dict[str, tuple[Any, Any]] = {  # type -> a value as JSON has it, and as it is stored
+    "byte": (5, 5),
+    "short": (300, 300),
+    "int": (70000, 70000),
+    "long": (9007199254740993, 9007199254740993),
+    "float": (0.5, 0.5),
+    "double": (0.1, 0.1),
+    "Boolean": (True, True),
+    "char": ("x", 120),
+    "String": ("é", "é"),
+    "Instant": ("2013-01-01T05:00:00.000000001Z", 1_357_016_400_000_000_001),
+}
+NULLED = "equals the null value of the type"
+JSON_BAD = [
+    ("byte", "128", "overflow"),
+    ("byte", "-128", NULLED),
+    ("short", "40000", "overflow"),
+    ("short", "-32768", NULLED),
+    ("int", "2147483648", "overflow"),
+    ("int", "-2147483648", NULLED),
+    ("int", "3.5", "has a fraction"),
+    ("int", '"5"', "wrong JSON type (string)"),
+    ("int", "true", "wrong JSON type (boolean)"),
+    ("int", "[1]", "wrong JSON type (array)"),
+    ("long", "9223372036854775808", "overflow"),
+    ("long", "-9223372036854775808", NULLED),
+    ("long", "1e30", "overflow"),
+    ("long", "9007199254740993.5", "has a fraction"),
+    ("float", "3.5e38", "overflow"),
+    ("float", "-3.4028234663852886e38", NULLED),
+    ("double", "1e400", "overflow"),
+    ("double", "-1.7976931348623157e308", NULLED),
+    ("double", '"0.5"', "wrong JSON type (string)"),
+    ("double", "{}", "wrong JSON type (object)"),
+    ("Boolean", "1", "wrong JSON type (number)"),
+    ("Boolean", '"true"', "wrong JSON type (string)"),
+    ("char", '"xy"', "not one character"),
+    ("char", '""', "not one character"),
+    ("char", '"😀"', "not one character"),
+    ("char", r'"\uffff"', NULLED),
+    ("char", r'"\ud800"', "half a surrogate pair"),
+    ("String", "7", "wrong JSON type (number)"),
+    ("String", r'"\u0000"', "reads back as the empty string"),
+    ("String", r'"a\ud800"', "U+D800 is not in the charset"),
+    ("Instant", '"yesterday"', "not an instant"),
+    ("Instant", "1357016400", "wrong JSON type (number)"),
+    ("Instant", '"2013-01-01T05:00:00"', "has no time zone"),
+    ("Instant", '"2013-02-29T05:00:00Z"', "no such day"),
+    ("Instant", '"2013-01-01T24:00:00Z"', "no such time of day"),
+    ("Instant", '"2013-01-01T05:00:00+24:00"', "no such offset"),
+    ("Instant", '"2263-01-01T00:00:00Z"', "outside the range of an Instant"),
+    ("Instant", '"1677-09-21T00:12:43.145224192Z"', NULLED),
+]
+CSV_BAD = [
+    ("byte", "128", "overflow"),
+    ("int", "3.5", "has a fraction"),
+    ("int", "x", "not a number"),
+    ("int", "0x1F", "not a number"),
+    ("int", " 5", "not a number"),
+    ("long", "-9223372036854775808", NULLED),
+    ("double", "1e400", "overflow"),
+    ("double", "1,5", "not a number"),
+    ("float", "1e39", "overflow"),
+    ("Boolean", "yes", "not a boolean"),
+    ("char", "xy", "not one character"),
+    ("String", "\x00", "reads back as the empty string"),
+    ("Instant", "2013-01-01", "has no time zone"),
+    ("Instant", "2013-13-01T00:00:00Z", "no such day"),
+]
+AMONG = 300  # good rows on each side, so that the fast pass is used
+
+
+def test_good_values_of_every_type_come_out_exactly(tmp_path: Path) -> None:
+    table = schema(**{f"c_{kind}": kind for kind in GOOD})
+    row = {f"c_{kind}": value for kind, (value, _) in GOOD.items()}
+    split = write(tmp_path / "a.json", [row] * AMONG + [{}] + [row])
+    routed, rejects = decode(split, stream(), table)
+    assert rejects.bad == 0
+    for kind, (_, stored) in GOOD.items():
+        assert values(routed, f"c_{kind}") == [stored] * AMONG + [None, stored]
+        assert routed[0].batch.column(f"c_{kind}").type == column("x", kind).type.arrow
+
+
+@pytest.mark.parametrize(("kind", "text", "reason"), JSON_BAD)
+def test_json_value_refused(tmp_path: Path, kind: str, text: str, reason: str) -> None:
+    good, stored = GOOD[kind]
+    line = json.dumps({"v": good, "n": "x"})
+    bad = f'{{"n":"x","v":{text}}}'
+    split = write(tmp_path / "a.json", [line] * AMONG + [bad] + [line] * AMONG)
+    routed, rejects = decode(split, stream(), schema(v=kind, n="String"))
+    assert values(routed) == [stored] * (2 * AMONG)
+    _one_bad(rejects.rows, split.path, AMONG + 1, reason, bad.encode())
+
+
+@pytest.mark.parametrize(("kind", "text", "reason"), CSV_BAD)
+def test_csv_value_refused(tmp_path: Path, kind: str, text: str, reason: str) -> None:
+    good, stored = GOOD[kind]
+    shown = "é" if kind == "String" else json.dumps(good).strip('"')
+    bad = f'x,"{text}"' if "," in text else f"x,{text}"
+    split = write(tmp_path / "a.csv", "n,v\n" + f"x,{shown}\n" * AMONG + bad + "\n" + f"x,{shown}\n" * AMONG)
+    routed, rejects = decode(split, stream(form="csv"), schema(v=kind, n="String"))
+    assert values(routed) == [stored] * (2 * AMONG)
+    _one_bad(rejects.rows, split.path, AMONG + 2, reason, bad.encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "array", "reason"),
+    [
+        ("byte", pa.array([1, 128, 2]), "overflow"),
+        ("int", pa.array([1, -(2**31), 2]), NULLED),
+        ("int", pa.array([1.0, 3.5, 2.0]), "has a fraction"),
+        ("int", pa.array([Decimal("1.0"), Decimal("3.5"), Decimal("2.0")]), "has a fraction"),
+        ("long", pa.array([1, 2**63, 2], pa.uint64()), "overflow"),
+        ("float", pa.array([1.0, 1e39, 2.0]), "overflow"),
+        ("double", pa.array([1.0, -1.7976931348623157e308, 2.0]), NULLED),
+        ("char", pa.array(["a", "ab", "b"]), "not one character"),
+        ("String", pa.array(["a", "\x00", "b"]), "reads back as the empty string"),
+        ("Instant", pa.array([1, 2**62, 2], pa.timestamp("us", "UTC")), "outside the range of an Instant"),
+        ("Instant", pa.array([1, 2, 3], pa.timestamp("us")), "has no time zone"),
+    ],
+)
+def test_parquet_value_refused(tmp_path: Path, kind: str, array: pa.Array, reason: str) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": array}), path)
+    routed, rejects = decode(file_id(path), stream(form="parquet"), schema(v=kind))
+    line = 1 if reason == "has no time zone" else 2
+    assert rejects.rows[0].line == line
+    assert (rejects.rows[0].column, rejects.rows[0].reason) == ("v", reason)
+    assert len(values(routed)) == 3 - rejects.bad
+
+
+def test_parquet_values_of_many_types(tmp_path: Path) -> None:
+    when = dt.datetime(2013, 1, 1, 5, tzinfo=dt.UTC)
+    ns = 1_357_016_400_000_000_000
+    arrays: dict[str, tuple[str, pa.Array, list[Any]]] = {
+        "a": ("int", pa.array([1.0, None, 3.0]), [1, None, 3]),
+        "b": ("long", pa.array([1, None, 3], pa.uint32()), [1, None, 3]),
+        "c": ("double", pa.array([1.5, float("nan"), float("inf")], pa.float32()), [1.5, None, float("inf")]),
+        "d": ("String", pa.array(["x", None, "x"]).dictionary_encode(), ["x", None, "x"]),
+        "e": ("Instant", pa.array([when, None, when], pa.timestamp("ms", "America/New_York")), [ns, None, ns]),
+        "f": ("Boolean", pa.array([True, None, False]), [True, None, False]),
+        "g": ("short", pa.array([Decimal("1.0"), None, Decimal("-2.0")]), [1, None, -2]),
+        "h": ("Instant", pa.array([dt.date(2013, 1, 1)] * 3), [1_356_998_400_000_000_000 + 5 * 3600 * 10**9] * 3),
+        "i": ("char", pa.array([65, None, 0xE9], pa.uint16()), [65, None, 0xE9]),
+    }
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({name: array for name, (_, array, _) in arrays.items()} | {"extra": [1, 2, 3]}), path)
+    spec = stream(ColumnSpec("h", zone="America/New_York"), form="parquet")
+    routed, rejects = decode(file_id(path), spec, schema(**{n: kind for n, (kind, _, _) in arrays.items()}, z="int"))
+    assert rejects.rows == []
+    assert rejects.ignored == {"extra": 3}
+    for name, (_, _, expected) in arrays.items():
+        found = values(routed, name)
+        if name == "c":
+            assert np.isnan(found[1])
+            found[1] = None
+        assert found == expected, name
+    assert values(routed, "z") == [None] * 3
+
+
+def test_parquet_column_of_another_type_is_an_error_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": ["1"]}), path)
+    with pytest.raises(SchemaMismatchError, match="v cannot be read from this Parquet column") as caught:
+        decode(file_id(path), stream(form="parquet"), schema(v="int"))
+    assert (caught.value.expected, caught.value.found) == ("a number, for int", "v: string")
+
+
+def test_damaged_parquet_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"v": [1] * 1000}), path)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(FeedError, match="no Parquet file, or damaged"):
+        decode(file_id(path), stream(form="parquet"), schema(v="int"))
+
+
+@pytest.mark.parametrize("charset", ["US_ASCII", "ISO_8859_1"])
+def test_text_outside_the_charset(tmp_path: Path, charset: str) -> None:
+    table = TableSchema("Test", "Rows", (schema().columns[0], column("v", "String", 1, charset)))
+    split = write(tmp_path / "a.json", [{"v": "a"}] * AMONG + [{"v": "€"}, {"v": None}])
+    routed, rejects = decode(split, stream(), table)
+    assert values(routed) == ["a"] * AMONG + [None]
+    assert (rejects.rows[0].reason, rejects.rows[0].expected) == ("U+20AC is not in the charset", f"text in {charset}")
+
+
+def test_one_nul_is_text_where_it_takes_two_bytes(tmp_path: Path) -> None:
+    table = TableSchema("Test", "Rows", (schema().columns[0], column("v", "String", 1, "UTF_16BE")))
+    routed, rejects = decode(write(tmp_path / "a.json", [{"v": "\x00"}] * AMONG), stream(), table)
+    assert (values(routed), rejects.bad) == (["\x00"] * AMONG, 0)
+
+
+def test_null_alias_becomes_null_when_allowed(tmp_path: Path) -> None:
+    lines = [{"v": 1}] * AMONG + [{"v": -(2**31)}]
+    routed, rejects = decode(write(tmp_path / "a.json", lines), stream(allow_null_alias=True), schema(v="int"))
+    assert (values(routed)[-1], rejects.bad) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "expected"),
+    [
+        ("s", 1357016400, 1_357_016_400_000_000_000),
+        ("s", 1357016400.5, 1_357_016_400_500_000_000),
+        ("ms", 1357016400001, 1_357_016_400_001_000_000),
+        ("us", -1, -1_000),
+        ("ns", 1357016400000000001, 1_357_016_400_000_000_001),
+        ("ms", 9223372036854, 9_223_372_036_854_000_000),
+    ],
+)
+def test_units_of_instants(tmp_path: Path, unit: Any, value: Any, expected: int) -> None:
+    for count in (1, AMONG):
+        split = write(tmp_path / f"{count}.json", [{"v": value}] * count)
+        routed, rejects = decode(split, stream(ColumnSpec("v", unit=unit)), schema(v="Instant"))
+        assert (values(routed), rejects.rows) == ([expected] * count, [])
+
+
+def test_repeated_hour_is_its_first_passing_and_skipped_hour_is_refused(tmp_path: Path) -> None:
+    lines = ["2013-11-03 01:30:00", "2013-03-10 02:30:00", "2013-03-10 03:00", "2013-03-10"] * AMONG
+    split = write(tmp_path / "a.json", [{"v": line} for line in lines])
+    routed, rejects = decode(split, stream(ColumnSpec("v", zone="America/New_York")), schema(v="Instant"))
+    hours = [dt.datetime(2013, 11, 3, 5, 30), dt.datetime(2013, 3, 10, 7), dt.datetime(2013, 3, 10, 5)]
+    assert values(routed) == [round(h.replace(tzinfo=dt.UTC).timestamp()) * 10**9 for h in hours] * AMONG
+    assert rejects.bad == AMONG
+    assert rejects.rows[0].reason == "this local time does not exist"
+    assert rejects.rows[0].expected == "a time that the clocks of America/New_York have shown"
+
+
+def test_json_lines_that_are_no_objects(tmp_path: Path) -> None:
+    good = '{"v":1}'
+    odd = [
+        "[1]",
+        "5",
+        "{",
+        '{"v":1}{"v":2}',
+        '{"v":1,}',
+        '{"v":1} {"v":2}',
+        '{"x":NaN}',
+        '{"x":[1,]}',
+        "null",
+        '{"v":01}',
+    ]
+    split = write(tmp_path / "a.json", [good] * AMONG + odd + ["", "   ", good])
+    routed, rejects = decode(split, stream(), schema(v="int"))
+    assert values(routed) == [1] * (AMONG + 1)
+    assert [row.line for row in rejects.rows] == list(range(AMONG + 1, AMONG + len(odd) + 1))
+    assert {row.column for row in rejects.rows} == {None}
+    assert rejects.read == AMONG + len(odd) + 1
+    assert "NaN is no JSON value" in rejects.rows[6].reason
+
+
+def test_last_of_two_equal_keys_counts_and_unknown_fields_are_counted(tmp_path: Path) -> None:
+    lines = ['{"v":1,"x":{"a":[1,2]}}'] * AMONG + ['{"v":1,"v":2}', '{"v":1,"v":null,"y":1}', '{"v":3,"z":null}']
+    routed, rejects = decode(write(tmp_path / "a.json", lines), stream(ignore=("y",)), schema(v="int"))
+    assert values(routed) == [1] * AMONG + [2, None, 3]
+    assert rejects.ignored == {"x": AMONG, "z": 1}
+    assert rejects.counts() == {"ignored_fields": AMONG + 1}
+
+
+def test_bytes_that_are_no_utf8_spoil_one_line(tmp_path: Path) -> None:
+    good = b'{"v":"a"}\n'
+    split = write(tmp_path / "a.json", good * AMONG + b'{"v":"\xff"}\n' + good)
+    routed, rejects = decode(split, stream(), schema(v="String"))
+    assert values(routed) == ["a"] * (AMONG + 1)
+    assert (rejects.rows[0].line, rejects.rows[0].reason) == (AMONG + 1, "not UTF-8 at byte 6")
+    assert rejects.rows[0].value == r'{"v":"\xff"}'
+
+
+def test_csv_dialect(tmp_path: Path) -> None:
+    lines = [
+        "\ufeffa;b",
+        "1;NA",
+        '2;"NA"',
+        "",
+        '3;"x;""y"""',
+        '4;"two',
+        'lines"',
+        '5;q"r',
+        '6;"open',
+        "7;z",
+        "8",
+        '9;"c"d',
+        "10;e",
+    ]
+    text = "\r\n".join(lines)
+    options = CsvOptions(delimiter=";", null=("", "NA"))
+    split = write(tmp_path / "a.csv", text)
+    routed, rejects = decode(split, stream(form="csv", csv=options), schema(a="int", b="String", c="int"))
+    assert values(routed, "a") == [1, 2, 3, 4, 5, 7, 10]
+    assert values(routed, "b") == [None, "NA", 'x;"y"', "two\r\nlines", 'q"r', "z", "e"]
+    assert values(routed, "c") == [None] * 7
+    assert [(row.line, row.reason) for row in rejects.rows] == [
+        (9, "a quoted field does not end"),
+        (11, "has 1 fields"),
+        (12, "text after a closing quote"),
+    ]
+
+
+def test_csv_without_header_and_with_unknown_fields(tmp_path: Path) -> None:
+    options = CsvOptions(header=False, names=("a", "b"))
+    split = write(tmp_path / "a.csv", "1,2\n" * AMONG)
+    routed, rejects = decode(split, stream(form="csv", csv=options), schema(a="int"))
+    assert (values(routed, "a"), rejects.ignored) == ([1] * AMONG, {"b": AMONG})
+
+
+def test_csv_header_that_names_a_field_twice(tmp_path: Path) -> None:
+    with pytest.raises(FeedError, match="names a field twice") as caught:
+        decode(write(tmp_path / "a.csv", "a,b,a\n1,2,3\n"), stream(form="csv"), schema(a="int"))
+    assert caught.value.found == "a"
+
+
+def test_csv_record_over_the_end_of_a_block(tmp_path: Path) -> None:
+    wide = "x" * 500_000
+    rows = "".join(f'{n},"{wide}\n{wide}"\n' for n in range(40))  # 40 MB: several blocks
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(("a,b\n" + rows).encode(), 1))
+    routed, rejects = decode(file_id(path), stream(form="csv"), schema(a="int", b="String"))
+    assert rejects.rows == []
+    assert values(routed, "a") == list(range(40))
+    assert set(values(routed, "b")) == {f"{wide}\n{wide}"}
+
+
+def _one_bad(rows: list[BadRow], file: str, line: int, reason: str, payload: bytes) -> None:
+    assert [(row.file, row.line, row.column, row.reason) for row in rows] == [(file, line, "v", reason)]
+    assert rows[0].payload == payload
