@@ -32,6 +32,12 @@ class QuickFs(Fs):
     def sync(self, paths: Any) -> None:
         list(paths)
 
+    def sync_dirs(self, paths: Any) -> None:
+        list(paths)
+
+    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+        pass
+
 
 FS = QuickFs()
 
@@ -340,6 +346,17 @@ def test_a_rollback_while_it_merges_is_noticed(tmp_path: Path) -> None:
         merge(house.layout, fs=Meanwhile())
     assert newest(FS, house.layout, TABLE, DAY) is None
     assert merge(house.layout)[0].outcome == "merged"
+
+
+def test_a_rollback_after_a_killed_merge_is_not_published(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 60)
+    with pytest.raises(Killed):
+        merge(house.layout, fs=KillingFs(step="merge-publish:before"))
+    house.log.rollback(1)
+    house.log.publish()
+    (again,) = merge(house.layout)
+    assert (again.outcome, again.rows_out, again.generation) == ("merged", 50, 2)
+    check_tree(house.layout)
 
 
 def test_empty_dates_and_dry_run(tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ from store.fs import Fs, Lock
 from store.layout import Layout, TableName
 from store.merges import PHASES, MergeRecord, generations, load_record, newest, store_record
 from writers.merge.executor import Executor
-from writers.merge.intake import Intake, Pins, still_pinned, take_in
+from writers.merge.intake import Intake, Pins, holds, still_pinned, take_in
 from writers.merge.phases import WholeDate, run_phases, run_whole
 from writers.merge.plan import PARALLEL_ROWS, Destination, MergeOptions
 from writers.merge.publish import publish, retire, sweep, write_index
 
 GRACE_S = 3600.0
+WAVE_TASKS = 32  # small dates per worker that are staged before the first of them is published
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +126,18 @@ class _Merge:
         executor: Executor,
         clock: Callable[[], float],
     ) -> None:
-        self.fs, self.layout, self.table, self.options = fs, layout, table, options
+        self.fs, self.layout, self.table = fs, layout, table
+        self.options = replace(options, workers=max(options.workers, executor.workers))
         self.executor, self.clock = executor, clock
         self.pins = Pins(fs, layout, table)
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
+        """All dates, in waves: what is published after each is safe from a kill during the next."""
+        wave = WAVE_TASKS * self.options.workers
+        for first in range(0, len(values), wave):
+            yield from self._wave(values[first : first + wave])
+
+    def _wave(self, values: Sequence[str]) -> Iterator[DateResult]:
         """Small dates together, one task each; large ones one after the other, over all workers."""
         small: list[tuple[Intake, float]] = []
         large: list[tuple[Intake, float]] = []
@@ -192,7 +200,7 @@ class _Merge:
         record = result
         try:
             still_pinned(plan, self.pins)
-            record = combined(intake, record)
+            record = intake.combine(record)
             store_record(self.fs, self.layout, self.table, record)
             record = self._publish(record)
         except (SparkhavenError, OSError) as error:
@@ -230,8 +238,9 @@ class _Merge:
         if record.complete:  # killed while it tidied up
             self._tidy(record)
             return None
-        if not record.details.get("combined"):
-            return None  # killed between check and its confirmation: start clean
+        if record.phase == "check" and not holds(record, self.pins):
+            sweep(self.fs, staging_of(record))
+            return None
         rows = sum(output.rows for output in record.outputs)
         record = self._publish(record)
         written = tuple((o.internal, o.rows) for o in record.outputs)
@@ -281,12 +290,6 @@ def _guarded(fs: Fs, layout: Layout, task: WholeDate) -> MergeRecord | _Failure:
         return run_whole(fs, layout, task)
     except (SparkhavenError, OSError) as error:
         return _Failure(error)
-
-
-def combined(intake: Intake, record: MergeRecord) -> MergeRecord:
-    """The record as readers are to see it: with a supplement also what the date's earlier outputs hold."""
-    details = record.details | {"combined": True}
-    return intake.combine(replace(record, details=details))
 
 
 def destinations_of(record: MergeRecord) -> list[Destination]:

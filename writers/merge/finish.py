@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def finish(
             ranges = group_ranges_of(column, runs[column.name], rows, unions)
             grouped[column.name] = ranges is not None
         if ranges is None:
-            fs.write_at(dat, 0, encode_prefix(column))
+            fs.write_at(dat, 0, _plain_prefix(column))
         else:
             prefix, overflow = prefix_with_grouping(column, ranges)
             if overflow is not None:
@@ -67,6 +68,10 @@ def finish(
             sizes |= _close_blob(fs, plan, destination, column)
     fs.write_new(place / "table.tbl", encode_tbl(plan.schema))
     return Finished(destination, rows, sizes, grouped)
+
+
+# a column's prefix is the same in all locations without grouping
+_plain_prefix = lru_cache(maxsize=4096)(encode_prefix)
 
 
 def group_ranges_of(column: Column, runs: Sequence[Runs | None], rows: int, unions: Unions) -> GroupRanges | None:

@@ -22,7 +22,7 @@ from store.epochs.state import LocationState
 from store.errors import MergeError, SchemaMismatchError, SnapshotMovedError, UnsupportedVersionError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
-from store.merges import MergeInput, MergeRecord, newest
+from store.merges import PHASES, MergeInput, MergeRecord, newest
 from store.schema.deploy import load_deployed
 from store.schema.model import TableSchema
 from writers.merge.plan import MergeOptions, MergePlan
@@ -245,7 +245,7 @@ def _generation(fs: Fs, layout: Layout, table: TableName, value: str) -> int:
     last = newest(fs, layout, table, value, complete=False)
     if last is None:
         return 1
-    published = last.complete or last.details.get("combined")
+    published = PHASES.index(last.phase) >= PHASES.index("check")
     return last.generation + 1 if published else last.generation
 
 
@@ -302,17 +302,29 @@ def _plan(
 
 def still_pinned(plan: MergePlan, pins: Pins) -> None:
     """Raises SnapshotMovedError if a source was rolled back or removed while its rows were brought over."""
-    now = {(s, loc.key.internal): loc for s, loc in pins.locations(plan.value)}
-    for source in plan.sources:
-        if not source.stream:
-            continue
-        location = now.get((source.stream, source.internal))
-        if location is None or location.since != source.since or location.rows < source.stop:
-            raise SnapshotMovedError(
-                "a source was rolled back or removed while the date was merged",
-                where=f"{plan.table} {plan.value}, source {source.internal}",
-                expected=f"{source.stop} rows since epoch {source.since}",
-                found="nothing" if location is None else f"{location.rows} rows since epoch {location.since}",
-                hint="merge the date again",
-                phase="check",
-            )
+    moved = _moved(pins, plan.value, [(s.stream, s.internal, s.since, s.stop) for s in plan.sources])
+    if moved is not None:
+        raise SnapshotMovedError(
+            "a source was rolled back or removed while the date was merged",
+            where=f"{plan.table} {plan.value}, source {moved[0]}",
+            expected=moved[1],
+            found=moved[2],
+            hint="merge the date again",
+            phase="check",
+        )
+
+
+def holds(record: MergeRecord, pins: Pins) -> bool:
+    """Whether the sources of a merge that was killed after its check are still what they were."""
+    sources = [(entry[0], entry[1], entry[2], entry[5]) for entry in record.details["sources"]]
+    return _moved(pins, record.value, sources) is None
+
+
+def _moved(pins: Pins, value: str, sources: Sequence[tuple[str, str, int, int]]) -> tuple[str, str, str] | None:
+    now = {(stream, loc.key.internal): loc for stream, loc in pins.locations(value)}
+    for stream, internal, since, stop in sources:
+        location = now.get((stream, internal))
+        if stream and (location is None or location.since != since or location.rows < stop):
+            found = "nothing" if location is None else f"{location.rows} rows since epoch {location.since}"
+            return internal, f"{stop} rows since epoch {since}", found
+    return None

@@ -1,4 +1,4 @@
-"""The phases of one date's merge that come before publishing: stage, sync, check. Each ends with a stored record.
+"""The phases of one date's merge that come before publishing: stage, sync, check.
 
 Numbered as in a date's life (0 plan comes before, 4 publish to 7 clean after, in ``writers.merge.dates``):
 
@@ -13,6 +13,7 @@ pieces, and check columns, each kind spread over the workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, TypeVar
 
 from store.epochs.state import FileState
 from store.errors import ValidationFailedError
-from store.fs import Fs
+from store.fs import Fs, SyncGuard
 from store.layout import Layout
 from store.merges import MergeOutput, MergeRecord, Proof, store_record
 from writers.merge.check import ColumnFound, ColumnTask, check_column
@@ -61,24 +62,26 @@ def here(fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
 
 
 def run_whole(fs: Fs, layout: Layout, task: WholeDate) -> MergeRecord:
-    """Stages, syncs and checks a date in this process; returns the stored record of phase ``check``."""
+    """Stages, syncs and checks a date in this process; returns the record of phase ``check``, not yet stored."""
     return run_phases(fs, layout, task, here, split=task.plan.ranges() > 1)
 
 
 def run_phases(fs: Fs, layout: Layout, task: WholeDate, run: Run[Any, Any], *, split: bool) -> MergeRecord:
     """The same with tasks given to ``run``; ``split`` cuts the date into ``plan.ranges()`` pieces."""
     plan, record = task.plan, task.record
-    with fs.during("merge-stage"):
-        written, finished = _stage(fs, plan, run, split)
-    record = _advance(fs, layout, plan, record, "stage")
-    with fs.during("merge-sync"):
-        for done in finished:
-            sync_location(fs, plan, done)
-    record = _advance(fs, layout, plan, record, "sync")
+    with ExitStack() as opened:
+        roots = {d.stage_root for d in plan.destinations}
+        guards = {root: opened.enter_context(fs.sync_guard(root.parent)) for root in sorted(roots)}
+        with fs.during("merge-stage"):
+            written, finished = _stage(fs, plan, run, split)
+        record = _advance(fs, layout, plan, record, "stage")
+        with fs.during("merge-sync"):
+            for root, guard in guards.items():
+                sync_locations(fs, plan, root, guard, finished)
+        record = _advance(fs, layout, plan, record, "sync")
     with fs.during("merge-check"):
         outputs, proof = _check(fs, plan, run, written, finished, task.now_ms)
-    record = replace(record, outputs=outputs, proof=proof)
-    return _advance(fs, layout, plan, record, "check")
+    return replace(record, phase="check", outputs=outputs, proof=proof)
 
 
 def _advance(fs: Fs, layout: Layout, plan: MergePlan, record: MergeRecord, phase: str) -> MergeRecord:
@@ -150,13 +153,18 @@ def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts, wor
 # --- 2 sync --------------------------------------------------------------------------------------------
 
 
-def sync_location(fs: Fs, plan: MergePlan, finished: Finished) -> None:
-    """Makes a staged location durable: its files, then the directories from it up to the staging root's parent."""
-    destination = plan.destinations[finished.destination]
-    place = destination.stage(plan.table, plan.value)
-    fs.sync([place / name for name in fs.names(place)])
-    root = destination.stage_root
-    fs.sync_dirs([place, place.parent, place.parent.parent, root, root.parent])
+def sync_locations(fs: Fs, plan: MergePlan, root: Path, guard: SyncGuard, finished: Sequence[Finished]) -> None:
+    """Makes the locations staged below one root durable: files, then the directories up to the root's parent."""
+    files: list[Path] = []
+    directories: list[Path] = []
+    for done in finished:
+        destination = plan.destinations[done.destination]
+        if destination.stage_root == root:
+            place = destination.stage(plan.table, plan.value)
+            files += [place / name for name in fs.names(place)]
+            directories += [place, place.parent, place.parent.parent]
+    if files:
+        guard.sync(files, [*directories, root, root.parent])
 
 
 # --- 3 check -------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from store.format.symbols import decode_symbols
 from store.fs import Fs
 from store.schema.model import Column, Storage
 
-BLOCK_ROWS = 1 << 20
+BLOCK_ROWS = 1 << 18
 CRC_BYTES = 4 << 20
 
 

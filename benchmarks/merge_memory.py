@@ -1,0 +1,196 @@
+"""Merges a day that does not fit the memory of a worker; prints the peak resident memory of driver and workers.
+
+    python -m benchmarks.merge_memory                 10 M rows x 20 columns under 1 GiB per worker
+    python -m benchmarks.merge_memory --memory 512    the same under 512 MiB
+
+The merge runs in a process of its own, its workers in processes of theirs. Peak is the kernel's ``VmHWM``: all resident
+pages, those of mapped source files included. (``ru_maxrss`` would be that of the parent before the child began.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from store.fs import Fs
+from store.layout import Layout, TableName
+from tests.intraday_rows import IntradayRows
+from writers.merge.dates import merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.keys import SortKey
+from writers.merge.plan import MergeOptions
+
+DAY = "2024-03-05"
+TABLE = TableName("Bench", "Wide")
+SOURCES = 4
+BATCH = 1 << 18
+DOUBLES, LONGS, INTS = 6, 3, 3
+
+
+def schema() -> bytes:
+    """Twenty stored columns: five symbol, text and instant ones, the rest numbers."""
+    names = [
+        ("Sym", 'String" columnType="Grouping'),
+        ("Venue", "String"),
+        ("Account", "String"),
+        ("Note", 'String" symbolTable="None'),
+        ("EventTime", "Instant"),
+        *((f"Px{i}", "double") for i in range(DOUBLES)),
+        *((f"Id{i}", "long") for i in range(LONGS)),
+        *((f"Qty{i}", "int") for i in range(INTS)),
+        ("Cond", "short"),
+        ("Flags", "byte"),
+        ("Last", "Boolean"),
+    ]
+    columns = "".join(f'<Column name="{name}" dataType="{kind}"/>' for name, kind in names)
+    return (
+        f'<Table namespace="{TABLE.namespace}" name="{TABLE.table}" storageType="NestedPartitionedOnDisk">'
+        f'<Partitions keyFormula="${{autobalance_single}}"/>'
+        f'<Column name="Date" dataType="String" columnType="Partitioning"/>{columns}</Table>'
+    ).encode()
+
+
+def batch_of(number: int, seed: int) -> pa.Table:
+    """Rows of one batch: a third of them in one giant group."""
+    rng = np.random.default_rng(seed)
+
+    def coded(count: int, prefix: str, *, giant: bool = False) -> pa.Array:
+        codes = rng.integers(0, count, number)
+        if giant:
+            codes[rng.random(number) < 0.33] = 0
+        return pa.DictionaryArray.from_arrays(
+            pa.array(codes, pa.int32()), pa.array([f"{prefix}{i}" for i in range(count)])
+        )
+
+    columns = {
+        "Sym": coded(3000, "S", giant=True),
+        "Venue": coded(20, "V"),
+        "Account": coded(20_000, "A"),
+        "Note": pa.array([f"note {i % 997}" if i % 3 else None for i in range(number)], pa.string()),
+        "EventTime": pa.array(rng.integers(1_709_622_000, 1_709_650_000, number) * 10**9, pa.timestamp("ns", "UTC")),
+        **{f"Px{i}": rng.normal(100, 5, number) for i in range(DOUBLES)},
+        **{f"Id{i}": rng.integers(0, 2**60, number) for i in range(LONGS)},
+        **{f"Qty{i}": pa.array(rng.integers(0, 10_000, number), pa.int32()) for i in range(INTS)},
+        "Cond": pa.array(rng.integers(0, 30, number), pa.int16()),
+        "Flags": pa.array(rng.integers(0, 100, number), pa.int8()),
+        "Last": pa.array(rng.random(number) < 0.5),
+    }
+    return pa.table(columns)
+
+
+def make(root: Path, rows: int) -> None:
+    """The day as committed intraday locations."""
+    house = IntradayRows(root, schema())
+    each = rows // SOURCES
+    for source in range(SOURCES):
+        for low in range(0, each, BATCH):
+            house.commit({(f"source-{source}", DAY): batch_of(min(BATCH, each - low), source * 1000 + low)})
+    house.log.close()
+
+
+def peak() -> int:
+    """Peak resident bytes of this process."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
+
+
+def _measured(fn: Callable[[Any], Any], task: Any) -> tuple[int, Any]:
+    result = fn(task)
+    return peak(), result
+
+
+@dataclass
+class MeasuringExecutor:
+    """Another executor, with the highest peak of its processes."""
+
+    inner: LocalExecutor
+    highest: int = 0
+
+    @property
+    def workers(self) -> int:
+        """How many tasks run at once."""
+        return self.inner.workers
+
+    def run(self, fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        """Results in the order of tasks."""
+        for found, result in self.inner.run(partial(_measured, fn), tasks):
+            self.highest = max(self.highest, found)
+            yield result
+
+
+def child(root: Path, memory: int, workers: int, processes: bool) -> int:
+    """Merges and prints what it took as JSON."""
+    begun = time.perf_counter()
+    before, executor = peak(), MeasuringExecutor(LocalExecutor(workers, processes))
+    options = MergeOptions(sort=(SortKey("EventTime"),), memory=memory, workers=workers)
+    (result,) = merge_dates(Fs(), Layout(root), TABLE, [DAY], options, executor=executor, clock=time.time)
+    if result.error is not None:
+        raise result.error
+    found = {
+        "rows": result.rows_out,
+        "pieces": result.pieces,
+        "seconds": time.perf_counter() - begun,
+        "start": before,
+        "driver": peak(),
+        "worker": executor.highest,
+    }
+    print(json.dumps(found))
+    return 0
+
+
+def run_child(root: Path, memory: int, workers: int, *, processes: bool) -> dict[str, float]:
+    """Runs ``child`` in a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.merge_memory", "--child", str(root), "--memory-bytes", str(memory)]
+    command += ["--workers", str(workers), *(["--processes"] if processes else [])]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def main() -> int:
+    """Makes the day, merges it in a child, prints a table; 1 if a process took more than its limit."""
+    parser = argparse.ArgumentParser(description="merge of a day under a memory limit")
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--memory", type=int, default=1024, help="MiB per worker")
+    parser.add_argument("--memory-bytes", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--processes", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--dir", type=Path, default=None)
+    arguments = parser.parse_args()
+    if arguments.child is not None:
+        return child(arguments.child, arguments.memory_bytes, arguments.workers, arguments.processes)
+    place = Path(tempfile.mkdtemp(prefix="merge-memory-", dir=arguments.dir))
+    limit = arguments.memory << 20
+    try:
+        print(f"making {arguments.rows:,} rows x 20 columns in {SOURCES} sources", file=sys.stderr)
+        make(place / "db", arguments.rows)
+        found = run_child(place / "db", limit, arguments.workers, processes=True)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    print(
+        f"{found['rows']:,} rows x 20 columns, limit {arguments.memory} MiB per worker, {arguments.workers} workers, "
+        f"{found['pieces']} pieces, {found['seconds']:.1f} s; Python {platform.python_version()}, "
+        f"numpy {np.__version__}, pyarrow {pa.__version__}"
+    )
+    for name in ("start", "driver", "worker"):
+        print(f"  peak of {name:7} {found[name] / (1 << 20):8.0f} MiB")
+    return 0 if max(found["driver"], found["worker"]) <= limit else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,66 @@
+"""A merge whose tasks run in Spark's Python workers gives the bytes of one that runs here."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.merges import newest
+from tests.intraday_rows import IntradayRows
+from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.unit.test_merge import FS, history_bytes
+from writers.merge import dates
+from writers.merge.dates import merge_dates
+from writers.merge.executor import Executor, LocalExecutor
+from writers.merge.keys import SortKey
+from writers.merge.plan import MergeOptions
+from writers.merge.spark import SparkExecutor
+from writers.partitions import add_partition
+
+DAYS = [DAY, "2024-03-06", "2024-03-07"]
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[Any]:
+    from pyspark import SparkConf, SparkContext
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    conf = SparkConf().setMaster("local[2]").setAppName("merge").set("spark.ui.enabled", "false")
+    conf.set("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))
+    found = SparkContext(conf=conf)
+    yield found
+    found.stop()
+
+
+def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
+    rng = random.Random(1)
+    rows = [random_row(rng) for _ in range(20_000)]
+    house = IntradayRows(root, SCHEMA, fs=FS)
+    house.commit({("a", DAY): as_table(rows[:9000]), ("b", DAY): as_table(rows[9000:])})
+    house.commit({("a", day): as_table(rows[:50]) for day in DAYS[1:]})
+    for name in ("0", "1"):
+        add_partition(FS, house.layout, "Test", name)
+    options = MergeOptions(sort=(SortKey("D"),), memory=memory, workers=2)
+    found = list(merge_dates(house.fs, house.layout, TABLE, DAYS, options, executor=executor, clock=lambda: 1.7e9))
+    assert [result.error for result in found] == [None] * 3
+    assert {result.value: result.rows_out for result in found} == {DAY: 20_000, DAYS[1]: 50, DAYS[2]: 50}
+    for day in DAYS:
+        record = newest(FS, house.layout, TABLE, day)
+        assert record is not None
+        assert record.phase == "clean"
+    return history_bytes(house.layout)
+
+
+@pytest.mark.spark
+def test_tasks_in_spark_write_the_same_bytes(tmp_path: Path, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dates, "PARALLEL_ROWS", 2000)  # the first day is cut over all workers
+    here = run(tmp_path / "here", LocalExecutor(), 1 << 30)
+    there = run(tmp_path / "there", SparkExecutor(context), 1)
+    assert here
+    assert there == here
