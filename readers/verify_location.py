@@ -81,6 +81,9 @@ def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Findin
     except (SparkhavenError, OSError) as error:
         yield from_error(error, path)
         return
+    for name in record.data_indexes:
+        if name not in names:
+            yield finding("error", expected.directory / name, "index is missing", expected="a directory", hint=hint)
     sizes = {name: state.size for name, state in expected.files.items()}
     if (record.size, dict(record.data_file_sizes), record.truncated) == (expected.rows, sizes, expected.truncated):
         return

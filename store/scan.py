@@ -200,36 +200,55 @@ def make_plan(
 def usable_record(fs: Fs, layout: Layout, snapshot: Snapshot, value: str) -> MergeRecord | None:
     """The newest complete merge record of a date all of whose input rows are in the snapshot; None if there is none.
 
-    An older snapshot may use an older record, or none. SettingsError if it can use none, although rows that it
-    should show have left intraday.
+    An older snapshot may use an older record whose locations are still there, or none. SettingsError if it can use
+    none, although rows that it should show have left intraday.
     """
-    newer = False
+    newer: list[MergeInput] = []
     record = newest(fs, layout, snapshot.table, value)
     while record is not None:
-        if all(_holds(snapshot, value, taken) for taken in record.inputs):
+        missing = [taken for taken in record.inputs if not _holds(snapshot, value, taken)]
+        if not missing and (not newer or _stands(fs, layout, snapshot.table, record)):
             return record
-        newer = True
+        newer += missing or record.inputs
         record = newest(fs, layout, snapshot.table, value, below=record.generation)
-    gone = [location for _, location in _by_value(snapshot).get(value, []) if location.truncated]
-    if newer and gone:
-        raise SettingsError(
-            "the epoch can no longer be read: its rows were merged later and have left intraday",
-            where=layout.intraday_location(snapshot.table, gone[0].key),
-            found=f"epochs {snapshot.epochs}",
-            hint="read a newer epoch; `sparkhaven stats` shows which dates are merged",
-        )
+    for taken in newer:
+        if _has_left(snapshot, value, taken):
+            raise SettingsError(
+                "the epoch can no longer be read: its rows were merged later and have left intraday",
+                where=layout.intraday_location(snapshot.table, LocationKey(taken.internal, value)),
+                found=f"epochs {snapshot.epochs}",
+                hint="read a newer epoch; `sparkhaven stats` shows which dates are merged",
+            )
     return None
+
+
+def _located(snapshot: Snapshot, value: str, taken: MergeInput) -> tuple[Stream | None, LocationState | None]:
+    stream = next((s for s in snapshot.streams if s.stream == taken.stream), None)
+    return stream, stream.locations.get(LocationKey(taken.internal, value)) if stream else None
 
 
 def _holds(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
     """Whether the snapshot has every row that a merge took from one location."""
-    stream = next((s for s in snapshot.streams if s.stream == taken.stream), None)
+    stream, location = _located(snapshot, value, taken)
     if stream is None:
         return True  # the stream is gone, history is all that is left of it
-    location = stream.locations.get(LocationKey(taken.internal, value))
     if location is None or location.truncated or location.since > taken.since:
         return stream.epoch >= taken.epoch  # removed with proof after the merge, unless the snapshot is older
     return location.since == taken.since and location.rows >= taken.rows
+
+
+def _has_left(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
+    """Whether a location existed at the snapshot, but its rows of then are no longer in intraday."""
+    stream, location = _located(snapshot, value, taken)
+    if stream is None:
+        return True
+    return taken.since <= stream.epoch and (location is None or location.truncated or location.since > taken.since)
+
+
+def _stands(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> bool:
+    """Whether the locations of a replaced record are all still there; they go some time after they were replaced."""
+    keys = [LocationKey(output.internal, record.value) for output in record.outputs if output.rows]
+    return all(fs.stat(layout.history_location(table, key)) is not None for key in keys)
 
 
 def _by_value(snapshot: Snapshot) -> dict[str, list[tuple[str, LocationState]]]:

@@ -117,12 +117,13 @@ def test_the_newest_generation_decides(tree: Tree) -> None:
 def test_a_snapshot_older_than_the_merge_uses_an_older_record_or_intraday(tree: Tree) -> None:
     tree.merged("d", 0, [MergeInput("s", "a", 1, 5, 7)], [MergeOutput("0", 7)])
     tree.merged("d", 1, [MergeInput("s", "a", 1, 8, 10)], [MergeOutput("0.g1", 10)])
+    tree.layout.history_location(TABLE, LocationKey("0", "d")).mkdir(parents=True)
     assert tree.rows(snapshot(location("a", "d", 8), epoch=6)) == [
         ("history", "d", "0", 0, 7),
         ("intraday", "d", "a", 7, 8),
     ]
     assert tree.rows(snapshot(location("a", "d", 3), epoch=2)) == [("intraday", "d", "a", 0, 3)]
-    assert tree.rows(snapshot(epoch=2), "history") == []  # before the location was there at all
+    assert tree.rows(snapshot(epoch=0), "history") == []  # before the location was there at all
 
 
 def test_rows_of_a_location_made_again_after_delete_are_new(tree: Tree) -> None:
@@ -147,6 +148,27 @@ def test_an_epoch_whose_rows_have_left_intraday_is_refused(tree: Tree) -> None:
         tree.rows(snapshot(location("a", "d", 0, truncated=True), epoch=3))
     assert "can no longer be read" in caught.value.what
     assert caught.value.found == "epochs {'s': 3}"
+
+
+def test_a_deleted_location_is_no_silent_hole_for_an_old_epoch(tree: Tree) -> None:
+    tree.merged("d", 0, [MergeInput("s", "a", 2, 5, 7)], [MergeOutput("0", 7)])
+    with pytest.raises(SettingsError, match="can no longer be read"):
+        tree.rows(snapshot(epoch=3))
+    with pytest.raises(SettingsError, match="can no longer be read"):
+        tree.rows(snapshot(location("a", "d", 2, since=4), epoch=4))
+    assert tree.rows(snapshot(epoch=1), "all") == []  # the location did not exist yet
+    assert tree.rows(snapshot(epoch=5)) == [("history", "d", "0", 0, 7)]
+
+
+def test_a_replaced_record_is_used_while_its_locations_stand(tree: Tree) -> None:
+    tree.merged("d", 0, [MergeInput("s", "a", 1, 5, 7)], [MergeOutput("0", 7)])
+    tree.merged("d", 1, [MergeInput("s", "a", 1, 8, 10)], [MergeOutput("0.g1", 10)])
+    at = snapshot(location("a", "d", 8), epoch=6)
+    standing = tree.layout.history_location(TABLE, LocationKey("0", "d"))
+    standing.mkdir(parents=True)
+    assert tree.rows(at) == [("history", "d", "0", 0, 7), ("intraday", "d", "a", 7, 8)]
+    standing.rmdir()
+    assert tree.rows(at) == [("intraday", "d", "a", 0, 8)]
 
 
 def test_dates_and_ranges_of_dates(tree: Tree) -> None:
