@@ -29,14 +29,14 @@ def test_content_is_the_same_mapped_or_read(tmp_path: Path, size: int) -> None:
         Fs().map(tmp_path / "x", size + 11)
 
 
-def test_large_files_are_mapped_and_small_ones_hold_no_descriptor(tmp_path: Path) -> None:
+def test_large_files_are_mapped_small_ones_read_and_neither_holds_a_descriptor(tmp_path: Path) -> None:
     write(tmp_path / "small", 4096)
     write(tmp_path / "large", MAP_FROM)
     before = pa.total_allocated_bytes()
     kept = [Fs().map(tmp_path / "small", 4096) for _ in range(50)]
     open_files = len(list(Path("/proc/self/fd").iterdir()))
     large = Fs().map(tmp_path / "large", MAP_FROM)
-    assert len(list(Path("/proc/self/fd").iterdir())) == open_files + 1
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_files
     assert pa.total_allocated_bytes() == before
     assert large.address % mmap.PAGESIZE == 0 and len(kept) == 50
 
@@ -51,4 +51,23 @@ def test_without_room_for_a_mapping_the_file_is_read(
         raise OSError(number, "no more")
 
     monkeypatch.setattr(mmap, "mmap", refuse)
+    assert Fs().map_range(tmp_path / "large", 0, MAP_FROM).to_pybytes() == data
+    monkeypatch.setattr(pa, "memory_map", refuse)
     assert Fs().map(tmp_path / "large", MAP_FROM).to_pybytes() == data
+
+
+def test_a_mapping_keeps_no_descriptor_and_outlives_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    data = bytes(range(256)) * 4096
+    path.write_bytes(data)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    held = [Fs().map(path, len(data) - 1) for _ in range(50)]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    path.unlink()
+    assert all(buffer.to_pybytes() == data[:-1] for buffer in held[:3])
+    path.write_bytes(data)
+    with pytest.raises(CorruptFileError) as caught:
+        Fs().map(path, len(data) + 1)
+    assert (caught.value.expected, caught.value.found) == (f"{len(data) + 1} bytes", f"{len(data)} bytes")
+    with pytest.raises(FileNotFoundError):
+        Fs().map(tmp_path / "nothing", len(data))
