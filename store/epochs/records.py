@@ -307,7 +307,9 @@ def decode_range(v: Any) -> RangeStats:
 
 
 def _bound(value: Scalar | None) -> Any:
-    if isinstance(value, float) and math.isinf(value):
+    if isinstance(value, float) and not math.isfinite(value):
+        if math.isnan(value):
+            return None  # a NaN bounds nothing
         return ["inf" if value > 0 else "-inf"]
     return value
 

@@ -23,8 +23,8 @@ def append_removals(fs: Fs, layout: Layout, table: TableName, stream: str, remov
     """Records removals durably, all or none, and publishes emptied locations; returns how many were new.
 
     A removal that is recorded already is left out, so a plan can be applied again. ``truncate`` needs a location that
-    holds exactly ``rows``, made at ``since`` and unchanged since ``epoch``; ``delete`` needs a truncated one. Else
-    SnapshotMovedError, and nothing is recorded. The files are the caller's to unlink.
+    holds exactly ``rows``, made at ``since``, unchanged since ``epoch`` and durable; ``delete`` needs a truncated one.
+    Else SnapshotMovedError, and nothing is recorded. The files are the caller's to unlink.
     """
     gate = fs.lock(layout.stream_removals(table, stream), wait=True)
     assert gate is not None  # noqa: S101 - waiting never gives None
@@ -65,6 +65,8 @@ def _require(state: StreamState, removal: Removal) -> None:
         raise _moved(
             removal, f"{removal.rows} rows at epoch {removal.epoch}", f"{found.rows} rows of epoch {found.epoch}"
         )
+    if found.epoch > state.durable:  # a power cut could bring the source to send its rows again
+        raise _moved(removal, "an epoch that is synced to disk", f"epoch {found.epoch}, synced up to {state.durable}")
 
 
 def _moved(removal: Removal, expected: str, found: str) -> SnapshotMovedError:

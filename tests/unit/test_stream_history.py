@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from store.epochs.checkpoint import decode_checkpoint
 from store.epochs.framing import scan
 from store.epochs.load import list_epochs, load_stream
 from store.epochs.publish import TABLE_SIZE
@@ -125,6 +126,15 @@ def test_a_removal_that_was_planned_for_another_state_is_refused(tmp_path: Path)
     assert read_removals(FS, Layout(tmp_path), TABLE, STREAM).entries == ()
 
 
+def test_rows_that_a_power_cut_could_take_back_are_not_removed(tmp_path: Path) -> None:
+    with open_log(FS, tmp_path, durability="periodic") as log:
+        write_batch(FS, tmp_path, log, {A: [1]}, 1)
+        with pytest.raises(SnapshotMovedError, match="synced up to 0"):
+            _remove(tmp_path, Removal(A, 1, 1, "truncate", 1))
+        log.sync_now()
+        assert _remove(tmp_path, Removal(A, 1, 1, "truncate", 1)) == 1
+
+
 def test_removals_survive_compaction_rollback_and_a_torn_tail(tmp_path: Path) -> None:
     path = Layout(tmp_path).stream_removals(TABLE, STREAM)
     with open_log(FS, tmp_path, keep_epochs=2) as log:
@@ -147,6 +157,18 @@ def test_removals_survive_compaction_rollback_and_a_torn_tail(tmp_path: Path) ->
         FS.write_new(path, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(CorruptFileError):
             read_removals(FS, Layout(tmp_path), TABLE, STREAM)
+
+
+def test_a_removal_above_the_floor_is_not_folded_below_it(tmp_path: Path) -> None:
+    with open_log(FS, tmp_path, keep_epochs=2) as log:
+        for number in range(1, 5):
+            write_batch(FS, tmp_path, log, {A: [number]}, number)
+        _remove(tmp_path, Removal(A, 1, 4, "truncate", 4))
+        assert log.compact_if_due(now=True)
+        assert log.state.floor == 2
+    assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).locations[A].truncated
+    checkpoint = decode_checkpoint(FS.read(Layout(tmp_path).stream_checkpoint(TABLE, STREAM)), STREAM, "checkpoint")
+    assert (checkpoint.state.locations[A].rows, checkpoint.removals) == (2, 0)
 
 
 # --- compaction --------------------------------------------------------------------------------------------
@@ -239,6 +261,26 @@ def test_epochs_are_visible_at_once_and_durable_after_a_sync(tmp_path: Path, dur
         assert Layout(tmp_path).stream_log(TABLE, STREAM).stat().st_size == length
 
 
+def test_a_sync_record_comes_after_everything_that_it_speaks_of_is_on_disk(tmp_path: Path) -> None:
+    events: list[tuple[str, str]] = []
+
+    class Telling(CrashingFs):
+        def _change(self, kind: str, path: Path) -> None:
+            super()._change(kind, path)
+            events.append((kind, path.name))
+
+    fs = Telling()
+    with open_log(fs, tmp_path, durability="periodic") as log:
+        write_batch(fs, tmp_path, log, {A: [1]}, 1, sync=False)
+        events.clear()
+        log.sync_now()
+    record = events.index(("write", "feed.log"))
+    before = events[:record]
+    assert {name for kind, name in before if kind == "sync"} == {"N.dat", "T.dat", "T.bytes", "table.tbl", "feed.log"}
+    assert [name for kind, name in before if kind == "sync-dir"] == ["Rows", "2026-11-20", "a", "Rows"]
+    assert events[record + 1 :] == [("sync", "feed.log")]
+
+
 def test_after_a_power_cut_the_longest_prefix_whose_checksums_hold_is_kept(tmp_path: Path) -> None:
     with open_log(FS, tmp_path, durability="periodic") as log:
         write_batch(FS, tmp_path, log, {A: [1]}, 1)
@@ -262,3 +304,25 @@ def test_damage_to_what_was_durable_is_not_a_loss_but_corruption(tmp_path: Path)
     FS.truncate(_location(tmp_path, A) / "N.dat", 4096)
     with pytest.raises(CorruptFileError, match="shorter than its committed length"):
         open_log(CrashingFs(boot="boot-2"), tmp_path, durability="periodic")
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_damaged_record_is_a_loss_only_where_it_was_never_synced(tmp_path: Path, synced: bool) -> None:
+    with open_log(FS, tmp_path, durability="periodic") as log:
+        for number in (1, 2):
+            write_batch(FS, tmp_path, log, {A: [number]}, number)
+        if synced:
+            log.sync_now()
+        log._lock.release()  # gone without a close
+    path = Layout(tmp_path).stream_log(TABLE, STREAM)
+    data = bytearray(path.read_bytes())
+    data[scan(bytes(data)).frames[1].end - 1] ^= 1  # epoch 1
+    FS.write_new(path, bytes(data))
+    if synced:
+        with pytest.raises(CorruptFileError, match="before the last one is damaged"):
+            open_log(CrashingFs(boot="boot-2"), tmp_path, durability="periodic")
+    else:
+        with pytest.raises(CorruptFileError, match="before the last one is damaged"):
+            open_log(FS, tmp_path, durability="periodic")  # same boot: nothing can be lost, so it is damage
+        with open_log(CrashingFs(boot="boot-2"), tmp_path, durability="periodic") as log:
+            assert (log.state.epoch, log.recovery.clean, log.state.locations) == (0, False, {})

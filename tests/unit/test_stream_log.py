@@ -97,6 +97,13 @@ def test_a_log_that_somebody_appended_to_is_not_ours_any_more(tmp_path: Path) ->
             log.commit(batch_of([], 1))
 
 
+def test_a_log_under_another_inode_is_not_ours_though_its_bytes_are_the_same(tmp_path: Path) -> None:
+    with open_log(FS, tmp_path) as log:
+        FS.replace(_log_path(tmp_path), _log_path(tmp_path).read_bytes())
+        with pytest.raises(LockLostError):
+            log.commit(batch_of([], 1))
+
+
 # --- what a commit requires --------------------------------------------------------------------------------
 
 
