@@ -6,15 +6,17 @@ and changes nothing for readers. A partition on another volume is a directory th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.errors import SettingsError, TableExistsError, TableNotFoundError
+from store.errors import InvalidNameError, SettingsError, TableExistsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, check_identifier, check_partition
 from store.schema.formula import sort_partitions
 
 DEFAULT_PARTITION = "0"
+_GENERATION = re.compile(r"\.[gs][0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,13 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
     """
     check_identifier("namespace", namespace)
     check_partition("storage partition", name)
+    if _GENERATION.search(name):
+        raise InvalidNameError(
+            "storage partition has a name that merges give",
+            expected="no ending like .g2 or .s2",
+            found=repr(name),
+            hint="choose another name: re-merges and supplements of partition 0 are called 0.g2, 0.s3, ...",
+        )
     base, writable = layout.partitions(namespace), layout.writable_partitions(namespace)
     target = (volume.resolve() / namespace / name) if volume is not None else base / name
     if volume is not None and fs.stat(volume) is None:

@@ -69,6 +69,8 @@ def test_refusals(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "db")
     with pytest.raises(InvalidNameError, match="storage partition"):
         add_partition(FS, layout, "Test", "../up")
+    with pytest.raises(InvalidNameError, match="a name that merges give"):
+        add_partition(FS, layout, "Test", "0.g2")
     with pytest.raises(SettingsError, match="volume is not there"):
         add_partition(FS, layout, "Test", "0", volume=tmp_path / "nowhere")
     add_partition(FS, layout, "Test", "0")

@@ -15,6 +15,7 @@ from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.unit.test_merge import FS, merge
 from tests.unit.test_remove import empty
+from writers.merge import source
 from writers.validate import RuleResult, Validation, validate_date
 
 
@@ -134,3 +135,10 @@ def test_a_date_that_was_never_merged(tmp_path: Path) -> None:
     house, _ = validated(tmp_path, "", plain_rows())
     with pytest.raises(TableNotFoundError, match="no history to validate"):
         validate_date(FS, house.layout, TABLE, "2024-01-01")
+
+
+def test_a_group_that_goes_over_blocks_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "BLOCK_ROWS", 4)
+    rules = '<assertColumnGrouped column="Sym"/><assertColumnGrouped column="Venue"/>'
+    _, found = validated(tmp_path, rules, plain_rows())
+    assert [r.passed for r in found.results[-2:]] == [True, False]

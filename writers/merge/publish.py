@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from store.errors import MergeError, TableExistsError, TableNotFoundError
@@ -73,8 +74,9 @@ def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
 
 
 def stage_root(volume: Volume, table: TableName, value: str, generation: int) -> Path:
-    """Staging directory of one merge on one volume; its name is all that a restart needs to find it."""
-    return volume.staging / f".stage-{table}-{value}-{generation}"
+    """Staging directory of one merge on one volume. Table and date are hashed: together they may be too long a name."""
+    digest = sha256(f"{table}/{value}".encode()).hexdigest()[:24]
+    return volume.staging / f".stage-{digest}-{generation}"
 
 
 def destination(volume: Volume, table: TableName, value: str, generation: int, mark: str) -> Destination:

@@ -1,0 +1,73 @@
+"""A day on its way from intraday to history: at every station a reader of all tiers sees each row once."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from readers import open_table
+from tests.intraday_rows import IntradayRows
+from tests.merge_cases import DAY, TABLE, as_table, comparable, random_row
+from tests.unit.test_merge import make, merge
+from tests.unit.test_remove import empty, unlink
+
+
+def shown(table: pa.Table) -> list[str]:
+    """Rows as sorted text, Instants as nanoseconds."""
+    columns = {
+        name: (table[name].cast(pa.int64()) if pa.types.is_timestamp(table[name].type) else table[name]).to_pylist()
+        for name in table.schema.names
+        if name != "Date"
+    }
+    return sorted(str([comparable(v) for v in row]) for row in zip(*columns.values(), strict=True))
+
+
+def expected(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(str([comparable(v) for v in row.values()]) for row in rows)
+
+
+def read(house: IntradayRows, tier: str = "all") -> list[str]:
+    return shown(open_table(house.root, str(TABLE)).to_arrow(tier=tier))
+
+
+def test_each_row_once_at_every_station(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    house, rows = make(tmp_path, 120)
+    other = [random_row(rng) for _ in range(10)]
+    house.commit({("a", "2024-03-06"): as_table(other)})
+
+    def check(history: int) -> None:
+        assert read(house) == expected(rows + other)
+        assert len(read(house, "history")) == history
+
+    check(0)
+    merge(house.layout)
+    check(120)
+    late = [random_row(rng) for _ in range(9)]
+    rows += late
+    house.commit({("b", DAY): as_table(late)})
+    check(120)
+    merge(house.layout)  # a supplement
+    check(129)
+    merge(house.layout, force=True)
+    check(129)
+    empty(house)
+    check(129)
+    assert len(read(house, "intraday")) == 10
+    unlink(house)
+    check(129)
+    merge(house.layout, force=True)  # from history
+    check(129)
+    later = [random_row(rng) for _ in range(4)]
+    rows += later
+    house.log.close()
+    house.log = house.open()
+    house.commit({("a", DAY): as_table(later)})  # a new life of a deleted location
+    check(129)
+    merge(house.layout)
+    check(133)
+    empty(house)
+    check(133)
