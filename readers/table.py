@@ -18,9 +18,10 @@ from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName
 from store.predicate import Predicate, parse_predicate
-from store.scan import Filter, Plan, Selection, Snapshot, check_tier, make_plan, near
+from store.scan import Filter, Plan, Snapshot, make_plan
 from store.schema.deploy import deployed_tables, load_deployed
 from store.schema.model import Column, TableSchema
+from store.selection import Selection, check_tier, near
 
 BATCH_ROWS = 1 << 17
 Names = str | Iterable[str]

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from readers.findings import Finding, finding, from_error
-from readers.verify_location import Expected, check_location
+from readers.verify_location import check_location
+from readers.verify_streams import check_log, stray_stream_files
+from readers.verify_values import Expected
 from store import merges
-from store.epochs.load import list_streams, load_stream, read_files
-from store.epochs.removals import read_removals
+from store.epochs.load import list_streams, load_stream
 from store.epochs.state import LocationState
 from store.errors import SparkhavenError
 from store.format.tlmi import decode_tlmi
@@ -23,8 +24,6 @@ from store.merges import MergeRecord
 from store.scan import Stream
 from store.schema.deploy import deployed_tables, load_deployed
 from store.schema.model import TableSchema
-
-STREAM_FILES = (".log", ".checkpoint", ".lock", ".removals")
 
 
 @dataclass(slots=True)
@@ -115,29 +114,15 @@ class _TableCheck:
         yield from check_location(self.fs, schema, expected, deep=self.deep)
 
     def _streams(self) -> Iterator[Finding]:
-        directory = self.layout.streams(self.table)
-        names = list_streams(self.fs, self.layout, self.table)
-        for name in self.fs.names(directory):
-            if not any(name == stream + suffix for stream in names for suffix in STREAM_FILES):
-                temporary = ".tmp-" in name
-                yield finding(
-                    "note" if temporary else "warning",
-                    directory / name,
-                    "left over from an interrupted replace" if temporary else "file of no stream",
-                    hint="look at it with `sparkhaven inspect`",
-                )
-        for name in names:
+        yield from stray_stream_files(self.fs, self.layout, self.table)
+        for name in list_streams(self.fs, self.layout, self.table):
             self.report.streams += 1
-            path = self.layout.stream_log(self.table, name)
             try:
-                log = read_files(self.fs, self.layout, self.table, name)
                 state = load_stream(self.fs, self.layout, self.table, name)
-                removals = read_removals(self.fs, self.layout, self.table, name)
+                yield from check_log(self.fs, self.layout, self.table, name)
             except (SparkhavenError, OSError) as error:
-                yield from_error(error, path)
+                yield from_error(error, self.layout.stream_log(self.table, name))
                 continue
-            yield from _torn(path, log.found.end, log.found.rest)
-            yield from _torn(self.layout.stream_removals(self.table, name), removals.end, removals.torn)
             self.streams.append(state)
             for key, location in state.locations.items():
                 if key in self.located:
@@ -265,18 +250,6 @@ class _TableCheck:
 def _intraday(layout: Layout, table: TableName, at: LocationState) -> Expected:
     directory = layout.intraday_location(table, at.key)
     return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated)
-
-
-def _torn(path: object, end: int, rest: int) -> Iterator[Finding]:
-    if rest:
-        yield finding(
-            "warning",
-            path,
-            "last record is torn: it was never acknowledged, recovery drops it",
-            at=f"byte {end}",
-            found=f"{rest} bytes",
-            hint="run `sparkhaven recover` if no stream is running",
-        )
 
 
 def _is_dir(fs: Fs, path: object) -> bool:

@@ -12,22 +12,26 @@ in; else an older record, or intraday alone, gives the same rows.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
 from store.epochs.state import FileState, LocationState, RangeStats
-from store.errors import SettingsError, TableNotFoundError
+from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import MergeInput, MergeRecord, all_values, newest
 from store.schema.model import TableSchema
+from store.selection import (
+    Selection,
+    Tier,
+    refuse_merged_sources,
+    refuse_unknown_sources,
+    refuse_unknown_values,
+)
 
-Tier = Literal["intraday", "history", "all"]
-TIERS: tuple[Tier, ...] = ("intraday", "history", "all")
 MayMatch = Callable[[Mapping[str, RangeStats]], bool]
 
 
@@ -110,46 +114,6 @@ class Filter:
     may_match: MayMatch
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Dates and sources of a read; None = all. An entry ``A..B`` in ``values`` is a closed range of values."""
-
-    values: tuple[str, ...] | None = None
-    sources: tuple[str, ...] | None = None
-
-    @staticmethod
-    def of(values: str | Iterable[str] | None, sources: str | Iterable[str] | None) -> Selection:
-        """From one name, several, or None."""
-        return Selection(_names(values), _names(sources))
-
-    def takes_value(self, value: str) -> bool:
-        """Whether a partition value is asked for."""
-        return self.values is None or any(_covers(wanted, value) for wanted in self.values)
-
-    def takes_source(self, internal: str) -> bool:
-        """Whether an internal partition is asked for."""
-        return self.sources is None or internal in self.sources
-
-
-def _names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _covers(wanted: str, value: str) -> bool:
-    first, dots, last = wanted.partition("..")
-    return first <= value <= last if dots else wanted == value
-
-
-def check_tier(tier: str) -> Tier:
-    """The tier of that name; another text is a SettingsError."""
-    for known in TIERS:
-        if tier == known:
-            return known
-    raise SettingsError("no such tier", expected=" | ".join(TIERS), found=repr(tier), hint="leave it out for all")
-
-
 def make_plan(
     fs: Fs,
     layout: Layout,
@@ -169,7 +133,7 @@ def make_plan(
     intraday = _by_value(snapshot)
     merged = set() if tier == "intraday" else set(all_values(fs, layout, snapshot.table))
     values = merged if tier == "history" else merged | intraday.keys()
-    _refuse_unknown_values(snapshot, selection, tier, values, intraday.keys() | merged)
+    refuse_unknown_values(snapshot.table, selection, tier, values, intraday.keys() | merged)
     known = {location.key.internal for located in intraday.values() for _, location in located}
     found: list[Slice] = []
     skipped_values = 0
@@ -187,9 +151,9 @@ def make_plan(
         if tier != "history":
             found += _remainder(layout, snapshot.table, located, record)
             if record is not None:
-                _refuse_merged_sources(selection, record)
+                refuse_merged_sources(selection, record)
     if selection.sources is not None:
-        _refuse_unknown_sources(fs, layout, snapshot, selection.sources, known)
+        refuse_unknown_sources(fs, layout, snapshot.table, selection.sources, known)
     found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
     kept = found if where is None else [part for slice_ in found for part in _prune(snapshot.schema, slice_, where)]
     rows = sum(slice_.stop - slice_.start for slice_ in kept)
@@ -309,58 +273,3 @@ def _prune(schema: TableSchema, slice_: Slice, where: Filter) -> list[Slice]:
         else:
             kept.append(replace(slice_, start=start, stop=stop))
     return kept
-
-
-def _refuse_unknown_values(
-    snapshot: Snapshot, selection: Selection, tier: Tier, values: Collection[str], elsewhere: Collection[str]
-) -> None:
-    for wanted in selection.values or ():
-        if ".." in wanted or wanted in values:
-            continue
-        other = f"the {tier} tier does not have it, another tier has: leave the tier out" if wanted in elsewhere else ""
-        raise TableNotFoundError(
-            f"{snapshot.table} has no partition {wanted!r}",
-            expected=near(wanted, values),
-            found=repr(wanted),
-            hint=other or f"`sparkhaven stats {snapshot.table}` lists what is there",
-        )
-
-
-def _refuse_unknown_sources(
-    fs: Fs, layout: Layout, snapshot: Snapshot, sources: Collection[str], known: set[str]
-) -> None:
-    missing = [source for source in sources if source not in known]
-    if missing:  # other dates may have it: only now is the directory worth a look
-        known = known | set(fs.names(layout.partitions(snapshot.table.namespace)))
-    for source in missing:
-        if source not in known:
-            raise TableNotFoundError(
-                f"{snapshot.table} has no source {source!r}",
-                expected=near(source, known),
-                found=repr(source),
-                hint=f"`sparkhaven stats {snapshot.table}` lists what is there",
-            )
-
-
-def _refuse_merged_sources(selection: Selection, record: MergeRecord) -> None:
-    outputs = {output.internal for output in record.outputs}
-    for taken in record.inputs:
-        if selection.sources and taken.internal in selection.sources and taken.rows and taken.internal not in outputs:
-            raise SettingsError(
-                f"rows of source {taken.internal!r} can no longer be told apart: {record.value} is merged",
-                where=f"{record.table} {record.value}, generation {record.generation}",
-                expected=f"one of {sorted(outputs)}, or dates that are not merged",
-                found=repr(taken.internal),
-                hint="filter by a column with --where, or read --tier intraday",
-            )
-
-
-def near(wanted: str, names: Collection[str]) -> str:
-    """Names close to a wanted one for a message; else the first and last of what there is."""
-    close = difflib.get_close_matches(wanted, sorted(names), n=5, cutoff=0.5)
-    if close:
-        return "one of " + ", ".join(close)
-    ordered = sorted(names)
-    if len(ordered) > 6:
-        return f"one of {len(ordered)}: {', '.join(ordered[:3])} ... {', '.join(ordered[-3:])}"
-    return "one of " + ", ".join(ordered) if ordered else "there is none"

@@ -13,9 +13,10 @@ from store.errors import SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import MergeInput, MergeOutput, MergeRecord, store_record
-from store.scan import Filter, Plan, Selection, Snapshot, Tier, make_plan
+from store.scan import Filter, Plan, Snapshot, make_plan
 from store.schema.model import Column, Kind, Storage, TableSchema
 from store.schema.types import data_type
+from store.selection import Selection, Tier
 
 TABLE = TableName("NS", "T")
 SCHEMA = TableSchema(

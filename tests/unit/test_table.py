@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,21 @@ def test_fixed_columns_without_nulls_are_the_mapped_file(small: SmallTable) -> N
     assert pa.total_allocated_bytes() - before < 100_000
     assert table["Size"].chunk(0).buffers()[0] is None
     assert table["Size"].chunk(0).to_pylist() == list(range(100_000))
+
+
+def test_streaming_holds_a_batch_not_the_table(small: SmallTable) -> None:
+    rows = 400_000
+    small.add("c", D2, {"Size": [None, *range(rows - 1)], "Px": [1.5] * rows, "Sym": ["X", None] * (rows // 2)})
+    whole = rows * (4 + 8 + 4)
+    tracemalloc.start()
+    before, arrow, found = tracemalloc.get_traced_memory()[0], pa.total_allocated_bytes(), 0
+    for batch in open_table(small.root, "NS.T").to_batches(["Size", "Px", "Sym"], sources="c", batch_rows=4096):
+        found += batch.num_rows
+        assert pa.total_allocated_bytes() - arrow < whole / 10
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert found == rows
+    assert peak < whole / 4, peak
 
 
 def test_a_snapshot_does_not_move(small: SmallTable) -> None:

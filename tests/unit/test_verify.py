@@ -10,7 +10,10 @@ import pytest
 
 from readers.findings import Finding
 from readers.verify import Report, verify
+from store.epochs.framing import frame
+from store.epochs.load import read_files
 from store.epochs.publish import read_published
+from store.epochs.records import CommitRecord, encode
 from store.epochs.state import RangeStats
 from store.merges import MergeInput, Proof, load_record, store_record
 from tests.small_tables import SmallTable
@@ -190,6 +193,19 @@ def test_a_torn_and_a_damaged_log(small: SmallTable) -> None:
     errors = [f for f in check(small).findings if f.severity == "error"]
     assert [f.what for f in errors] == ["a record before the last one is damaged"]
     assert "byte 16" in (errors[0].at or "")
+
+
+def test_a_position_that_was_committed_twice(small: SmallTable) -> None:
+    path = small.layout.stream_log(small.table, "s")
+    log = read_files(small.fs, small.layout, small.table, "s")
+    last = log.records[-1]
+    assert isinstance(last, CommitRecord)
+    again = replace(last, n=last.n + 1, epoch=last.epoch + 1, batch=replace(last.batch, reports=(), rows=3))
+    path.write_bytes(path.read_bytes() + frame(encode(again)))
+    taken, rows = check(small).findings
+    assert taken.what == "a source file was taken twice: /feed/3.json"
+    assert taken.at == f"epoch 4, byte {log.found.end}"
+    assert (rows.what, rows.expected, rows.found) == ("rows of an epoch do not add up", "3", "0")
 
 
 def test_a_schema_that_was_changed_by_hand(small: SmallTable) -> None:

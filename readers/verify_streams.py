@@ -1,0 +1,80 @@
+"""Read-only checks of the files of a stream: torn tails, strays, and positions that were committed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from readers.findings import Finding, finding
+from store.epochs.load import list_streams, read_files
+from store.epochs.records import CommitRecord
+from store.epochs.removals import read_removals
+from store.epochs.replay import chain
+from store.epochs.state import FileId
+from store.fs import Fs
+from store.layout import Layout, TableName
+
+STREAM_FILES = (".log", ".checkpoint", ".lock", ".removals")
+
+
+def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Finding]:
+    """Files beside the logs that belong to no stream."""
+    streams = list_streams(fs, layout, table)
+    known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
+    for name in fs.names(layout.streams(table)):
+        if name not in known:
+            temporary = ".tmp-" in name
+            yield finding(
+                "note" if temporary else "warning",
+                layout.streams(table) / name,
+                "left over from an interrupted replace" if temporary else "file of no stream",
+                hint="look at it with `sparkhaven inspect`",
+            )
+
+
+def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
+    """What is odd in a log that can be read; damage is raised by reading it."""
+    path = layout.stream_log(table, stream)
+    files = read_files(fs, layout, table, stream)
+    removals = read_removals(fs, layout, table, stream)
+    yield from _torn(path, files.found.end, files.found.rest)
+    yield from _torn(layout.stream_removals(table, stream), removals.end, removals.torn)
+    base = files.checkpoint.state
+    taken: dict[str, tuple[FileId, int]] = {file.path: (file, base.epoch) for file in base.files}
+    horizon = base.horizon
+    offsets = {record.n: part.offset for record, part in zip(files.records, files.frames, strict=True)}
+    for record in chain(files.records, base.epoch, None, path):
+        if not isinstance(record, CommitRecord):
+            continue
+        at = f"epoch {record.epoch}, byte {offsets[record.n]}"
+        for file in record.batch.files:
+            before, epoch = taken.get(file.path, (None, 0))
+            if before is not None and before.mtime_ns >= horizon:  # an older one was forgotten: its name may come again
+                yield finding(
+                    "error",
+                    path,
+                    f"a source file was taken twice: {file.path}",
+                    at=at,
+                    expected="once",
+                    found=f"epoch {epoch} took {before.size} bytes, epoch {record.epoch} {file.size}",
+                    hint="roll the stream back to the epoch before the second one",
+                )
+            taken[file.path] = (file, record.epoch)
+        horizon = record.horizon
+        rows = sum(report.rows - report.base_rows for report in record.batch.reports)
+        if rows != record.batch.rows:
+            yield finding(
+                "error", path, "rows of an epoch do not add up", at=at, expected=record.batch.rows, found=rows
+            )
+
+
+def _torn(path: Path, end: int, rest: int) -> Iterator[Finding]:
+    if rest:
+        yield finding(
+            "warning",
+            path,
+            "last record is torn: it was never acknowledged, recovery drops it",
+            at=f"byte {end}",
+            found=f"{rest} bytes",
+            hint="run `sparkhaven recover` if no stream is running",
+        )
