@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from jobs import check_commands, epoch_commands, ingest_commands, read_commands, schema_commands
+from jobs import (
+    check_commands,
+    epoch_commands,
+    ingest_commands,
+    merge_commands,
+    partition_commands,
+    read_commands,
+    removal_commands,
+    schema_commands,
+)
 from jobs.door import Commands, Door
 
 app = typer.Typer(
@@ -48,7 +57,16 @@ def options(
         ctx.obj.root = root
 
 
-for group in (ingest_commands, read_commands, epoch_commands, check_commands, schema_commands):
+for group in (
+    ingest_commands,
+    merge_commands,
+    removal_commands,
+    read_commands,
+    epoch_commands,
+    check_commands,
+    schema_commands,
+    partition_commands,
+):
     group.register(app)
 
 

@@ -108,7 +108,7 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
 def _plain(value: object) -> object:
@@ -202,14 +202,14 @@ def _code_of(error: OSError) -> int:
     return EXIT_RETRY if error.errno in _DISK_HINTS else EXIT_BAD_DATA
 
 
-def report(door: Door, error: SparkhavenError) -> int:
-    """Tells an error of ours on both outputs as the form asks, and gives its exit code."""
+def report(door: Door, error: SparkhavenError, **about: object) -> int:
+    """Tells an error of ours on both outputs as the form asks, and gives its exit code; ``about``: whose it is."""
     door.note(f"sparkhaven: {error}")
     if door.json:
         parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
         named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
         named |= {"exit_code": error.exit_code, "retryable": error.retryable}
-        door.result({"error": named}, "")
+        door.result({**about, "error": named}, "")
     return error.exit_code
 
 

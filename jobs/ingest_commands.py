@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
+import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.door import Door, DryRun, Json, Verbose, example
+from ingest.files import FilePlanner
+from jobs.door import Door, DryRun, Json, Verbose, example, report
 from jobs.stream_file import StreamSettings, load_stream_file
-from store.errors import SettingsError
+from jobs.stream_schema import checked_schema
+from store.epochs.load import list_streams, load_stream
+from store.epochs.positions import NO_HORIZON, FileWindow
+from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.fs import Fs
+from store.layout import Layout
+
+if TYPE_CHECKING:
+    from jobs.ingest_run import Run
 
 
 def register(app: typer.Typer) -> None:
@@ -31,8 +41,69 @@ def ingest(
 ) -> None:
     """Runs streams: takes new feed files as they appear, each exactly once. SIGTERM ends after the batch."""
     door: Door = ctx.obj
-    door.layout()
-    load_streams(files)
+    fs, layout = Fs(), door.layout()
+    streams = load_streams(files)
+    if dry_run:
+        for settings in streams:
+            _show_plan(door, layout, settings)
+        return
+    # Spark and DuckDB take a second to import: only where a job starts
+    from jobs.ingest_run import Options, run_streams
+    from jobs.progress import Progress
+
+    progress = Progress(verbose=verbose)
+    code = EXIT_DONE
+    for run in run_streams(fs, layout, streams, Options(once, workers, memory), progress):
+        if run.error is not None:
+            code = code or _failed(door, run, verbose)
+        else:
+            _show_run(door, run)
+    if code:
+        raise typer.Exit(code)
+
+
+def _show_run(door: Door, run: Run) -> None:
+    assert run.totals is not None  # noqa: S101  a run has an error or totals
+    done, files = run.totals, run.log.state.files
+    value = {
+        "stream": run.name,
+        "table": run.settings.spec.table,
+        "rows": done.rows,
+        "rejected": done.rejected,
+        "epochs": done.epochs,
+        "epoch": done.epoch,
+        "seconds": round(done.seconds, 3),
+        "files": done.files,
+        "replayed": done.replayed,
+        "counts": done.counts,
+        "positions": {"files": len(files), "horizon_ns": None if files.horizon == NO_HORIZON else files.horizon},
+    }
+    text = f"{run.name}: {done.rows:,} rows of {done.files:,} files in {done.epochs:,} epochs, now epoch {done.epoch}"
+    door.result(value, text)
+
+
+def _failed(door: Door, run: Run, verbose: bool) -> int:
+    error = run.error
+    if verbose and error is not None:
+        traceback.print_exception(error)
+    if isinstance(error, SparkhavenError):
+        return report(door, error, stream=run.name)
+    return report(door, SparkhavenError(f"{type(error).__name__}: {error}"), stream=run.name)
+
+
+def _show_plan(door: Door, layout: Layout, settings: StreamSettings) -> None:
+    """What a run would take; nothing is opened for writing."""
+    spec = settings.spec
+    schema = checked_schema(Fs(), settings)
+    known = spec.stream in list_streams(Fs(), layout, settings.table)
+    state = load_stream(Fs(), layout, settings.table, spec.stream) if known else None
+    planner = FilePlanner(Fs(), spec.feed, state.files if state else FileWindow(), time.time)
+    planner.look()
+    files, size = planner.waiting()
+    value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
+    value |= {"waiting_files": files, "waiting_bytes": size, "columns": len(schema.stored), "dry_run": True}
+    text = f"{spec.stream}: would take {files:,} files, {size:,} bytes, of {spec.feed.path} into {spec.table}"
+    door.result(value, f"{text}, after epoch {value['epoch']}")
 
 
 def load_streams(files: list[Path]) -> list[StreamSettings]:

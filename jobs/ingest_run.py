@@ -1,0 +1,160 @@
+"""Runs streams in one process: each from its settings to a query, until they have ended or are asked to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ingest.spec import BadRowBudget
+from ingest.split_source import SOURCE, FilesSource, source_options
+from jobs.decoding import Budget, Decoder
+from jobs.progress import Progress
+from jobs.spark_session import build_session
+from jobs.stream_file import StreamSettings
+from jobs.stream_schema import checked_schema
+from store.epochs.log import StreamLog
+from store.fs import Fs
+from store.layout import Layout
+from store.schema.deploy import deploy
+from store.schema.model import TableSchema
+from writers.stream import STREAM_CONF, StreamPlan, StreamTotals, run_stream
+from writers.target import StreamTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
+
+
+@dataclass(slots=True)
+class Run:
+    """One stream of this process; ``totals`` or ``error`` once it has ended."""
+
+    settings: StreamSettings
+    schema: TableSchema
+    log: StreamLog
+    totals: StreamTotals | None = None
+    error: Exception | None = None
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        return self.settings.spec.stream
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run: ``once`` takes what is there and ends; ``workers`` None = all cores."""
+
+    once: bool = False
+    workers: int | None = None
+    memory: str = "1g"
+
+
+def run_streams(
+    fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
+) -> list[Run]:
+    """Runs all streams; a stream that fails stops no other. SIGTERM and SIGINT end each after its batch.
+
+    Whatever can be wrong before Spark starts is told first: settings, schema, lock, recovery.
+    """
+    with ExitStack() as opened:
+        runs = [open_stream(fs, layout, settings, opened, progress) for settings in streams]
+        spark = build_session("sparkhaven ingest", workers=options.workers, memory=options.memory, extra=STREAM_CONF)
+        opened.callback(spark.stop)
+        spark.dataSource.register(FilesSource)
+        with stopping(progress) as stop:
+            threads = [
+                threading.Thread(target=_run, args=(fs, layout, spark, run, options, progress, stop), name=run.name)
+                for run in runs
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                while thread.is_alive():  # in short waits, so that signals are seen
+                    thread.join(0.2)
+    return runs
+
+
+def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitStack, progress: Progress) -> Run:
+    """Deploys the schema, takes the stream over and recovers it; its lock is held until ``opened`` ends."""
+    checked_schema(fs, settings)
+    schema = deploy(fs, layout, settings.schema_file)
+    log = opened.enter_context(
+        StreamLog.open(
+            fs,
+            layout,
+            settings.table,
+            settings.spec.stream,
+            schema=schema,
+            query_id=str(uuid.uuid4()),
+            clock=time.time,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            durability=settings.durability,
+            keep_epochs=settings.keep_epochs,
+            max_file_age_s=settings.spec.feed.max_file_age_s,
+        )
+    )
+    progress.recovered(log.recovery)
+    return Run(settings, schema, log)
+
+
+def _run(
+    fs: Fs,
+    layout: Layout,
+    spark: SparkSession,
+    run: Run,
+    options: Options,
+    progress: Progress,
+    stop: threading.Event,
+) -> None:
+    settings = run.settings
+    # rows that are rejected have no place to go yet, so none may be: a batch with one is not committed
+    spec = replace(settings.spec, bad_rows=NO_BAD_ROWS)
+    target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
+    milliseconds = max(0, round(settings.trigger_s * 1000))
+    plan = StreamPlan(
+        query_id=str(uuid.uuid4()),
+        trigger={"availableNow": True} if options.once else {"processingTime": f"{milliseconds} milliseconds"},
+        decode=Decoder(fs, spec, run.schema),
+        judge=Budget(NO_BAD_ROWS),
+        progress=lambda done: progress.batch(run.name, done),
+        warn=lambda error: progress.say(run.name, f"[yellow]{error}[/yellow]"),
+    )
+    try:
+        tasks = spark.sparkContext.defaultParallelism
+        given = source_options(layout.root, settings.table, run.name, spec.feed, tasks=tasks)
+        source = spark.readStream.format(SOURCE).options(**given).load()
+        run.totals = run_stream(spark, source, fs, run.log, target, plan, stop=stop)
+        progress.ended(run.name, run.totals)
+    except Exception as error:  # noqa: BLE001  told by the command, after the other streams have ended
+        run.error = error
+        progress.say(run.name, f"[red]stopped: {error}[/red]")
+
+
+@contextmanager
+def stopping(progress: Progress) -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set; a second SIGINT interrupts at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,190 @@
+"""Commands on dates: ``merge`` and ``validate``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Annotated, Any
+
+import typer
+
+from jobs.date_choice import intraday_dates, parse_choice
+from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example, table
+from jobs.spark_session import build_session
+from jobs.toml_values import parse_size
+from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
+from store.fs import Fs
+from store.layout import TableName
+from store.merges import all_values
+from store.schema.deploy import load_deployed
+from writers.merge.dates import DateResult, merge_dates
+from writers.merge.executor import Executor, LocalExecutor
+from writers.merge.keys import SortKey
+from writers.merge.plan import MergeOptions
+from writers.merge.spark import SparkExecutor
+from writers.validate import Validation, validate_date
+
+DateOption = Annotated[str | None, typer.Option("--date", metavar="D", help="One date, like 2013-07-04.")]
+DatesOption = Annotated[str | None, typer.Option("--dates", metavar="A..B", help="All dates from A to B.")]
+FORMATS = ("default", "deephaven")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    app.command(
+        epilog=example("merge Nyc13.Flight --date 2013-07-04", "merge Nyc13.Flight --dates 2013-01-01..2013-12-31")
+    )(merge)
+    app.command(epilog=example("validate Nyc13.Flight --date 2013-07-04"))(validate)
+
+
+def merge(
+    ctx: typer.Context,
+    name: TableArgument,
+    date: DateOption = None,
+    dates: DatesOption = None,
+    closed: Annotated[bool, typer.Option("--closed", help="All dates before today (UTC).")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Merge a merged date again, as a new generation.")] = False,
+    format_: Annotated[str, typer.Option("--format", help="default (the schema's) or deephaven.")] = "default",
+    sort: Annotated[str | None, typer.Option(metavar="COL[:desc],...", help="Order inside groups.")] = None,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="A date without rows is no error.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Tasks at once; all cores unless told.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory of one worker, like 1GiB.")] = "1GiB",
+    local: Annotated[bool, typer.Option("--local", help="In this process, without Spark.")] = False,
+    stop_on_error: Annotated[bool, typer.Option("--stop-on-error", help="The first failed date ends it.")] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Sorts dates into history: grouped, deduplicated symbols, proved equal to what came in."""
+    door: Door = ctx.obj
+    choice = parse_choice(date, dates, closed)
+    fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
+    schema = load_deployed(fs, layout, parsed)
+    options = MergeOptions(
+        sort=tuple(SortKey.parse(part.strip(), schema) for part in sort.split(",")) if sort else (),
+        force=force,
+        allow_empty=allow_empty,
+        memory=_memory(memory),
+        workers=workers or 1,
+    )
+    _check_format(format_, schema.merge_format)
+    known = intraday_dates(fs, layout, parsed)
+    values = choice.pick(known | set(all_values(fs, layout, parsed)) if force else known, time.time())
+    with ExitStack() as opened:
+        executor = _executor(opened, workers, local or dry_run)
+        results = merge_dates(
+            fs,
+            layout,
+            parsed,
+            values,
+            options,
+            executor=executor,
+            clock=time.time,
+            dry_run=dry_run,
+            stop_on_error=stop_on_error,
+        )
+        code = _show(door, name, results)
+    if code:
+        raise typer.Exit(code)
+
+
+def _executor(opened: ExitStack, workers: int | None, local: bool) -> Executor:
+    if local:
+        return LocalExecutor(workers or 1)
+    spark = build_session("sparkhaven merge", workers=workers)
+    opened.callback(spark.stop)
+    return SparkExecutor(spark.sparkContext, workers)
+
+
+def _show(door: Door, name: str, results: Iterator[DateResult]) -> int:
+    """One result a date, as they come; the exit code: that of the first error."""
+    code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
+    begun = time.monotonic()
+    for result in results:
+        dates, rows, seconds = dates + 1, rows + result.rows_out, time.monotonic() - begun
+        parts = ", ".join(f"{internal} {n:,}" if n else internal for internal, n in result.destinations)
+        value = {
+            "table": name,
+            "date": result.value,
+            "outcome": result.outcome,
+            "phase": result.phase,
+            "rows_in": result.rows_in,
+            "rows_out": result.rows_out,
+            "destinations": dict(result.destinations),
+            "generation": result.generation,
+            "seconds": round(result.seconds, 3),
+        }
+        if result.error is not None:
+            failed = _as_ours(result.error)
+            code = code or failed.exit_code
+            door.note(f"{result.value}: {failed}")
+            value["error"] = {"type": type(failed).__name__, "what": failed.what, "found": failed.found}
+        count = result.rows_in if result.outcome == "planned" else result.rows_out
+        door.result(value, f"{result.value}: {result.outcome}, {count:,} rows to {parts or 'nowhere'}")
+    door.note(f"{dates:,} dates, {rows:,} rows in {seconds:.1f} s")
+    return code
+
+
+def _as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
+    if isinstance(error, SparkhavenError):
+        return error
+    return SparkhavenError(str(error), where=error.filename)
+
+
+def _memory(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise SettingsError("--memory is not understood", expected=str(error), found=text) from None
+
+
+def _check_format(asked: str, of_schema: str) -> None:
+    chosen = {"default": of_schema, "deephaven": "DeephavenV1", "parquet": "Parquet"}.get(asked.lower())
+    if chosen is None:
+        raise SettingsError("--format is not known", expected=" or ".join(FORMATS), found=asked)
+    if chosen != "DeephavenV1":
+        raise SettingsError(
+            f"merging as {chosen} is not in this release",
+            expected="deephaven",
+            found=asked if asked != "default" else f"defaultMergeFormat {of_schema} of the schema",
+            hint="give --format deephaven",
+        )
+
+
+def validate(
+    ctx: typer.Context,
+    name: TableArgument,
+    date: DateOption = None,
+    dates: DatesOption = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Rules of the schema, row counts and digests of merged dates; exit code 1 if one does not pass."""
+    door: Door = ctx.obj
+    choice = parse_choice(date, dates)
+    fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
+    load_deployed(fs, layout, parsed)
+    values = choice.pick(all_values(fs, layout, parsed), time.time())
+    wrong = 0
+    for value in values:
+        found = validate_date(fs, layout, parsed, value)
+        wrong += not found.passed
+        _show_validation(door, found, verbose or len(values) == 1)
+    door.note(f"{len(values):,} dates validated, {wrong:,} failed")
+    if wrong:
+        raise typer.Exit(EXIT_BAD_DATA)
+
+
+def _show_validation(door: Door, found: Validation, each: bool) -> None:
+    names = ("rule", "column", "passed", "measured", "lower", "upper", "message")
+    rules: list[dict[str, Any]] = [{name: getattr(rule, name) for name in names} for rule in found.results]
+    value = {"table": found.table, "date": found.value, "generation": found.generation, "rows": found.rows}
+
+    def people() -> None:
+        shown = rules if each else [rule for rule in rules if rule["passed"] is False]
+        print(f"{found.value}: {'passed' if found.passed else 'FAILED'}, {found.rows:,} rows, {len(rules)} rules")
+        if shown:
+            table(names, [[rule[name] for name in names] for rule in shown])
+
+    door.result({**value, "passed": found.passed, "rules": rules}, people)

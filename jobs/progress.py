@@ -1,0 +1,64 @@
+"""Progress on standard error: one line a batch, coloured on a terminal, plain elsewhere."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rich.console import Console
+from rich.markup import escape
+
+from store.epochs.recover import RecoveryReport
+from writers.stream import BatchProgress, StreamTotals
+
+
+class Progress:
+    """Says what streams do. ``verbose`` adds where the time of a batch went."""
+
+    def __init__(self, *, verbose: bool = False, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._verbose = verbose
+
+    def say(self, stream: str, text: str) -> None:
+        """One line about a stream; ``text`` may have rich's markup."""
+        self._console.print(f"{datetime.now():%H:%M:%S} [bold]{escape(stream)}[/bold] {text}", soft_wrap=True)
+
+    def recovered(self, report: RecoveryReport) -> None:
+        """What opening a stream has found; nothing is said of a clean one without epochs."""
+        if report.clean and not report.epoch:
+            return
+        text = f"goes on after epoch {report.epoch}, generation {report.generation}"
+        if not report.clean:
+            text += (
+                f"; recovery cut {report.cut_bytes:,} bytes of {len(report.cut_files)} files, removed "
+                f"{len(report.stray_locations)} locations and {len(report.stray_files)} files of an uncommitted batch"
+            )
+        if report.lost_epochs:
+            text += f"; [red]{len(report.lost_epochs)} epochs were not durable and are taken again[/red]"
+        self.say(report.stream, text)
+
+    def batch(self, stream: str, done: BatchProgress) -> None:
+        """One committed batch."""
+        outcome = done.outcome
+        if outcome.epoch is None:
+            self.say(stream, f"batch {outcome.batch_id}: {outcome.replayed} files were committed before, nothing to do")
+            return
+        lag = "" if done.lag is None else f", lag {done.lag:,} files"
+        self.say(
+            stream,
+            f"epoch [cyan]{outcome.epoch}[/cyan]: [green]{outcome.rows:,}[/green] rows of {outcome.files:,} files into "
+            f"{outcome.locations:,} locations in {done.seconds:.2f} s, {done.rate:,.0f} rows/s{lag}",
+        )
+        if outcome.rejected:
+            self.say(stream, f"[red]{outcome.rejected:,} rows rejected[/red]")
+        if self._verbose:
+            parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())
+            self.say(stream, f"seconds: {parts}")
+
+    def ended(self, stream: str, totals: StreamTotals) -> None:
+        """The sums of a run."""
+        rate = totals.rows / totals.seconds if totals.seconds else 0.0
+        self.say(
+            stream,
+            f"ended at epoch {totals.epoch}: {totals.rows:,} rows in {totals.epochs} epochs, "
+            f"{totals.seconds:.1f} s, {rate:,.0f} rows/s",
+        )

@@ -1,0 +1,83 @@
+"""Commands that take intraday rows away, in two phases and with proof: ``truncate``, then ``delete``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from jobs.date_choice import intraday_dates, parse_choice
+from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example
+from jobs.merge_commands import DateOption, DatesOption
+from store.fs import Fs
+from store.layout import TableName
+from store.schema.deploy import load_deployed
+from writers import remove
+from writers.merge.dates import GRACE_S
+from writers.removal_proof import prove
+from writers.remove import Removed
+
+SourceOption = Annotated[str | None, typer.Option("--source", metavar="S", help="One internal partition only.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    app.command(epilog=example("truncate Nyc13.Flight --date 2013-07-04 --dry-run"))(truncate)
+    app.command(epilog=example("delete Nyc13.Flight --dates 2013-07-01..2013-07-31"))(delete)
+
+
+def truncate(
+    ctx: typer.Context,
+    name: TableArgument,
+    date: DateOption = None,
+    dates: DatesOption = None,
+    source: SourceOption = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Empties the intraday locations of merged dates; refused without the proof that history holds all rows."""
+    _remove(ctx.obj, name, date, dates, source, dry_run, remove.truncate)
+
+
+def delete(
+    ctx: typer.Context,
+    name: TableArgument,
+    date: DateOption = None,
+    dates: DatesOption = None,
+    source: SourceOption = None,
+    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time since the truncate.")] = GRACE_S,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Removes the files of truncated dates once no reader can be using them; then new rows of a date may come."""
+    _remove(ctx.obj, name, date, dates, source, dry_run, remove.delete, grace_s=grace)
+
+
+def _remove(
+    door: Door,
+    name: str,
+    date: str | None,
+    dates: str | None,
+    source: str | None,
+    dry_run: bool,
+    phase: Callable[..., Removed],
+    **options: Any,
+) -> None:
+    choice = parse_choice(date, dates)
+    fs, layout, table = Fs(), door.database(), TableName.parse(name)
+    load_deployed(fs, layout, table)
+    locations = rows = 0
+    begun = time.monotonic()
+    for value in choice.pick(intraday_dates(fs, layout, table), time.time()):
+        proof = prove(fs, layout, table, value)
+        done = phase(fs, layout, table, value, proof=proof, clock=time.time, source=source, dry_run=dry_run, **options)
+        locations, rows = locations + len(done.locations), rows + done.rows
+        listed = [{"stream": stream, "source": internal, "rows": n} for stream, internal, n in done.locations]
+        result = {"table": name, "date": value, "phase": done.phase, "locations": listed, "rows": done.rows}
+        text = f"{value}: {done.phase} of {len(listed)} locations, {done.rows:,} rows{' (dry run)' if dry_run else ''}"
+        door.result({**result, "dry_run": dry_run}, text)
+    door.note(f"{locations:,} locations, {rows:,} rows in {time.monotonic() - begun:.1f} s")

@@ -1,0 +1,25 @@
+"""A stream's settings against the schema that they name."""
+
+from __future__ import annotations
+
+from ingest.targets import resolve_targets
+from jobs.stream_file import StreamSettings
+from store.errors import SettingsError
+from store.fs import Fs
+from store.schema.model import TableSchema
+from store.schema.xmlfile import load_schema
+
+
+def checked_schema(fs: Fs, settings: StreamSettings) -> TableSchema:
+    """The schema that the stream file names, if it is of the table that it names and all its settings fit."""
+    schema = load_schema(fs, settings.schema_file).schema
+    if schema.full_name != settings.spec.table:
+        raise SettingsError(
+            "the schema is of another table than the stream",
+            where=settings.file,
+            expected=settings.spec.table,
+            found=f"{schema.full_name} in {settings.schema_file}",
+            hint="correct `table` or `schema` in the stream file",
+        )
+    resolve_targets(settings.spec, schema)
+    return schema
