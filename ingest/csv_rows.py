@@ -8,89 +8,22 @@ quote that is opened and never closed spoils its own line only: reading goes on 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
 from ingest.bad_rows import BadRow, Rejects, bad_row
+from ingest.csv_records import Header, OpenQuoteError, read_header, read_record, sort_lines
 from ingest.exact import Refusal, Value, from_text
 from ingest.lines import LineBlock
 from ingest.rows import Ints, Rows, merge_rows
 from ingest.spec import CsvOptions, Target
-from ingest.typed import Mask, compact, csv_texts
-from store.errors import FeedError, SettingsError
+from ingest.typed import compact, csv_texts
+from store.errors import SettingsError
 
 MAX_JOINED = 1 << 20  # bytes that one record may span over lines
-Field = tuple[str, bool]  # text, and whether it was quoted
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """Names of the fields of a file, in order."""
-
-    names: tuple[str, ...]
-
-
-class OpenQuoteError(ValueError):
-    """The text ends inside a quoted field."""
-
-
-def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
-    """Fields of one record without its line end.
-
-    OpenQuoteError if a quoted field does not end, ValueError if text follows a closing quote.
-    """
-    fields: list[Field] = []
-    at, end = 0, len(text)
-    while True:
-        if quote and text.startswith(quote, at):
-            parts: list[str] = []
-            at += 1
-            while True:
-                close = text.find(quote, at)
-                if close < 0:
-                    raise OpenQuoteError("a quoted field does not end")
-                parts.append(text[at:close])
-                at = close + 1
-                if not text.startswith(quote, at):
-                    break
-                parts.append(quote)
-                at += 1
-            fields.append(("".join(parts), True))
-            if at < end and text[at] != delimiter:
-                raise ValueError("text after a closing quote")
-        else:
-            stop = text.find(delimiter, at)
-            stop = end if stop < 0 else stop
-            fields.append((text[at:stop], False))
-            at = stop
-        if at >= end:
-            return fields
-        at += 1
-
-
-def read_header(line: bytes, options: CsvOptions, file: str) -> Header:
-    """Names of the first line; FeedError if it cannot be read, or a name stands twice."""
-    try:
-        names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
-    except ValueError as error:
-        raise FeedError(
-            "header of a CSV file cannot be read", where=f"{file} line 1", found=f"{error}: {line[:200]!r}"
-        ) from error
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise FeedError(
-            "header of a CSV file names a field twice",
-            where=f"{file} line 1",
-            found=", ".join(twice),
-            hint="give the fields different names, or set header = false and name them in the settings",
-        )
-    return Header(tuple(names))
 
 
 class CsvRows:
@@ -134,7 +67,7 @@ class CsvRows:
             self._header = read_header(block.line(0), self._options, file)
             first = 1
         header = self._header or Header(())
-        plain, odd = _sort_lines(block, first, self._options)
+        plain, odd = sort_lines(block, first, self._options)
         used, records = self._join_lines(block, odd, len(header.names), last)
         plain = plain[plain < used]
         covered = {line for start, stop in records for line in range(start + 1, stop)}
@@ -292,53 +225,6 @@ class CsvRows:
             if name not in self._known:
                 rejects.ignored[name] += 1
         return values
-
-
-def _sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints, Ints]:
-    """Lines from ``first`` that are plain records, and the others; blank lines are in neither."""
-    octets = np.frombuffer(block.data, np.uint8)
-    starts, stops = block.ends[:-1].astype(np.int64), block.ends[1:].astype(np.int64)
-    odd = np.zeros(len(block), np.bool_)
-    # A carriage return inside a line would end a record for PyArrow.
-    returns = np.flatnonzero(octets == 0x0D)
-    inside = returns[(returns + 1 >= len(octets)) | (octets[np.minimum(returns + 1, len(octets) - 1)] != 0x0A)]
-    _mark(odd, block, inside)
-    if options.quote:
-        _mark(odd, block, _misplaced_quotes(octets, block, options))
-        counts = np.diff(np.searchsorted(np.flatnonzero(octets == ord(options.quote)), block.ends))
-        odd |= counts % 2 == 1
-    sound = block.utf8()
-    if sound is not None:
-        odd |= ~sound
-    ends = stops - (octets[np.maximum(stops - 1, 0)] == 0x0A) if len(octets) else stops
-    returned = (ends > starts) & (octets[np.maximum(ends - 1, 0)] == 0x0D) if len(octets) else ends > starts
-    blank = ends - returned <= starts
-    kept = ~blank
-    kept[:first] = False
-    return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
-
-
-def _misplaced_quotes(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions) -> Ints:
-    """Positions of quotes that neither open, close nor double as they should, counted within each line."""
-    quote, delimiter = ord(options.quote), ord(options.delimiter)
-    places: Ints = np.flatnonzero(octets == quote)
-    if not len(places):
-        return places
-    line = np.searchsorted(block.ends, places, side="right") - 1
-    first = np.searchsorted(places, block.ends[line])  # index of the first quote of the same line
-    opening = (np.arange(len(places)) - first) % 2 == 0
-    before = np.where(places > block.ends[line], octets[np.maximum(places - 1, 0)], 0x0A)
-    after = octets[np.minimum(places + 1, len(octets) - 1)]
-    after = np.where(places + 1 < len(octets), after, 0x0A)
-    opens = (before == delimiter) | (before == 0x0A) | (before == quote)
-    closes = (after == delimiter) | (after == 0x0A) | (after == 0x0D) | (after == quote)
-    wrong: Ints = places[~np.where(opening, opens, closes)]
-    return wrong
-
-
-def _mark(odd: Mask, block: LineBlock, places: Ints) -> None:
-    if len(places):
-        odd[np.searchsorted(block.ends, places, side="right") - 1] = True
 
 
 def _text(block: LineBlock, start: int, stop: int) -> str:
