@@ -89,28 +89,23 @@ def shapes_of(lines: pa.StringArray, suspects: Ints, declared: frozenset[str]) -
 
 
 def lines_not_adding_up(lines: pa.StringArray, tokens: list[pa.StringArray]) -> Ints | None:
-    """Indices of lines whose colons and commas do not add up to the fields found; None if all lines do."""
+    """Indices of lines whose commas do not add up to the fields found; None if all lines do."""
     octets = bytes_of(lines)
-    # An escaped colon or comma in a value would be counted on one side only.
+    # An escaped comma in a value would be counted on one side only.
     odd = np.zeros(len(lines), np.bool_)
     if (octets == _BACKSLASH).any():
         odd = pc.match_substring(lines, "\\u00").to_numpy(zero_copy_only=False)
-    sound = not odd.any()
     fields = sum(len(array) - array.null_count for array in tokens)
-    colons, commas = (int(np.count_nonzero(octets == mark)) for mark in (_COLON, _COMMA))
-    within = [[int(np.count_nonzero(bytes_of(a) == mark)) for a in tokens] for mark in (_COLON, _COMMA)]
-    if sound and colons - sum(within[0]) == fields and commas - sum(within[1]) == fields - len(lines):
+    within = [int(np.count_nonzero(bytes_of(array) == _COMMA)) for array in tokens]
+    commas = int(np.count_nonzero(octets == _COMMA)) - sum(within)
+    if commas == fields - len(lines) and not odd.any():
         return None
-    found = np.zeros(len(lines), np.int64)
-    for array in tokens:
-        found += array.is_valid().to_numpy(zero_copy_only=False)
-    for mark, expected, counts in ((_COLON, found, within[0]), (_COMMA, found - 1, within[1])):
-        left = _count_each(lines, mark)
-        for array, count in zip(tokens, counts, strict=True):
-            if count:
-                left -= _count_each(array, mark)
-        odd |= left != expected
-    return np.flatnonzero(odd)
+    left = _count_each(lines, _COMMA)
+    for array, count in zip(tokens, within, strict=True):
+        left -= array.is_valid().to_numpy(zero_copy_only=False)
+        if count:
+            left -= _count_each(array, _COMMA)
+    return np.flatnonzero(odd | (left != -1))
 
 
 def _count_each(array: pa.StringArray, mark: int) -> Ints:

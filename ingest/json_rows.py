@@ -2,16 +2,16 @@
 
 The fast pass lets DuckDB cut each line into the JSON texts of the wanted fields and converts those column by column.
 Its parser is more lenient than JSON (``NaN``, trailing commas), takes the first of two equal keys, and does not tell
-which fields it passed over. So a block is only believed when its bytes add up. Every key costs a colon and every
-further member a comma; so over a block
+which fields it passed over. So a block is only believed when its bytes add up. An object of k fields has k - 1 commas
+besides those inside its values; so over a block of objects, with one term more for each further comma,
 
-    colons in the lines - colons in the texts found == fields found           (no unknown and no double field)
-    commas in the lines - commas in the texts found == fields found - lines   (no trailing comma)
+    commas in the lines - commas in the texts found >= fields there are - lines >= fields found - lines
 
-where the left sides can only ever be larger. Where it does not add up, lines are counted one by one, the key list of
-the odd ones is asked for, and lines with doubled keys, trailing commas or bare words go to the exact pass, as does
-every value that the strict conversions of ``ingest.typed`` do not take. Unknown fields that turn up often are learned
-and looked for like the others, so that the next block adds up.
+and if the two ends are equal there is no unknown field, no doubled one and no trailing comma in any line. Where it
+does not add up, lines are counted one by one, the key list of the odd ones is asked for, and lines with doubled keys,
+trailing commas or bare words go to the exact pass, as does every value that the strict conversions of
+``ingest.typed`` do not take. Unknown fields that turn up often are learned and looked for like the others, so that
+they are proven and counted at the price of one more field.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ from ingest.json_proof import (
 from ingest.lines import LineBlock
 from ingest.rows import Ints, Rows, merge_rows
 from ingest.spec import Target
-from ingest.typed import Mask, bytes_of, compact, json_tokens
+from ingest.typed import Mask, bytes_of, compact, json_tokens, rows_with
 
 SMALL = 200  # lines below which a query costs more than the exact pass
 MAX_LINES = 2**31
 MAX_LEARNED = 32
+SAMPLE = 500  # lines that are looked at to learn the unknown fields of a feed
 _BRACE = 0x7B
+_DECIMAL_POINT = np.zeros(256, np.bool_)
+_DECIMAL_POINT[0x2E] = True
 _LONG_NUMBER = r"\.[0-9]{8}|[0-9]{9}[.eE]|[eE]-"
 _EXPECTED = "one JSON object"
 
@@ -94,21 +97,22 @@ class JsonRows:
         if text is not None:
             sound &= text
         kept = _lines_where(lines, sound)
-        learned = self._learned
-        fields = (*self._sources, *learned)
         try:
-            tokens = field_texts(kept, fields)
+            tokens, suspects = self._look(kept)
         except duckdb.Error:
             sound[sound] = valid_lines(kept)
             kept = _lines_where(lines, sound)
-            tokens = field_texts(kept, fields)
+            tokens, suspects = self._look(kept)
+        if suspects is not None and len(suspects) > len(kept) // 50:
+            before = self._learned
+            self._learn(shapes_of(kept, suspects[:SAMPLE], self._declared))
+            if self._learned != before:
+                tokens, suspects = self._look(kept)
         doubt = np.zeros(len(kept), np.bool_)
         shapes = None
-        suspects = lines_not_adding_up(kept, tokens)
         if suspects is not None:
             shapes = shapes_of(kept, suspects, self._declared)
             doubt[suspects] = shapes.doubt
-            self._learn(shapes)
         extra = tokens[len(self._sources) :]
         for values in extra:
             odd = bare_words(values)
@@ -122,8 +126,8 @@ class JsonRows:
                 doubt |= odd
             if target.column.type.name in INTEGER_BITS:
                 doubt |= _rounded(kept, tokens[place])
-        if learned or shapes is not None:
-            self._count(learned, extra, shapes, ~doubt, rejects)
+        if self._learned or shapes is not None:
+            self._count(self._learned, extra, shapes, ~doubt, rejects)
         if not doubt.any():
             fast = np.flatnonzero(sound)
             return fast, columns, np.flatnonzero(~sound)
@@ -132,6 +136,11 @@ class JsonRows:
         whole = np.ones(len(block), np.bool_)
         whole[fast] = False
         return fast, [column.filter(good) for column in columns], np.flatnonzero(whole)
+
+    def _look(self, lines: pa.StringArray) -> tuple[list[pa.StringArray], Ints | None]:
+        """Texts of the wanted and the learned fields, and the lines that have more than these."""
+        tokens = field_texts(lines, (*self._sources, *self._learned))
+        return tokens, lines_not_adding_up(lines, tokens)
 
     def _learn(self, shapes: Shapes) -> None:
         """Takes up the unknown fields that turn up in more than one of a hundred lines that did not add up."""
@@ -225,10 +234,12 @@ def _nulled(tokens: pa.StringArray) -> pa.StringArray:
 
 def _rounded(lines: pa.StringArray, tokens: pa.StringArray) -> Mask | bool:
     """Lines with a decimal in a whole-number field that may have been rounded while it was printed."""
-    if not (bytes_of(tokens) == 0x2E).any():
+    rows = rows_with(tokens, _DECIMAL_POINT)
+    if not len(rows):
         return False
-    decimal = pc.match_substring(tokens, ".").fill_null(False)
-    found: Mask = pc.and_(decimal, pc.match_substring_regex(lines, _LONG_NUMBER)).to_numpy(zero_copy_only=False)
+    found = np.zeros(len(lines), np.bool_)
+    inexact = pc.match_substring_regex(lines.take(pa.array(rows)), _LONG_NUMBER)
+    found[rows[inexact.to_numpy(zero_copy_only=False)]] = True
     return found
 
 

@@ -62,6 +62,15 @@ def bytes_of(array: pa.Array) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)[start:stop] if data is not None else np.empty(0, np.uint8)
 
 
+def rows_with(texts: pa.StringArray, some: Mask) -> npt.NDArray[np.int64]:
+    """Rows with one of some bytes (a mask of 256), ascending."""
+    places = np.flatnonzero(some[bytes_of(texts)])
+    if not len(places):
+        return places
+    offsets = offsets_of(texts)
+    return np.unique(np.searchsorted(offsets - offsets[0], places, side="right") - 1)
+
+
 def compact(array: pa.StringArray) -> pa.StringArray:
     """The array with no bytes below its nulls, as ``bytes_of`` needs it to mean only what is there."""
     if not array.null_count:
@@ -154,7 +163,7 @@ def _numbers(texts: pa.StringArray, target: Target) -> Typed:
     if name == "Instant":
         values, doubt = _integers(texts, whole=False)
         return _join(scaled_instants(values, target), doubt)
-    odd = _rows_with_other(texts, _FLOAT_BYTES)
+    odd = rows_with(texts, ~_FLOAT_BYTES)
     if len(odd):
         doubt = np.zeros(len(texts), np.bool_)
         doubt[odd] = True
@@ -175,7 +184,7 @@ def scaled_instants(values: pa.Array, target: Target) -> Typed:
 
 
 def _integers(texts: pa.StringArray, *, whole: bool = True) -> Typed:
-    odd = _rows_with_other(texts, _INTEGER_BYTES)
+    odd = rows_with(texts, ~_INTEGER_BYTES)
     doubt = np.zeros(len(texts), np.bool_)
     if len(odd):
         doubt[odd] = True
@@ -183,7 +192,8 @@ def _integers(texts: pa.StringArray, *, whole: bool = True) -> Typed:
         if whole:
             some = texts.take(pa.array(odd))
             decimal = pc.match_substring_regex(some, _WHOLE)
-            replaced = pc.if_else(decimal, pc.replace_substring_regex(some, r"\.0+$", ""), None)
+            exact = pc.cast(pc.if_else(decimal, some, None), pa.float64())  # at most 15 digits: no rounding
+            replaced = pc.cast(pc.cast(exact, pa.int64()), pa.string())
             doubt[odd] = ~_mask(decimal)
         place = np.zeros(len(texts), np.bool_)
         place[odd] = True
@@ -293,15 +303,6 @@ def _try_cast(texts: pa.StringArray, to: pa.DataType, pattern: str | None) -> Ty
             return pa.nulls(len(texts), to), np.ones(len(texts), np.bool_)
     good = pc.match_substring_regex(texts, pattern)
     return pc.cast(pc.if_else(good, texts, None), to), _some(~_mask(good, null=True))
-
-
-def _rows_with_other(texts: pa.StringArray, allowed: Mask) -> npt.NDArray[np.int64]:
-    """Rows with a byte that is not among those allowed, ascending."""
-    places = np.flatnonzero(~allowed[bytes_of(texts)])
-    if not len(places):
-        return places
-    offsets = offsets_of(texts)
-    return np.unique(np.searchsorted(offsets - offsets[0], places, side="right") - 1)
 
 
 def _fits(text: str, charset: str) -> bool:

@@ -278,6 +278,42 @@ def test_last_of_two_equal_keys_counts_and_unknown_fields_are_counted(tmp_path: 
     assert rejects.counts() == {"ignored_fields": AMONG + 1}
 
 
+@pytest.mark.parametrize(
+    "odd", ['{"v":1,"n":"x",}', '{"v":[1,],"n":"x"}', '{"v":1,"n":"x","y":NaN}', '{"v":1,"n":"x","y":[1,]}']
+)
+def test_one_line_that_only_a_lenient_parser_takes(tmp_path: Path, odd: str) -> None:
+    lines = ['{"v":1,"n":"x"}'] * AMONG + [odd] + ['{"v":1,"n":"x"}'] * AMONG
+    routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="int", n="String"))
+    assert values(routed) == [1] * (2 * AMONG)
+    assert [row.line for row in rejects.rows] == [AMONG + 1]
+    assert rejects.rows[0].reason.startswith("not JSON")
+
+
+@pytest.mark.parametrize("odd", ['{"v":1,"v":2}', '{"v":1,"n":"a","v":2}', "{}", '{"v":2,"y":","}', '{"n":"{,","v":2}'])
+def test_one_line_of_another_shape(tmp_path: Path, odd: str) -> None:
+    lines = ['{"v":1,"n":"x"}'] * AMONG + [odd] + ['{"v":1,"n":"x"}'] * AMONG
+    routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="int", n="String"))
+    expected = json.loads(odd)
+    assert rejects.rows == []
+    assert values(routed) == [1] * AMONG + [expected.get("v")] + [1] * AMONG
+    assert values(routed, "n") == ["x"] * AMONG + [expected.get("n")] + ["x"] * AMONG
+    assert rejects.ignored == ({"y": 1} if "y" in expected else {})
+
+
+def test_escaped_marks_cannot_hide_a_second_key(tmp_path: Path) -> None:
+    hidden = r'{"v":"\u002c","v":"b"}'  # the text found has a comma that the line has not
+    lines = ['{"v":"a"}'] * AMONG + [hidden]
+    routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="String"))
+    assert (values(routed), rejects.bad) == (["a"] * AMONG + ["b"], 0)
+
+
+def test_whole_numbers_written_as_decimals(tmp_path: Path) -> None:
+    lines = [f'{{"v":{n}.0}}' for n in range(AMONG)] + ['{"v":3.0000000000000000001}', '{"v":1e-400}', '{"v":7}']
+    routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="long"))
+    assert values(routed) == [*range(AMONG), 7]
+    assert [row.reason for row in rejects.rows] == ["has a fraction"] * 2
+
+
 def test_bytes_that_are_no_utf8_spoil_one_line(tmp_path: Path) -> None:
     good = b'{"v":"a"}\n'
     split = write(tmp_path / "a.json", good * AMONG + b'{"v":"\xff"}\n' + good)

@@ -1,0 +1,191 @@
+"""CPU seconds to decode and route 1 M rows of 10 columns, one thread: clean, and with things that feeds do.
+
+    python benchmarks/decode.py [--rows 1000000] [--dir DIR]
+
+Ratios are to the clean JSON feed. Limits: clean JSON 1.1 s on a quiet machine (printed, not enforced), one bad row in
+a hundred at most twice the clean feed (exit 1 beyond).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from ingest.bad_rows import Rejects
+from ingest.decode import decode_split
+from ingest.spec import (
+    BadRowBudget,
+    Clock,
+    ColumnSpec,
+    FeedSpec,
+    Format,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from store.epochs.state import FileId
+from store.fs import Fs
+from store.schema.model import Column, Kind, Storage, TableSchema
+from store.schema.types import data_type
+
+COLUMNS = {
+    "id": "long",
+    "sym": "String",
+    "venue": "String",
+    "px": "double",
+    "qty": "int",
+    "ts": "Instant",
+    "flag": "Boolean",
+    "bid": "double",
+    "note": "String",
+    "lvl": "int",
+}
+START_NS = 1_357_016_400_000_000_000
+WORST = 2.0
+Row = dict[str, Any]
+
+
+def rows(count: int) -> Iterator[Row]:
+    """Rows as a feed would have them, the same each time."""
+    chance = random.Random(1)  # noqa: S311 not a secret
+    for number in range(count):
+        yield {
+            "id": number,
+            "sym": chance.choice(["AAPL", "MSFT", "GOOG", "IBM"]),
+            "venue": chance.choice("NQZB"),
+            "px": round(chance.random() * 500, 2),
+            "qty": chance.randint(1, 10_000),
+            "ts": START_NS + number * 1_000_003,
+            "flag": chance.random() < 0.5,
+            "bid": round(chance.random() * 500, 4),
+            "note": f"order{chance.randint(0, 100_000)}",
+            "lvl": chance.randint(0, 9),
+        }
+
+
+def _text(row: Row) -> str:
+    return json.dumps(row, separators=(",", ":"))
+
+
+def bad_one_in_a_hundred(row: Row) -> str:
+    """Eight kinds of wrongness in turn."""
+    if row["id"] % 100:
+        return _text(row)
+    kinds: list[Callable[[], str]] = [
+        lambda: _text(row)[:-5],
+        lambda: _text({**row, "qty": "5"}),
+        lambda: _text({**row, "qty": 1.5}),
+        lambda: _text({**row, "lvl": 2**40}),
+        lambda: _text({**row, "sym": 7}),
+        lambda: _text({**row, "px": float("nan")}),
+        lambda: _text(row)[:-1] + ',"px":"x"}',
+        lambda: "",
+    ]
+    return kinds[row["id"] // 100 % len(kinds)]()
+
+
+JSON_FEEDS: dict[str, Callable[[Row], str]] = {
+    "clean": _text,
+    "1 % bad": bad_one_in_a_hundred,
+    "nulls": lambda row: _text({**row, "px": None} if row["id"] % 3 else row),
+    "missing": lambda row: _text({k: v for k, v in row.items() if k != "px"} if row["id"] % 3 else row),
+    "unknown field": lambda row: _text({**row, "extra": "in note"}),
+    "2.0 for 2, spaces": lambda row: json.dumps({**row, "qty": float(row["qty"])}),
+}
+
+
+def table() -> TableSchema:
+    """The table that the rows go to."""
+    date = Column("Date", data_type("String"), Kind.PARTITIONING, Storage.NONE, 0, "UTF_8")
+    made = [date]
+    for number, (name, kind) in enumerate(COLUMNS.items(), 1):
+        text = kind == "String"
+        storage = Storage.SYMBOL if text else Storage.FIXED
+        made.append(Column(name, data_type(kind), Kind.NORMAL, storage, number, "UTF_8" if text else None))
+    return TableSchema("Bench", "Rows", tuple(made))
+
+
+def measure(path: Path, form: Format) -> tuple[float, int, int]:
+    """CPU seconds, good rows, bad rows; the second of two runs."""
+    spec = StreamSpec(
+        "bench",
+        "Bench.Rows",
+        FeedSpec(str(path), form),
+        PartitionSpec(InternalRule("column", "venue"), ValueRule("ts"), Clock("fixed", START_NS)),
+        (ColumnSpec("ts", unit="ns"),),
+        bad_rows=BadRowBudget(10**9, 1.0),
+    )
+    found = path.stat()
+    split = FileId(str(path), found.st_size, found.st_mtime_ns)
+    spent, good, rejects = 0.0, 0, Rejects(spec.bad_rows)
+    for _ in range(2):
+        rejects = Rejects(spec.bad_rows)
+        before = time.process_time()
+        good = sum(routed.batch.num_rows for routed in decode_split(Fs(), split, spec, table(), rejects))
+        spent = time.process_time() - before
+    return spent, good, rejects.bad
+
+
+def main() -> int:
+    """Writes each feed, decodes it, prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--dir", type=Path, default=None)
+    given = parser.parse_args()
+    top = Path(tempfile.mkdtemp(prefix="decode-", dir=given.dir))
+    per_million = 1e6 / given.rows
+    results: dict[str, float] = {}
+
+    def show(name: str, path: Path, form: Format) -> None:
+        spent, good, bad = measure(path, form)
+        results[name] = spent * per_million
+        ratio = results[name] / results["json, clean"]
+        size = path.stat().st_size / 1e6
+        print(f"{name:<28} {size:>8.1f} {good:>10} {bad:>8} {results[name]:>10.2f} {ratio:>7.2f}", flush=True)
+        path.unlink()
+
+    try:
+        print(f"{'feed':<28} {'MB':>8} {'good':>10} {'bad':>8} {'CPU s/M':>10} {'ratio':>7}")
+        for name, text in JSON_FEEDS.items():
+            path = top / "feed.json"
+            with path.open("w", encoding="utf-8") as file:
+                file.writelines(text(row) + "\n" for row in rows(given.rows))
+            show(f"json, {name}", path, "json")
+        path = top / "feed.json.gz"
+        with gzip.open(path, "wt", compresslevel=1, encoding="utf-8") as packed:
+            packed.writelines(_text(row) + "\n" for row in rows(given.rows))
+        show("json, gzip", path, "json")
+        path = top / "feed.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(COLUMNS))
+            writer.writeheader()
+            writer.writerows(rows(given.rows))
+        show("csv", path, "csv")
+        path = top / "feed.parquet"
+        pq.write_table(pa.Table.from_pylist(list(rows(given.rows))), path)
+        show("parquet", path, "parquet")
+    finally:
+        shutil.rmtree(top)
+    ratio = results["json, 1 % bad"] / results["json, clean"]
+    print(f"bad rows cost {ratio:.2f} times the clean feed, limit {WORST}")
+    return int(ratio > WORST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

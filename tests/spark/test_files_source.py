@@ -1,0 +1,68 @@
+"""The files feed in a real Spark: batches of files, in runs, within limits, each once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from ingest.spec import FeedSpec, Limit
+from ingest.split_source import SOURCE, FilesSource, source_options
+from store.errors import PositionGapError, carried_error
+from store.layout import TableName
+from tests.spark.stream_job import session
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    spark = session()
+    spark.dataSource.register(FilesSource)
+    yield spark
+    spark.stop()
+
+
+def _put(feed: Path, *numbers: int) -> None:
+    feed.mkdir(exist_ok=True)
+    for number in numbers:
+        (feed / f"{number}").write_bytes(b"x" * 100)
+        os.utime(feed / f"{number}", (1_400_000_000 + number,) * 2)
+
+
+def _run(spark: SparkSession, tmp_path: Path, checkpoint: str) -> tuple[list[list[str]], list[dict[str, object]]]:
+    """Names of the files of each batch, and its progress."""
+    batches: list[list[str]] = []
+    feed = FeedSpec(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
+    options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=2)
+
+    def take(frame: DataFrame, batch_id: int) -> None:
+        batches.append([Path(row.path).name for row in frame.collect()])
+
+    stream = spark.readStream.format(SOURCE).options(**options).load()
+    writer = stream.writeStream.foreachBatch(take).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / checkpoint)).start()
+    query.awaitTermination()
+    return batches, [progress.sources[0].latestOffset for progress in query.recentProgress]
+
+
+def test_files_in_batches_and_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    _put(tmp_path / "feed", 1, 2, 3, 4, 5)
+    batches, progress = _run(spark, tmp_path, "one")
+    assert batches == [["1", "2"], ["3", "4"], ["5"]]
+    assert "waiting_files" in str(progress[0])
+    _put(tmp_path / "feed", 6)
+    # no commit log has taken the first files here, and an offset tells only those of its own batch
+    assert _run(spark, tmp_path, "one")[0] == [["1", "2"], ["3", "4"], ["6"]]
+
+
+def test_changed_file_stops_the_query_with_our_error(spark: SparkSession, tmp_path: Path) -> None:
+    _put(tmp_path / "feed", 1, 2)
+    _run(spark, tmp_path, "two")
+    (tmp_path / "feed" / "2").write_bytes(b"other")
+    with pytest.raises(Exception, match="changed after it was taken") as caught:
+        _run(spark, tmp_path, "two")
+    assert isinstance(carried_error(str(caught.value)), PositionGapError)
