@@ -21,7 +21,7 @@ from store.schema.formula import Formula, parse_formula
 from store.schema.model import Column, Storage
 from writers.merge.keys import INT_NULL, SortKey, Words, argsort, look_up, ordinals, rank_lut, rank_ordinals
 from writers.merge.plan import MergePlan
-from writers.merge.source import ColumnSource
+from writers.merge.source import ALL, ColumnSource, Pick
 
 DEFAULT_FORMULA = "${autobalance_single}"
 SAMPLE_ROWS = 1 << 16
@@ -60,44 +60,57 @@ class Keys:
             self._columns[key] = ColumnSource(self._fs, self.plan.sources[index], column)
         return self._columns[key]
 
-    def ranks(self, index: int, column: Column, first: int, stop: int) -> npt.NDArray[np.int32]:
+    def ranks(self, index: int, column: Column, first: int, stop: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
         """Ranks of a string column in the date's union, the null sentinel for null."""
         source = self.open(index, column)
         union = self._unions[column.name]
         if column.storage is Storage.BLOB:
             found = pc.index_in(source.texts(first, stop).cast(pa.string()), value_set=union)
-            return np.asarray(pc.fill_null(found, int(INT_NULL)))
+            return np.asarray(pc.fill_null(found, int(INT_NULL)))[pick]
         key = (index, column.name)
         if key not in self._luts:
             self._luts[key] = rank_lut(source.symbols(), union)
         lut = self._luts[key]
-        return look_up(lut, source.ids(first, stop, len(lut) - 1))
+        return look_up(lut, source.ids(first, stop, len(lut) - 1, pick))
 
-    def words(self, index: int, first: int, stop: int) -> list[Words]:
-        """Keys of rows ``[first, stop)`` of a source, most significant first, without the row number."""
-        words = [self._word(index, key, first, stop) for key in self.plan.ordering]
-        if self._formula is not None:
-            words.insert(0, self._destination(index, first, stop))
-        return words
+    def depth(self) -> int:
+        """How many keys there are, without the row number."""
+        return len(self.plan.ordering) + (self._formula is not None)
 
-    def row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
-        """Numbers of rows over all sources: the last key."""
+    def words(self, index: int, first: int, stop: int, start: int, end: int, pick: Pick = ALL) -> list[Words]:
+        """Keys ``[start, end)`` of rows ``[first, stop)`` of a source, or of those that ``pick`` takes.
+
+        Most significant first; the row number over all sources is the key after the last.
+        """
+        lead = self._formula is not None
+        found = []
+        for place in range(start, min(end, self.depth() + 1)):
+            if place == self.depth():
+                found.append(self._row_numbers(index, first, stop)[pick])
+            elif lead and place == 0:
+                found.append(self._destination(index, first, stop, pick))
+            else:
+                found.append(self._word(index, self.plan.ordering[place - lead], first, stop, pick))
+        return found
+
+    def _row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
         start = self.plan.offset(index) - self.plan.sources[index].start
         return np.arange(first + start, stop + start, dtype=np.uint64)
 
-    def _word(self, index: int, key: SortKey, first: int, stop: int) -> Words:
+    def _word(self, index: int, key: SortKey, first: int, stop: int, pick: Pick) -> Words:
         column = self.plan.column(key.column)
         if ranked(self.plan, column):
-            return rank_ordinals(self.ranks(index, column, first, stop), descending=key.descending)
-        return ordinals(self.open(index, column).entries(first, stop), column.type, descending=key.descending)
+            return rank_ordinals(self.ranks(index, column, first, stop, pick), descending=key.descending)
+        entries = self.open(index, column).entries(first, stop)[pick]
+        return ordinals(entries, column.type, descending=key.descending)
 
-    def _destination(self, index: int, first: int, stop: int) -> Words:
+    def _destination(self, index: int, first: int, stop: int, pick: Pick) -> Words:
         assert self._formula is not None  # noqa: S101
         if self._by_rank is not None:
             name, lut = self._by_rank
-            ranks = self.ranks(index, self.plan.column(name), first, stop)
+            ranks = self.ranks(index, self.plan.column(name), first, stop, pick)
             return look_up(lut, ranks).astype(np.uint16)
-        return self._assign(self._formula, self._arrow(index, self._formula, first, stop), stop - first)
+        return self._assign(self._formula, self._arrow(index, self._formula, first, stop), stop - first)[pick]
 
     def _assign(self, formula: Formula, columns: dict[str, pa.Array], rows: int) -> Words:
         plan = self.plan
@@ -166,20 +179,21 @@ def select(keys: Keys, lower: Bound | None, upper: Bound | None) -> Selection:
     rows: list[npt.NDArray[np.uint32] | None] = []
     counts: list[int] = []
     parts: list[list[Words]] = []
+    depth, last = max(len(lower or ()), len(upper or ())), keys.depth()
     for index, source in enumerate(plan.sources):
         chosen: list[npt.NDArray[np.uint32]] = []
         for first, stop in source.blocks():
-            words = keys.words(index, first, stop)
-            if lower is None and upper is None:
-                parts.append(words)
+            if not depth:
+                parts.append(keys.words(index, first, stop, 0, last))
                 continue
-            full = [*words, keys.row_numbers(index, first, stop)]
-            inside = np.ones(stop - first, bool) if lower is None else at_or_after(full, lower)
+            words = keys.words(index, first, stop, 0, depth)
+            inside = np.ones(stop - first, bool) if lower is None else at_or_after(words, lower)
             if upper is not None:
-                inside &= ~at_or_after(full, upper)
+                inside &= ~at_or_after(words, upper)
             picked = np.flatnonzero(inside)
             chosen.append((picked + (first - source.start)).astype(np.uint32))
-            parts.append([word[picked] for word in words])
+            rest = keys.words(index, first, stop, depth, last, picked)
+            parts.append([word[picked] for word in words[:last]] + rest)
         whole = lower is None and upper is None
         number = len(source) if whole else sum(len(c) for c in chosen)
         if whole or number == len(source):
@@ -215,8 +229,7 @@ def bounds(keys: Keys, pieces: int) -> list[Bound]:
     samples: list[list[Words]] = []
     for index, source in enumerate(plan.sources):
         for first, stop in source.blocks():
-            words = [*keys.words(index, first, stop), keys.row_numbers(index, first, stop)]
-            samples.append([word[::stride] for word in words])
+            samples.append(keys.words(index, first, stop, 0, keys.depth() + 1, slice(None, None, stride)))
     columns = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
     order = argsort(columns)
     columns = [column[order] for column in columns]

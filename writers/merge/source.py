@@ -28,6 +28,8 @@ from store.schema.model import Column, Storage
 
 BLOCK_ROWS = 1 << 18
 CRC_BYTES = 4 << 20
+Pick = slice | npt.NDArray[np.intp]
+ALL = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +125,17 @@ class ColumnSource:
             sym,
         )
 
-    def ids(self, first: int, stop: int, symbols: int) -> npt.NDArray[np.int32]:
-        """Symbol ids of rows ``[first, stop)``, checked against the number of symbols."""
-        ids = self.entries(first, stop)
+    def ids(self, first: int, stop: int, symbols: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
+        """Symbol ids of rows ``[first, stop)``, or of those that ``pick`` takes; each checked to be in the table."""
+        ids: npt.NDArray[np.int32] = self.entries(first, stop)[pick]
         wrong = (ids.view(np.uint32) >= symbols) & (ids != np.int32(-(2**31)))
         if wrong.any():
-            row = int(np.argmax(wrong))
+            at = int(np.argmax(wrong))
             raise CorruptFileError(
                 f"symbol index of column {self.column.name} is out of range",
-                where=f"{self._dat}, row {first + row}",
+                where=f"{self._dat}, row {int(np.arange(first, stop)[pick][at])}",
                 expected=f"0 to {symbols - 1}, or null",
-                found=int(ids[row]),
+                found=int(ids[at]),
                 hint="run `sparkhaven verify --deep`, then roll back to an epoch that holds",
             )
         return ids

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+SLICES = 4  # Spark tasks per worker: enough to even out, few enough that starting them does not count
 
 
 class SparkExecutor:
-    """One Spark task per merge task; ``context`` is a live SparkContext.
+    """A few Spark tasks per worker, each with a share of the merge's tasks; ``context`` is a live SparkContext.
 
     The packages of this distribution must be importable in the workers (``--py-files``).
     """
@@ -28,4 +29,5 @@ class SparkExecutor:
         """The results, in the order of ``tasks``; one job for all of them."""
         if not tasks:
             return iter(())
-        return iter(self._context.parallelize(list(tasks), len(tasks)).map(fn).collect())
+        slices = min(len(tasks), SLICES * self._workers)
+        return iter(self._context.parallelize(list(tasks), slices).map(fn).collect())

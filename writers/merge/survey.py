@@ -100,12 +100,13 @@ def measure(fs: Fs, stretch: Stretch) -> Counts:
     found = load_unions(fs, stretch.unions)
     keys = Keys(fs, plan, found)
     pieces, wide = len(stretch.bounds) + 1, len(plan.destinations)
-    cells = pieces * wide
+    cells, depth = pieces * wide, max(len(bound) for bound in stretch.bounds) if stretch.bounds else 0
+    depth = max(depth, int(wide > 1))
     rows = np.zeros(cells, np.int64)
     blobs = {c.name: np.zeros(cells, np.int64) for c in plan.blob_columns}
     used = {c.name: np.zeros((wide, len(found[c.name])), bool) for c in plan.symbol_columns}
     for first, stop in plan.sources[stretch.index].blocks(stretch.first, stretch.stop):
-        words = [*keys.words(stretch.index, first, stop), keys.row_numbers(stretch.index, first, stop)]
+        words = keys.words(stretch.index, first, stop, 0, depth)
         destination = words[0].astype(np.int64) if wide > 1 else np.zeros(stop - first, np.int64)
         cell = destination.copy()
         for bound in stretch.bounds:
