@@ -20,6 +20,7 @@ from store.merges import all_values
 from store.schema.deploy import load_deployed
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor
+from writers.merge.intake import Pins
 from writers.merge.keys import SortKey
 from writers.merge.plan import MergeOptions
 from writers.merge.spark import SparkExecutor
@@ -166,9 +167,9 @@ def validate(
     fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
     load_deployed(fs, layout, parsed)
     values = choice.pick(all_values(fs, layout, parsed), time.time())
-    wrong = 0
+    wrong, pins = 0, Pins(fs, layout, parsed)
     for value in values:
-        found = validate_date(fs, layout, parsed, value)
+        found = validate_date(fs, layout, parsed, value, pins=pins)
         wrong += not found.passed
         _show_validation(door, found, verbose or len(values) == 1)
     door.note(f"{len(values):,} dates validated, {wrong:,} failed")

@@ -18,6 +18,7 @@ from writers import remove
 from writers.merge.dates import GRACE_S
 from writers.removal_proof import prove
 from writers.remove import Removed
+from writers.states import States
 
 SourceOption = Annotated[str | None, typer.Option("--source", metavar="S", help="One internal partition only.")]
 
@@ -72,9 +73,21 @@ def _remove(
     load_deployed(fs, layout, table)
     locations = rows = 0
     begun = time.monotonic()
+    states = States(fs, layout, table)
     for value in choice.pick(intraday_dates(fs, layout, table), time.time()):
         proof = prove(fs, layout, table, value)
-        done = phase(fs, layout, table, value, proof=proof, clock=time.time, source=source, dry_run=dry_run, **options)
+        done = phase(
+            fs,
+            layout,
+            table,
+            value,
+            proof=proof,
+            clock=time.time,
+            source=source,
+            dry_run=dry_run,
+            states=states,
+            **options,
+        )
         locations, rows = locations + len(done.locations), rows + done.rows
         listed = [{"stream": stream, "source": internal, "rows": n} for stream, internal, n in done.locations]
         result = {"table": name, "date": value, "phase": done.phase, "locations": listed, "rows": done.rows}

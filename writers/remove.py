@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from store.epochs.load import StreamState, list_streams, load_stream
+from store.epochs.load import StreamState, list_streams
 from store.epochs.publish import publish_location
 from store.epochs.removals import Phase, Removal, Removals, read_removals, write_removals
 from store.epochs.state import LocationState
@@ -28,6 +28,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from writers.merge.dates import GRACE_S, lock_table
 from writers.removal_proof import RemovalProof
+from writers.states import States
 
 LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
 _DOOMED = ".doomed-"
@@ -62,29 +63,32 @@ def truncate(
     source: str | None = None,
     dry_run: bool = False,
     pause: Callable[[float], None] = time.sleep,
+    states: States | None = None,
 ) -> Removed:
     """Empties the intraday locations of a date (or those of one source) for good.
 
     ValidationFailedError: the proof is of another date or does not cover a location, for example because rows came
     after the merge; then no location of that stream is changed. TableNotFoundError: there is no such location.
+    ``states`` keeps what the logs say between the dates of one run.
     """
     _require(proof, table, value)
+    states = states or States(fs, layout, table)
     done: list[tuple[str, str, int]] = []
     known = False
     with _exclusive(fs, layout, table):
         for stream in list_streams(fs, layout, table):
             with _commits_held(fs, layout, table, stream, pause):
-                state = load_stream(fs, layout, table, stream)
+                state = states.of(stream)
                 chosen = _chosen(state, value, source)
                 known = known or bool(chosen)
                 full = [location for location in chosen if not location.truncated]
                 for location in full:
                     _require_covered(proof, stream, location)
                 if not dry_run:
-                    _record(fs, layout, table, stream, state, full, "truncate", proof, clock)
+                    _record(fs, layout, table, stream, states, full, "truncate", proof, clock)
                 done += [(stream, location.key.internal, location.rows) for location in full]
                 if chosen and not dry_run:
-                    emptied = load_stream(fs, layout, table, stream)
+                    emptied = states.of(stream)
                     for location in chosen:
                         publish_location(fs, layout, table, stream, emptied.locations[location.key])
     if not known:
@@ -104,6 +108,7 @@ def delete(
     grace_s: float = GRACE_S,
     dry_run: bool = False,
     pause: Callable[[float], None] = time.sleep,
+    states: States | None = None,
 ) -> Removed:
     """Removes the files of truncated locations, so that new data of the date may come.
 
@@ -111,19 +116,20 @@ def delete(
     opened it before may still be reading). TableNotFoundError: there is no such location.
     """
     _require(proof, table, value)
+    states = states or States(fs, layout, table)
     done: list[tuple[str, str, int]] = []
     swept = 0
     with _exclusive(fs, layout, table):
         for stream in list_streams(fs, layout, table):
             with _commits_held(fs, layout, table, stream, pause):
-                state = load_stream(fs, layout, table, stream)
+                state = states.of(stream)
                 chosen = _chosen(state, value, source)
                 stones = read_removals(fs, layout, table, stream)
                 rows = [_require_deletable(table, stones, location, clock(), grace_s) for location in chosen]
                 if not dry_run:
                     for location in chosen:
                         _move_away(fs, layout, table, location)
-                    _record(fs, layout, table, stream, state, chosen, "delete", proof, clock, rows)
+                    _record(fs, layout, table, stream, states, chosen, "delete", proof, clock, rows)
                 done += [(stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True)]
                 keys = {r.key for _, r in stones.entries if r.key.value == value and source in (None, r.key.internal)}
                 for key in () if dry_run else sorted(keys):
@@ -195,7 +201,7 @@ def _record(
     layout: Layout,
     table: TableName,
     stream: str,
-    state: StreamState,
+    states: States,
     locations: list[LocationState],
     phase: Phase,
     proof: RemovalProof,
@@ -206,12 +212,14 @@ def _record(
         return
     now = int(clock() * 1000)
     counts = rows if rows is not None else [location.rows for location in locations]
+    epoch = states.of(stream).epoch
     removals = [
-        Removal(location.key, location.since, count, phase, state.epoch, proof.evidence(), now)
+        Removal(location.key, location.since, count, phase, epoch, proof.evidence(), now)
         for location, count in zip(locations, counts, strict=True)
     ]
     with fs.during(f"{phase}-record"):
         write_removals(fs, layout, table, stream, removals)
+    states.removed(stream, removals)
 
 
 def _move_away(fs: Fs, layout: Layout, table: TableName, location: LocationState) -> None:

@@ -72,8 +72,11 @@ class Validation:
         return self
 
 
-def validate_date(fs: Fs, layout: Layout, table: TableName, value: str) -> Validation:
-    """Reads a merged date again and judges it. TableNotFoundError if it was never merged."""
+def validate_date(fs: Fs, layout: Layout, table: TableName, value: str, *, pins: Pins | None = None) -> Validation:
+    """Reads a merged date again and judges it. TableNotFoundError if it was never merged.
+
+    ``pins`` keeps the states of the streams between the dates of one run.
+    """
     record = newest(fs, layout, table, value)
     if record is None:
         raise TableNotFoundError(
@@ -84,7 +87,7 @@ def validate_date(fs: Fs, layout: Layout, table: TableName, value: str) -> Valid
             hint=f"sparkhaven merge {table} --date {value}",
         )
     schema = load_deployed(fs, layout, table)
-    date = _Date(fs, layout, table, schema, record)
+    date = _Date(fs, layout, table, schema, record, pins or Pins(fs, layout, table))
     results = [*date.gate(), *(_RULES.get(rule.name, _not_evaluated)(date, rule) for rule in schema.rules)]
     rows = sum(output.rows for output in record.outputs)
     return Validation(str(table), value, record.generation, rows, tuple(results))
@@ -101,10 +104,10 @@ def history_sources(layout: Layout, table: TableName, record: MergeRecord) -> li
 
 
 def intraday_sources(
-    fs: Fs, layout: Layout, table: TableName, record: MergeRecord
+    layout: Layout, table: TableName, record: MergeRecord, pins: Pins
 ) -> tuple[list[Source], list[str], int]:
     """The merged rows that are still intraday, the inputs that are gone, and the number of rows that came later."""
-    now = {(s, loc.key.internal, loc.since): loc for s, loc in Pins(fs, layout, table).locations(record.value)}
+    now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
     found, gone = [], []
     merged = {(i.stream, i.internal, i.since): i for i in record.inputs}
     for key, entry in merged.items():
@@ -133,10 +136,12 @@ def intraday_sources(
 class _Date:
     """One date under validation; facts of a column are read once."""
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, schema: TableSchema, record: MergeRecord) -> None:
+    def __init__(
+        self, fs: Fs, layout: Layout, table: TableName, schema: TableSchema, record: MergeRecord, pins: Pins
+    ) -> None:
         self.fs, self.schema, self.record = fs, schema, record
         self.history = history_sources(layout, table, record)
-        self.intraday, self.gone, self.later = intraday_sources(fs, layout, table, record)
+        self.intraday, self.gone, self.later = intraday_sources(layout, table, record, pins)
         self.rows = sum(output.rows for output in record.outputs)
         self._facts: dict[str, Facts] = {}
         wanted = {rule.attributes.get("column", "") for rule in schema.rules if rule.name in _BY_VALUE}

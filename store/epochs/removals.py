@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from store.epochs.framing import HEADER, REMOVALS_MAGIC, frame, header, read_header, refuse_damage, scan
+from store.epochs.framing import HEADER, REMOVALS_MAGIC, Scan, frame, header, read_header, refuse_damage, scan
 from store.epochs.records import decode_key, dump, load
 from store.errors import CorruptFileError
 from store.fs import Fs
@@ -85,27 +86,35 @@ def decode_removal(payload: bytes, where: object) -> Removal:
 def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: int = 0) -> Removals:
     """Removals from byte ``start`` on (0: all). A torn tail is left out; damage before it is a CorruptFileError."""
     path = layout.stream_removals(table, stream)
+    frames = _scan(fs, path, start)
+    if frames is None:
+        return Removals((), 0, 0)
+    entries = tuple((f.end, decode_removal(f.payload, f"{path} at byte {f.offset}")) for f in frames.frames)
+    return Removals(entries, frames.end, frames.rest)
+
+
+def _scan(fs: Fs, path: Path, start: int = 0) -> Scan | None:
+    """The frames from byte ``start`` on, not decoded; None for no file or an empty one."""
     found = fs.stat(path)
     if found is None or found.size == 0:
-        return Removals((), 0, 0)
+        return None
     data = fs.read(path)
     read_header(data, REMOVALS_MAGIC, path)
     frames = scan(data, max(start, HEADER.size))
     refuse_damage(frames, path)
-    entries = tuple((f.end, decode_removal(f.payload, f"{path} at byte {f.offset}")) for f in frames.frames)
-    return Removals(entries, frames.end, frames.rest)
+    return frames
 
 
 def write_removals(fs: Fs, layout: Layout, table: TableName, stream: str, removals: list[Removal]) -> None:
     """Appends and syncs; the caller holds the lock of the file and has checked the state."""
     path = layout.stream_removals(table, stream)
-    found = read_removals(fs, layout, table, stream)
+    found = _scan(fs, path)
     frames = b"".join(frame(encode_removal(removal)) for removal in removals)
     with fs.during("removals-append"):
-        if found.end == 0:
+        if found is None:
             fs.write_at(path, 0, header(REMOVALS_MAGIC, 0) + frames)
         else:
-            if found.torn:
+            if found.rest:
                 fs.truncate(path, found.end)
             fs.write_at(path, found.end, frames)
     with fs.during("removals-sync"):
