@@ -1,4 +1,4 @@
-"""A real Spark streaming job killed at random moments: ``python -m tests.crash.spark_kill [KILLS] [SEED]``.
+"""A real Spark streaming job killed at random moments: ``python -m tests.crash.spark_kill [--kills N] [--seed N]``.
 
 Each round adds feed files, starts the job as a process of its own, and kills it with its JVM (SIGKILL to the process
 group; Spark's workers are in another one and die when they notice) at a random moment. Before every third start Spark's
@@ -8,6 +8,7 @@ through, and the rows must be exactly those of the files.
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import shutil
@@ -54,6 +55,7 @@ def run_campaign(base: Path, kills: int, seed: int) -> Campaign:
         _round(feed, root, chance, found)
         committed = _committed(root)
         assert len(committed) == len(set(committed)), "rows doubled"
+        print(f"kill {found.kills}: {len(committed)} rows committed", flush=True)
         assert set(committed) <= set(range(found.files * ROWS_A_FILE)), "rows that no file has"
     job = _start(feed, root)
     output, _ = job.communicate(timeout=READY_SECONDS * 2)
@@ -140,6 +142,9 @@ def _committed(root: Path) -> list[int]:
 
 
 if __name__ == "__main__":
-    kills, seed = (int(text) for text in (*sys.argv[1:], *("50", "1")[len(sys.argv) - 1 :]))
+    parser = argparse.ArgumentParser(description="Kills a streaming job at random moments and compares rows.")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        print(run_campaign(Path(directory), kills, seed))
+        print(run_campaign(Path(directory), options.kills, options.seed))
