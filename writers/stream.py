@@ -11,6 +11,7 @@ new one, after a look whether it knows of batches that the log does not (then th
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,7 @@ import pyarrow as pa
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
 from store.epochs.state import FileId
-from store.errors import EpochConflictError, SettingsError, SparkhavenError, carried_error
+from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, write_batch
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 POLL_SECONDS = 0.2
+ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
+GO_ON = "run again with -v for the traceback; what was committed stays, a restart goes on from there"
 STREAM_CONF = {
     # Hadoop's local file system forks a process for each checkpoint file that it makes; the raw one does not
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -146,6 +149,9 @@ def run_stream(
             raise _translated(error) from error
     if batches.error is not None:
         raise batches.error
+    if query.status["message"] != ENDED_WELL:
+        # an error so deep in Spark that it found no way into the query's exception
+        raise SparkhavenError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
     if plan.trigger.get("availableNow") is None:
         log.sync_now()
     batches.totals.seconds = clock() - started
@@ -265,9 +271,21 @@ _MEMORY = WorkerMemory()  # of a worker process, which Spark uses for many tasks
 def run_in_spark(
     splits: DataFrame, fs: Fs, target: StreamTarget, decode: Decode, scratch: str, skip: frozenset[FileId]
 ) -> list[TaskResult]:
-    """Runs one task for each partition of ``splits``; their results by way of one binary column."""
+    """Runs one task for each partition of ``splits``; their results by way of one binary column.
+
+    CommitError when a worker dies or fails with an error that is none of ours.
+    """
+    from pyspark.errors import PySparkException
+
     work = partial(task_rows, fs, target, decode, scratch, skip)
-    rows = splits.mapInArrow(work, "result binary").collect()
+    try:
+        rows = splits.mapInArrow(work, "result binary").collect()
+    except PySparkException as error:
+        raise carried_error(str(error)) or CommitError(
+            "Spark could not run the tasks of a batch",
+            found=_gist(error),
+            hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
+        ) from error
     return [pickle.loads(row.result) for row in rows]  # noqa: S301 our own tasks have written it
 
 
@@ -295,14 +313,13 @@ def _splits(batches: Iterator[pa.RecordBatch]) -> Iterator[FileId]:
             yield FileId(row["path"], row["size"], row["mtime_ns"])
 
 
-def _translated(error: Exception) -> Exception:
-    """Our error inside one of Spark's, or a short one that quotes Spark's first line."""
-    ours = carried_error(str(error))
-    if ours is not None:
-        return ours
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return SparkhavenError(
-        "Spark ended the stream",
-        found=lines[0][:500] if lines else type(error).__name__,
-        hint="run again with -v for the traceback; what was committed stays, a restart goes on from there",
-    )
+def _translated(error: Exception) -> SparkhavenError:
+    """Our error inside one of Spark's, or a short one that quotes it."""
+    return carried_error(str(error)) or SparkhavenError("Spark ended the stream", found=_gist(error), hint=GO_ON)
+
+
+def _gist(error: Exception) -> str:
+    """What a foreign error says, in one line: the end of a Python traceback inside it, or else its first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception)\b.*:", line)]
+    return (raised[0] if raised else lines[0] if lines else type(error).__name__)[:500]

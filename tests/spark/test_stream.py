@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from store.epochs.load import load_stream
-from store.errors import ErrorBudgetExceeded, FeedError, PositionGapError, SettingsError
+from store.epochs.state import FileId
+from store.errors import CommitError, ErrorBudgetExceeded, FeedError, PositionGapError, SettingsError
 from store.fs import Fs
-from store.layout import Layout
-from tests.crash.stream_kit import STREAM, TABLE, numbers, put_file, record
+from store.layout import Layout, LocationKey
+from tests.crash.stream_kit import STREAM, TABLE, decode, numbers, put_file, record
 from tests.spark.stream_job import run, session
 from writers.stream import BatchProgress, refuse_speculation
+from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark
 
@@ -87,6 +91,25 @@ def test_errors_of_tasks_driver_and_source_keep_class_and_text(spark: SparkSessi
         run(spark, feed, root)
     assert gone.value.where == str(feed)
     assert committed(root) == [*range(10)]
+
+
+def dies(split: FileId, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+    yield from decode(split, notes)
+    if split.path.endswith("001"):
+        os._exit(9)
+    raise ZeroDivisionError("a fault of the decoder")
+
+
+@pytest.mark.parametrize(("name", "told"), [("001", "Python worker exited"), ("002", "ZeroDivisionError: a fault")])
+def test_a_worker_that_dies_or_errs_commits_nothing(spark: SparkSession, tmp_path: Path, name: str, told: str) -> None:
+    feed, root = tmp_path / "feed", tmp_path / "db"
+    root.mkdir()
+    put(feed, int(name), 1)
+    with pytest.raises(CommitError, match="could not run the tasks") as caught:
+        run(spark, feed, root, decode=dies)
+    assert told in str(caught.value)
+    assert committed(root) == []
+    assert run(spark, feed, root).rows == 10
 
 
 def test_a_lost_log_is_not_taken_for_a_new_stream(spark: SparkSession, tmp_path: Path) -> None:
