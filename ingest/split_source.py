@@ -35,7 +35,7 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 
 SOURCE = "sparkhaven_files"
-SCHEMA = "path string, size bigint, mtime_ns bigint"
+SCHEMA = "path string, size bigint, mtime_ns bigint, tasks int"  # tasks: how many share the batch
 SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
 
 _LOG = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ class Run(InputPartition):  # type: ignore[misc]
     """The files of one task: a run of the batch's files in order."""
 
     files: tuple[FileId, ...]
+    tasks: int
 
 
 class FilesSource(DataSource):  # type: ignore[misc]
@@ -75,7 +76,7 @@ class FilesSource(DataSource):  # type: ignore[misc]
         return SOURCE
 
     def schema(self) -> str:
-        """Path, size and modification time of each file."""
+        """Path, size and modification time of each file, and the number of tasks of its batch."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -142,13 +143,14 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         with carrying():
             files = _files(end)
             self._planner.take(files)
-        return [Run(run) for run in group_files(files, self._tasks)]
+        runs = group_files(files, self._tasks)
+        return [Run(run, len(runs)) for run in runs]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int]]:
         """One row for each file of a run."""
         if isinstance(partition, Run):
             for file in partition.files:
-                yield file.path, file.size, file.mtime_ns
+                yield file.path, file.size, file.mtime_ns, partition.tasks
 
 
 def group_files(files: Sequence[FileId], tasks: int, small: int = SMALL_BATCH) -> list[tuple[FileId, ...]]:

@@ -1,7 +1,8 @@
 """The Spark edge of a stream: one query whose micro-batches become epochs.
 
-The source's rows name splits (``path``, ``size``, ``mtime_ns``); a task opens and decodes them itself, so no row of
-data passes through the JVM. What comes back from a task is one pickled result, errors included.
+The source's rows name splits (``path``, ``size``, ``mtime_ns``, and ``tasks``: how many tasks share the batch); a task
+opens and decodes them itself, so no row of data passes through the JVM. What comes back from a task is one pickled
+result, errors included.
 
 Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
 Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
@@ -11,12 +12,12 @@ new one, after a look whether it knows of batches that the log does not (then th
 from __future__ import annotations
 
 import pickle
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -275,12 +276,13 @@ def run_in_spark(
 
     CommitError when a worker dies or fails with an error that is none of ours.
     """
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     work = partial(task_rows, fs, target, decode, scratch, skip)
     try:
         rows = splits.mapInArrow(work, "result binary").collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise carried_error(str(error)) or CommitError(
             "Spark could not run the tasks of a batch",
             found=_gist(error),
@@ -302,15 +304,14 @@ def task_rows(
 
     context = TaskContext.get()
     index, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
-    task = Task(index, attempt, scratch, _splits(batches), skip=skip)
+    rows = (row for batch in batches for row in batch.to_pylist())
+    first = next(rows, None)
+    if first is None:
+        return
+    splits = (FileId(row["path"], row["size"], row["mtime_ns"]) for row in chain((first,), rows))
+    task = Task(index, attempt, scratch, splits, alone=first["tasks"] == 1, skip=skip)
     result = run_task(fs, _MEMORY, target, decode, task)
     yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
-
-
-def _splits(batches: Iterator[pa.RecordBatch]) -> Iterator[FileId]:
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield FileId(row["path"], row["size"], row["mtime_ns"])
 
 
 def _translated(error: Exception) -> SparkhavenError:
@@ -319,7 +320,10 @@ def _translated(error: Exception) -> SparkhavenError:
 
 
 def _gist(error: Exception) -> str:
-    """What a foreign error says, in one line: the end of a Python traceback inside it, or else its first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception)\b.*:", line)]
-    return (raised[0] if raised else lines[0] if lines else type(error).__name__)[:500]
+    """What a foreign error says, in one line: that of the Python traceback inside it, or of the first exception."""
+    text = str(error)
+    _, python, rest = text.partition("Traceback (most recent call last):\n")
+    if python:  # lines of a traceback are indented, the error after them is not
+        return next((line for line in rest.splitlines() if line[:1].strip()), "")[:500]
+    lines = [line.strip(" :") for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if "Exception: " in line), lines[0] if lines else type(error).__name__)[:500]

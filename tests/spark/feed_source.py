@@ -22,8 +22,8 @@ Offset = dict[str, Any]
 class Splits(InputPartition):
     """Splits of one task, in the order of the batch."""
 
-    def __init__(self, splits: Sequence[FileId]) -> None:
-        self.splits = tuple(splits)
+    def __init__(self, splits: Sequence[FileId], tasks: int) -> None:
+        self.splits, self.tasks = tuple(splits), tasks
 
 
 class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -63,11 +63,12 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         files = [FileId(*file) for file in end["files"]] if start != end else []
         size = -(-len(files) // self._tasks) or 1
-        return [Splits(files[at : at + size]) for at in range(0, len(files), size)]
+        runs = [files[at : at + size] for at in range(0, len(files), size)]
+        return [Splits(run, len(runs)) for run in runs]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         assert isinstance(partition, Splits)
-        return ((file.path, file.size, file.mtime_ns) for file in partition.splits)
+        return ((file.path, file.size, file.mtime_ns, partition.tasks) for file in partition.splits)
 
     def commit(self, end: Offset) -> None:
         pass
@@ -81,7 +82,7 @@ class FeedSource(DataSource):
         return "test_feed"
 
     def schema(self) -> str:
-        return "path string, size bigint, mtime_ns bigint"
+        return "path string, size bigint, mtime_ns bigint, tasks int"
 
     def streamReader(self, schema: object) -> FeedReader:
         options = self.options
