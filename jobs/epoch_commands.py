@@ -14,6 +14,7 @@ import typer
 from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example, table
 from store.epochs.load import list_epochs, list_streams, load_stream
 from store.epochs.log import StreamLog
+from store.epochs.merged import require_unmerged
 from store.epochs.recover import RecoveryReport
 from store.epochs.replay import StreamState
 from store.errors import TableNotFoundError
@@ -113,6 +114,8 @@ def rollback(
     layout, parsed = door.database(), TableName.parse(name)
     now = load_stream(Fs(), layout, parsed, check_stream(stream))
     then = load_stream(Fs(), layout, parsed, stream, epoch=to)
+    touched = [key for key, location in now.locations.items() if location.epoch > to]
+    require_unmerged(Fs(), layout, parsed, now, then, touched)
     dropped = _rows(now) - _rows(then)
     made = now.epoch
     if not dry_run:

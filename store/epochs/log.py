@@ -25,6 +25,7 @@ from store.epochs.framing import frame
 from store.epochs.holder import take_lock, write_holder
 from store.epochs.load import load_stream
 from store.epochs.logfile import LogFile
+from store.epochs.merged import require_unmerged
 from store.epochs.positions import DEFAULT_MAX_FILE_AGE_S
 from store.epochs.publish import publish_location
 from store.epochs.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
@@ -233,7 +234,8 @@ class StreamLog:
         """Makes a new epoch with the state of epoch ``to`` (from the floor to now), positions included; its number.
 
         Files are cut by copies with new inodes, so a reader that mapped them keeps its rows. TableNotFoundError:
-        that epoch is not kept. Going back to the current epoch does nothing.
+        that epoch is not kept. TableExistsError: rows that would go are in history.
+        Going back to the current epoch does nothing.
         """
         self.sync_now()
         self.publish()
@@ -246,6 +248,7 @@ class StreamLog:
             if to == before.epoch:
                 return to
             touched = {key for key, location in before.locations.items() if location.epoch > to}
+            require_unmerged(self._fs, self._layout, self._table, before, target, touched)
             changed = tuple(sorted(touched & target.locations.keys()))
             record = RollbackRecord(
                 before.n + 1, before.epoch + 1, before.generation, self._now_ms(), to, reason, changed

@@ -10,7 +10,7 @@ import pytest
 
 from store.columnfile import read_grouping
 from store.epochs.removals import Removal, write_removals
-from store.errors import CorruptFileError, LockLostError, MergeError, SnapshotMovedError
+from store.errors import CorruptFileError, LockLostError, MergeError, SnapshotMovedError, TableExistsError
 from store.format import tablesize
 from store.format.tlmi import decode_tlmi
 from store.fs import Fs
@@ -357,6 +357,16 @@ def test_a_rollback_after_a_killed_merge_is_not_published(tmp_path: Path) -> Non
     (again,) = merge(house.layout)
     assert (again.outcome, again.rows_out, again.generation) == ("merged", 50, 2)
     check_tree(house.layout)
+
+
+def test_a_rollback_does_not_take_merged_rows_back(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 60)
+    merge(house.layout)
+    with pytest.raises(TableExistsError, match="rows that are in history") as refused:
+        house.log.rollback(1)
+    assert refused.value.expected == f"at least the 20 merged rows of a/{DAY}"
+    assert refused.value.found == "10 rows at epoch 1"
+    assert house.log.rollback(house.log.state.epoch) == house.log.state.epoch
 
 
 def test_empty_dates_and_dry_run(tmp_path: Path) -> None:

@@ -1,0 +1,177 @@
+"""JSON-lines files to durable columns: sparkhaven against Spark's Parquet sink and Delta, in one run.
+
+Every path reads the same files, two a trigger (one million rows of ten columns), as a streaming query in the same
+Spark session. The first trigger is warm-up; the table shows the median of the others. The peers parse with
+``from_json`` and do not sync what they write; sparkhaven runs with ``fsync``.
+
+    python benchmarks/ingest_files.py [--rows 1000000] [--triggers 5] [--no-delta]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from jobs.ingest_run import Options, run_streams
+from jobs.progress import Progress
+from jobs.spark_session import build_session
+from jobs.stream_file import load_stream_file
+from store.fs import Fs
+from store.layout import Layout
+from writers.stream import BatchProgress
+
+DELTA_CONF = {
+    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+FIELDS = (
+    "id long, src string, sym string, ts string, px double, qty int, side string, venue string, seq long, live boolean"
+)
+SCHEMA = """<Table namespace="Bench" name="Trade" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="id" dataType="long"/> <Column name="src" dataType="String"/>
+  <Column name="sym" dataType="String" columnType="Grouping"/> <Column name="ts" dataType="Instant"/>
+  <Column name="px" dataType="double"/> <Column name="qty" dataType="int"/> <Column name="side" dataType="String"/>
+  <Column name="venue" dataType="String"/> <Column name="seq" dataType="long"/> <Column name="live" dataType="Boolean"/>
+</Table>
+"""
+STREAM = """name = "bench"
+table = "Bench.Trade"
+schema = "Bench.Trade.schema"
+[feed]
+type = "files"
+path = "feed/*.json"
+format = "json"
+max_per_trigger = { files = 2 }
+[partition]
+internal = { column = "src" }
+value = { column = "ts", zone = "UTC", format = "yyyy-MM-dd" }
+clock = "2026-11-21T12:00:00Z"
+[bad_rows]
+max_rows = 0
+"""
+
+
+def write_feed(directory: Path, rows: int, triggers: int) -> int:
+    """Two files a trigger, one a source; returns the bytes written."""
+    directory.mkdir(parents=True)
+    total = 0
+    for number in range(2 * triggers):
+        path = directory / f"{number:04}.json"
+        first = number * (rows // 2)
+        with path.open("w", encoding="utf-8") as file:
+            for i in range(first, first + rows // 2):
+                row = {
+                    "id": i,
+                    "src": f"s{number % 2}",
+                    "sym": f"SYM{i * 7919 % 997}",
+                    "ts": f"2026-11-21T{i // 3600 % 24:02}:{i // 60 % 60:02}:{i % 60:02}.{i % 1000000:06}Z",
+                    "px": (i * 31 % 100000) / 100,
+                    "qty": i % 5000,
+                    "side": "BS"[i % 2],
+                    "venue": f"V{i % 13}",
+                    "seq": i * 3,
+                    "live": i % 3 == 0,
+                }
+                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+        total += path.stat().st_size
+    return total
+
+
+def parsed(spark: SparkSession, feed: Path) -> DataFrame:
+    """What a team would write: text lines through ``from_json`` with the schema."""
+    lines = spark.readStream.format("text").option("maxFilesPerTrigger", "2").load(str(feed))
+    rows = lines.select(f.from_json("value", FIELDS).alias("row")).select("row.*")
+    return rows.withColumn("ts", f.to_timestamp("ts"))
+
+
+def run_sink(spark: SparkSession, work: Path, sink: str) -> list[float]:
+    """Seconds of each trigger of a stock sink."""
+    writer = parsed(spark, work / "feed").writeStream.format(sink)
+    writer = writer.option("checkpointLocation", str(work / f"{sink}-checkpoint")).option("path", str(work / sink))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+
+
+class Watch(Progress):
+    """Takes the moment at which each batch of our own stream was visible."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moments: list[float] = []
+
+    def batch(self, stream: str, done: BatchProgress) -> None:
+        """Notes the moment."""
+        self.moments.append(time.perf_counter())
+
+
+def run_ours(work: Path) -> list[float]:
+    """Seconds from each visible batch to the next: all of a trigger, planning and commit included."""
+    watch = Watch()
+    settings = load_stream_file(Fs(), work / "bench.toml", {})
+    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(once=True), watch)
+    if run.error is not None:
+        raise run.error
+    return [0.0, *(later - earlier for earlier, later in pairwise(watch.moments))]
+
+
+def report(times: dict[str, list[float]], rows: int) -> None:
+    """The table: seconds per million rows, median of the warm triggers, and the ratio to ours."""
+    medians = {name: statistics.median(found[1:]) / rows * 1e6 for name, found in times.items()}
+    ours = next(iter(medians.values()))
+    print(f"\n{'path':<30}{'s per 1 M rows':>16}{'against ours':>14}   warm triggers")
+    for name, median in medians.items():
+        warm = " ".join(f"{seconds:.2f}" for seconds in times[name][1:])
+        print(f"{name:<30}{median:>16.2f}{median / ours:>13.1f}x   {warm}")
+    print(
+        f"\nPython {platform.python_version()}, pyspark {pyspark.__version__}, pyarrow {pyarrow.__version__}", end=", "
+    )
+    print(f"{os.cpu_count()} cores, {platform.system()} {platform.release()}")
+
+
+def main() -> None:
+    """Runs every path and prints the table."""
+    options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    options.add_argument("--rows", type=int, default=1_000_000, help="rows a trigger")
+    options.add_argument("--triggers", type=int, default=5)
+    options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
+    args = options.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
+    try:
+        started = time.perf_counter()
+        size = write_feed(work / "feed", args.rows, args.triggers)
+        seconds = time.perf_counter() - started
+        print(f"feed: {args.rows * args.triggers:,} rows, {size / 1e6:,.0f} MB, made in {seconds:.0f} s", flush=True)
+        (work / "Bench.Trade.schema").write_text(SCHEMA)
+        (work / "bench.toml").write_text(STREAM)
+        times = {"sparkhaven, fsync": run_ours(work)}
+        extra = {"spark.sql.warehouse.dir": str(work / "warehouse"), "spark.sql.shuffle.partitions": "2"}
+        spark = build_session("peers", memory="4g", extra=extra if args.no_delta else extra | DELTA_CONF)
+        times["from_json -> Parquet sink"] = run_sink(spark, work, "parquet")
+        if not args.no_delta:
+            times["from_json -> Delta sink"] = run_sink(spark, work, "delta")
+        spark.stop()
+        report(times, args.rows)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
