@@ -45,6 +45,7 @@ check: $(STAMP) ## format, lint, types, import rules
 	$(BIN)/lint-imports
 
 crash: setup ## the full crash campaign: 50 kills of a real streaming job (minutes)
+	$(BIN)/python -m tests.crash.kill_steps --every
 	$(BIN)/python -m tests.crash.spark_kill --kills 50
 
 bench: setup ## all benchmarks, each a table of ratios (long)

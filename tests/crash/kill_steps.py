@@ -1,6 +1,6 @@
-"""SIGKILL before and after every named step of the protocol: ``python -m tests.crash.kill_steps DIRECTORY [all]``.
+"""SIGKILL before and after every named step of the protocol: ``python -m tests.crash.kill_steps [--every]``.
 
-A step that comes often is tried at its first and last time and in between, with ``all`` at every time.
+A step that comes often is tried at its first and last time and in between, with ``--every`` at every time.
 
 Each round runs the story in a forked child that kills itself at one step, then recovers and goes on in another child.
 Prints the number of kills; a round that does not end with exactly the rows of the input is told and ends it with 1.
@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -103,4 +104,6 @@ def main(base: Path, *, every: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), every=sys.argv[2:] == ["all"]))
+    with tempfile.TemporaryDirectory() as directory:
+        code = main(Path(directory), every="--every" in sys.argv[1:])
+    sys.exit(code)

@@ -58,12 +58,12 @@ def goes_on(root: Path, story: list[Groups], **settings: str) -> list[int]:
 @pytest.mark.slow
 def test_killed_before_and_after_every_step(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.kill_steps", str(tmp_path)],
+        [sys.executable, "-m", "tests.crash.kill_steps"],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(tmp_path)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     line = done.stdout.strip().splitlines()[-1]
