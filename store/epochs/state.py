@@ -82,6 +82,31 @@ class FileId:
     mtime_ns: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Messages ``[start, stop)`` of one partition of a topic, whatever of them exists (compaction leaves holes).
+
+    ``topic_id`` is the broker's id of the topic, other once it is deleted and made again; "" = unknown. ``digest``
+    tells contents apart where a source can prove nothing else; "" = not taken.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    topic_id: str = ""
+    digest: str = ""
+
+    @property
+    def path(self) -> str:
+        """What to call it in messages, as a file's path is."""
+        return f"{self.topic}/{self.partition} [{self.start}, {self.stop})"
+
+
+Split = FileId | OffsetRange
+"""What a task reads: the unit of a source position."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What the driver wants to commit as one epoch."""
