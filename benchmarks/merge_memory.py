@@ -135,9 +135,10 @@ class MeasuringExecutor:
 def child(root: Path, memory: int, workers: int, processes: bool) -> int:
     """Merges and prints what it took as JSON."""
     begun = time.perf_counter()
-    before, executor = peak(), MeasuringExecutor(LocalExecutor(workers, processes))
+    before, executor = peak(), MeasuringExecutor(LocalExecutor(workers, processes=processes))
     options = MergeOptions(sort=(SortKey("EventTime"),), memory=memory, workers=workers)
     (result,) = merge_dates(Fs(), Layout(root), TABLE, [DAY], options, executor=executor, clock=time.time)
+    executor.inner.close()
     if result.error is not None:
         raise result.error
     found = {

@@ -92,7 +92,7 @@ def merge(
 
 def _executor(opened: ExitStack, workers: int | None, local: bool) -> Executor:
     if local:
-        return LocalExecutor(workers or 1)
+        return opened.enter_context(LocalExecutor(workers or 1))
     spark = build_session("sparkhaven merge", workers=workers)
     opened.callback(spark.stop)
     return SparkExecutor(spark.sparkContext, workers)

@@ -18,7 +18,7 @@ from store.layout import Layout, LocationKey
 from store.merges import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, naive_order, random_row, read_location
-from writers.merge import check, dates, phases, source, stage
+from writers.merge import check, columns, dates, phases, source
 from writers.merge.dates import DateResult, lock_table, merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.keys import SortKey
@@ -57,7 +57,7 @@ def make(root: Path, number: int, *, seed: int = 1, partitions: int = 2) -> tupl
 
 def merge(layout: Layout, *values: str, fs: Fs = FS, workers: int = 1, **options: Any) -> list[DateResult]:
     chosen = MergeOptions(**options)
-    executor = LocalExecutor(workers)
+    executor = LocalExecutor(workers, processes=False)
     days = values or (DAY,)
     results = list(merge_dates(fs, layout, TABLE, days, chosen, executor=executor, clock=lambda: 1_700_000_000.0))
     for result in results:
@@ -113,10 +113,12 @@ def history_bytes(layout: Layout) -> dict[str, bytes]:
 def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "BLOCK_ROWS", 64)
     monkeypatch.setattr(check, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(stage, "CHUNK_ROWS", 50)
+    monkeypatch.setattr(columns, "CHUNK_ROWS", 50)
     monkeypatch.setattr(phases, "STRETCH_ROWS", 100)
     results: dict[int, dict[str, bytes]] = {}
     for pieces in (1, 2, 7, 40):
+        # 7: ordered in pieces, then written column by column, by tasks over all workers
+        monkeypatch.setattr(MergePlan, "by_columns", lambda plan, pieces=pieces: pieces == 7)
         root = tmp_path / str(pieces)
         house, _ = make(root, 500, seed=4)
         monkeypatch.setattr(MergePlan, "ranges", lambda plan, pieces=pieces: pieces)
@@ -138,6 +140,7 @@ def test_one_giant_group_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     house = IntradayRows(tmp_path, SCHEMA, fs=FS)
     house.commit({("a", DAY): as_table(rows[:300]), ("b", DAY): as_table(rows[300:])})
     monkeypatch.setattr(MergePlan, "ranges", lambda plan: 9)
+    monkeypatch.setattr(MergePlan, "by_columns", lambda plan: False)
     merge(house.layout, sort=(SortKey("L"),))
     same(read_location(house.layout, house.schema, LocationKey("0", DAY)), naive_order(rows, [("L", False)]))
 

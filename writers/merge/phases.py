@@ -6,8 +6,9 @@ Numbered as in a date's life (0 plan comes before, 4 publish to 7 clean after, i
 2. *sync*: files, then directories;
 3. *check*: sources against their committed checksums, results read back, rows and digests in = out, ``table.size``.
 
-A small date runs through all of them in one task. A large one is cut: its tasks count stretches of rows, write
-pieces, and check columns, each kind spread over the workers.
+A small date runs through all of them in one task. A large one is shared out: workers order pieces of it, then write
+whole columns. One that is too large for that is cut into pieces that fit a worker's memory: tasks count stretches of
+rows, then write their piece of every column.
 """
 
 from __future__ import annotations
@@ -16,20 +17,32 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 from store.epochs.state import FileState
-from store.errors import ValidationFailedError
+from store.errors import MergeError, ValidationFailedError
 from store.fs import Fs, SyncGuard
 from store.layout import Layout
 from store.merges import MergeOutput, MergeRecord, Proof, store_record
+from store.schema.model import Storage
 from writers.merge.check import ColumnFound, ColumnTask, check_column
 from writers.merge.finish import Finished, finish, size_record, used_of
 from writers.merge.order import Keys, Unions, bounds
 from writers.merge.plan import MergePlan
 from writers.merge.proof import as_hex, total
-from writers.merge.stage import Piece, Written, write_piece
+from writers.merge.stage import (
+    ColumnWrite,
+    Ordered,
+    OrderTask,
+    Piece,
+    Runs,
+    Written,
+    order_piece,
+    write_column,
+    write_piece,
+)
 from writers.merge.survey import (
     Counts,
     Stretch,
@@ -97,7 +110,9 @@ def _stage(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tuple[li
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
     found = unions(fs, plan)
-    if split:
+    if split and plan.by_columns():
+        written = _stage_columns(fs, plan, run, found)
+    elif split:
         written = _stage_pieces(fs, plan, run, found)
     else:
         written = [write_piece(fs, Piece(plan, None, None), found)]
@@ -106,11 +121,53 @@ def _stage(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tuple[li
     for index, destination in enumerate(plan.destinations):
         rows = sum(part.rows[index] for part in written)
         if rows:
-            runs = {c.name: [part.runs[c.name][index] for part in written] for c in plan.schema.grouping}
+            runs = {c.name: [part.runs[c.name][index] for part in written if part.runs] for c in plan.schema.grouping}
             finished.append(finish(fs, plan, index, rows, runs, used, found))
         else:
             fs.remove_tree(destination.stage_root / destination.internal)
     return written, finished
+
+
+def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
+    """Orders in as many pieces as there are workers, then shares the columns out, those of most bytes first."""
+    fs.mkdirs(plan.work)
+    work = plan.work / "unions.arrow"
+    store_unions(fs, work, found)
+    cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
+    orders = [
+        OrderTask(plan, lower, upper, work, plan.work / f"order-{index}")
+        for index, (lower, upper) in enumerate(pairwise(cuts))
+    ]
+    written: list[Written] = []
+    before = [0] * len(plan.destinations)
+    for ordered in run(partial(order_piece, fs), orders):
+        written.append(Written(ordered.rows, {}, _moved(ordered, before), {}))
+        before = [sum(pair) for pair in zip(before, ordered.rows, strict=True)]
+    if sum(before) != plan.rows:
+        raise MergeError(
+            "a source changed while it was merged",
+            where=f"{plan.table} {plan.value}",
+            expected=f"{plan.rows} rows",
+            found=f"{sum(before)} rows",
+            hint="merge the date again",
+            phase="stage",
+        )
+    columns = sorted(plan.columns, key=lambda c: (c.storage is not Storage.BLOB, -c.width))
+    paths = tuple(task.target for task in orders)
+    tasks = [ColumnWrite(plan, column, tuple(before), work, paths) for column in columns]
+    written += run(partial(write_column, fs), tasks)
+    return written
+
+
+def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | None, ...]]:
+    """Runs of a piece as rows of the destinations; runs of a piece without rows in a destination are empty."""
+    return {
+        name: tuple(
+            None if part is None else Runs(part.words, part.starts + first)
+            for part, first in zip(parts, before, strict=True)
+        )
+        for name, parts in ordered.runs.items()
+    }
 
 
 def _stage_pieces(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:

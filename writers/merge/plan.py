@@ -108,14 +108,23 @@ class MergePlan:
     def row_cost(self) -> int:
         """Bytes that one row needs in a worker at the worst moment: ordering, or the widest column."""
         keys = sum(8 if self.column(key.column).width == 8 else 4 for key in self.ordering)
-        widest = max((2 * c.width for c in self.columns if c.storage is not Storage.BLOB), default=8)
-        blob = max((self._blob_cost(c) for c in self.blob_columns), default=0)
-        return max(ORDER_BYTES + keys, 8 + widest, 8 + blob)
+        return max(ORDER_BYTES + keys, 8 + self._column_cost())
+
+    def _column_cost(self) -> int:
+        """Bytes a row of the column that needs most while it is written."""
+        fixed = [2 * c.width for c in self.columns if c.storage is not Storage.BLOB]
+        return max([8, *fixed, *(self._blob_cost(c) for c in self.blob_columns)])
 
     def _blob_cost(self, column: Column) -> int:
         stored = sum(s.files[column.files[1]].size for s in self.sources if column.files[1] in s.files)
         rows = sum(s.rows for s in self.sources)
         return 48 + 4 * (stored // max(rows, 1))
+
+    def by_columns(self) -> bool:
+        """Whether every worker can hold the order of all rows and one whole column: then columns are shared out."""
+        order = self.rows * self.row_cost() // max(self.options.workers, 1)
+        fits = max(order, self.rows * (8 + self._column_cost())) <= self.options.usable
+        return fits and self.rows < 1 << 32  # row numbers of the order are u4
 
     def ranges(self) -> int:
         """Number of pieces that the date is cut into: as memory asks, and at least one a worker if it is large."""

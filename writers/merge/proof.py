@@ -14,6 +14,8 @@ from store.merges import Proof
 from store.schema.model import Column, TableSchema
 from writers.merge.keys import INT_NULL
 
+COUNT_ROWS = 1 << 18
+
 
 class Digests:
     """Adds up the digests of columns, part by part, in any order."""
@@ -31,9 +33,12 @@ class Digests:
 
     def ranks(self, column: Column, ranks: npt.NDArray[np.int32], texts: pa.Array) -> None:
         """Symbol ids (sentinel = null) into ``texts``."""
-        last = np.uint32(len(texts))
-        counts = np.bincount(np.minimum(ranks.view(np.uint32), last), minlength=len(texts) + 1)
         assert ranks.dtype == INT_NULL.dtype  # noqa: S101
+        last, counts = np.uint32(len(texts)), np.zeros(len(texts) + 1, np.int64)
+        stride = max(COUNT_ROWS, len(counts))  # counting makes copies of 8 bytes a row
+        for first in range(0, len(ranks), stride):
+            part = np.minimum(ranks[first : first + stride].view(np.uint32), last)
+            counts += np.bincount(part, minlength=len(counts))
         self.counted(column, texts, counts)
 
     def counted(self, column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
+
+from store.errors import MergeError, SparkhavenError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,8 +29,32 @@ class SparkExecutor:
         return self._workers
 
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """The results, in the order of ``tasks``; one job for all of them."""
+        """The results, in the order of ``tasks``; one job for all of them.
+
+        A task's own error comes back as it was raised; MergeError when Spark could not run the tasks.
+        """
         if not tasks:
-            return iter(())
+            return
+        from py4j.protocol import Py4JError
+
         slices = min(len(tasks), SLICES * self._workers)
-        return iter(self._context.parallelize(list(tasks), slices).map(fn).collect())
+        try:
+            found = self._context.parallelize(list(tasks), slices).map(partial(_attempt, fn)).collect()
+        except Py4JError as error:
+            raise MergeError(
+                "Spark could not run the tasks of a merge",
+                found=next((line for line in str(error).splitlines()[1:] if line.strip()), str(error)),
+                hint="run again with -v for the traceback; dates that were published stay, the others start clean",
+            ) from error
+        for result, failure in found:
+            if failure is not None:
+                raise failure
+            yield result
+
+
+def _attempt(fn: Callable[[T], R], task: T) -> tuple[R | None, SparkhavenError | OSError | None]:
+    """The result, or the error as a value: Spark would hand on nothing but its text, after trying again."""
+    try:
+        return fn(task), None
+    except (SparkhavenError, OSError) as error:
+        return None, error

@@ -1,34 +1,22 @@
-"""Writes one piece of a date into the staged locations: every column at its own row offset, one column at a time.
-
-A piece first brings its rows of a column together in source order (a sequential read), then takes them in the order
-of the result in chunks that fit the processor's cache, and writes each chunk where it belongs. What is in memory is
-the order (4 bytes a row), the chosen row numbers (4 bytes a row) and one column.
-"""
+"""The tasks that write a date: pieces of all columns, or the order in pieces and then whole columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from store.errors import MergeError, SchemaMismatchError
-from store.format.prefix import DATA_OFFSET, charset_of
+from store.errors import MergeError
 from store.fs import Fs
-from store.schema.model import Column, Kind, Storage
-from writers.merge.keys import INT_NULL, Words, look_up
+from store.schema.model import Column
+from writers.merge.columns import ColumnWriter, Place, Rows, Segment
+from writers.merge.keys import Words
 from writers.merge.order import Bound, Keys, Selection, Unions, order_of, select
 from writers.merge.plan import MergePlan
-from writers.merge.proof import Digests
-from writers.merge.source import decode_texts
 from writers.merge.survey import load_unions
-
-CHUNK_ROWS = 1 << 17
-Rows = tuple[npt.NDArray[np.uint32] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +55,34 @@ class Written:
     symbols: dict[str, npt.NDArray[np.bool_]]
 
 
-Segment = tuple[int, int, int]  # destination, positions from and to in the order
+@dataclass(frozen=True, slots=True)
+class OrderTask:
+    """A task: bring the rows between two bounds in order and keep the order, as row numbers over all sources."""
+
+    plan: MergePlan
+    lower: Bound | None
+    upper: Bound | None
+    unions: Path
+    target: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """What an order task found: rows per destination, and the runs counted from the piece's first row in each."""
+
+    rows: tuple[int, ...]
+    runs: dict[str, tuple[Runs | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnWrite:
+    """A task: write one column of all destinations in an order that order tasks have kept, piece by piece."""
+
+    plan: MergePlan
+    column: Column
+    rows: tuple[int, ...]
+    unions: Path
+    orders: tuple[Path, ...]
 
 
 def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
@@ -90,13 +105,51 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
             hint="merge the date again",
             phase="stage",
         )
-    runs = _all_runs(piece, selection, order, segments)
+    runs = _all_runs(plan, piece.first_rows, selection, order, segments)
     rows, total = selection.rows, selection.total
     del selection
-    writer = _Writer(fs, piece, keys, unions, rows, total, order, segments)
+    wide = (0,) * len(segments)
+    place = Place(piece.first_rows or wide, piece.first_bytes or {}, piece.used)
+    writer = ColumnWriter(fs, place, keys, unions, rows, total, order, segments)
     for column in plan.columns:
         writer.column(column)
     return Written(counts, writer.digests.totals, runs, writer.symbols)
+
+
+def order_piece(fs: Fs, task: OrderTask) -> Ordered:
+    """Orders one piece and writes its order (``u4`` little endian) to the task's work file."""
+    plan = task.plan
+    selection = select(Keys(fs, plan, load_unions(fs, task.unions)), task.lower, task.upper)
+    order = order_of(selection)
+    segments = _segments(selection, order, len(plan.destinations))
+    runs = _all_runs(plan, None, selection, order, segments)
+    if any(rows is not None for rows in selection.rows):
+        numbers = [
+            (np.arange(len(source), dtype=np.uint32) if rows is None else rows) + np.uint32(plan.offset(index))
+            for index, (source, rows) in enumerate(zip(plan.sources, selection.rows, strict=True))
+        ]
+        order = np.concatenate(numbers)[order]
+    fs.write_new(task.target, order.tobytes())
+    return Ordered(tuple(stop - start for _, start, stop in segments), runs)
+
+
+def write_column(fs: Fs, task: ColumnWrite) -> Written:
+    """Writes one column of all destinations."""
+    plan, total = task.plan, task.plan.rows
+    parts = []
+    for path in task.orders:
+        stat = fs.stat(path)
+        if stat is not None and stat.size:
+            parts.append(np.frombuffer(fs.map(path, stat.size), np.uint32))
+    order = np.concatenate(parts)
+    ends = np.cumsum(task.rows).tolist()
+    segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
+    unions = load_unions(fs, task.unions)
+    everything: Rows = (None,) * len(plan.sources)
+    place = Place((0,) * len(task.rows), {})
+    writer = ColumnWriter(fs, place, Keys(fs, plan, unions), unions, everything, total, order, segments)
+    writer.column(task.column)
+    return Written((0,) * len(task.rows), writer.digests.totals, {}, writer.symbols)
 
 
 def _segments(selection: Selection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:
@@ -107,14 +160,17 @@ def _segments(selection: Selection, order: npt.NDArray[np.uint32], destinations:
 
 
 def _all_runs(
-    piece: Piece, selection: Selection, order: npt.NDArray[np.uint32], segments: list[Segment]
+    plan: MergePlan,
+    first_rows: tuple[int, ...] | None,
+    selection: Selection,
+    order: npt.NDArray[np.uint32],
+    segments: list[Segment],
 ) -> dict[str, tuple[Runs | None, ...]]:
-    plan = piece.plan
     lead = len(plan.destinations) > 1
     found: dict[str, tuple[Runs | None, ...]] = {}
     for place, column in enumerate(plan.schema.grouping):
         words = selection.keys[place + lead][order]
-        firsts = piece.first_rows or (0,) * len(segments)
+        firsts = first_rows or (0,) * len(segments)
         found[column.name] = tuple(_runs(words[a:b], firsts[d]) for d, a, b in segments)
     return found
 
@@ -126,149 +182,3 @@ def _runs(words: Words, first: int) -> Runs | None:
     if len(np.unique(values)) < len(values):
         return None
     return Runs(values, starts + first)
-
-
-class _Writer:
-    def __init__(
-        self,
-        fs: Fs,
-        piece: Piece,
-        keys: Keys,
-        unions: Unions,
-        rows: Rows,
-        total: int,
-        order: npt.NDArray[np.uint32],
-        segments: list[Segment],
-    ) -> None:
-        self.fs, self.piece, self.plan, self.keys, self.unions = fs, piece, piece.plan, keys, unions
-        self.rows, self.total, self.order, self.segments = rows, total, order, segments
-        self.firsts = piece.first_rows or (0,) * len(self.plan.destinations)
-        self.digests = Digests(self.plan.schema)
-        self.symbols: dict[str, npt.NDArray[np.bool_]] = {}
-
-    def column(self, column: Column) -> None:
-        """Writes one column of all destinations."""
-        if column.kind is Kind.PARTITIONING:
-            return
-        {Storage.FIXED: self._fixed, Storage.SYMBOL: self._symbol, Storage.BLOB: self._blob}[column.storage](column)
-
-    def _path(self, destination: int, name: str) -> Path:
-        return self.plan.destinations[destination].stage(self.plan.table, self.plan.value) / name
-
-    def _chosen(self) -> Iterator[tuple[int, int, int, npt.NDArray[np.intp] | None, int, int]]:
-        """Blocks of sources that have rows here: source, block, rows in it (None = all), place in source order."""
-        place = 0
-        for index, source in enumerate(self.plan.sources):
-            rows = self.rows[index]
-            for first, stop in source.blocks():
-                if rows is None:
-                    count, picked = stop - first, None
-                else:
-                    a, b = np.searchsorted(rows, [first - source.start, stop - source.start])
-                    count, picked = int(b - a), rows[a:b].astype(np.intp) - (first - source.start)
-                if count:
-                    yield index, first, stop, picked, place, count
-                place += count
-
-    def _gather(self, column: Column) -> npt.NDArray[Any]:
-        """The column's entries (ranks for symbols) of this piece in source order."""
-        symbol = column.storage is Storage.SYMBOL
-        gathered = np.empty(self.total, np.dtype(np.int32 if symbol else column.type.numpy))
-        for index, first, stop, picked, place, count in self._chosen():
-            block = (
-                self.keys.ranks(index, column, first, stop)
-                if symbol
-                else self.keys.open(index, column).entries(first, stop)
-            )
-            target = gathered[place : place + count]
-            if picked is None:
-                target[:] = block
-            else:
-                np.take(block, picked, out=target, mode="clip")
-        return gathered
-
-    def _fixed(self, column: Column) -> None:
-        gathered = self._gather(column)
-        self.digests.fixed(column, gathered)
-        for destination, start, stop in self.segments:
-            self._scatter(column, gathered, destination, start, stop)
-
-    def _scatter(
-        self,
-        column: Column,
-        gathered: npt.NDArray[Any],
-        destination: int,
-        start: int,
-        stop: int,
-        lut: npt.NDArray[np.int32] | None = None,
-    ) -> None:
-        path = self._path(destination, column.files[0])
-        base = self.firsts[destination] - start
-        chunk = np.empty(min(CHUNK_ROWS, stop - start), gathered.dtype)
-        for low in range(start, stop, CHUNK_ROWS):
-            high = min(low + CHUNK_ROWS, stop)
-            part = chunk[: high - low]
-            np.take(gathered, self.order[low:high].astype(np.intp), out=part, mode="clip")
-            if lut is not None:
-                part = look_up(lut, part)
-            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
-
-    def _symbol(self, column: Column) -> None:
-        gathered = self._gather(column)
-        union = self.unions[column.name]
-        self.digests.ranks(column, gathered, union)
-        used = self._used(column, gathered, len(union))
-        self.symbols[column.name] = used
-        for destination, start, stop in self.segments:
-            self._scatter(column, gathered, destination, start, stop, _narrow(used[destination]))
-
-    def _used(self, column: Column, ranks: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
-        if self.piece.used is not None:
-            return self.piece.used[column.name]
-        used = np.zeros((len(self.segments), size), bool)
-        for destination, start, stop in self.segments:
-            present = ranks if len(self.segments) == 1 else ranks[self.order[start:stop]]
-            used[destination, present[present != INT_NULL]] = True
-        return used
-
-    def _blob(self, column: Column) -> None:
-        parts = []
-        for index, first, stop, picked, _, _ in self._chosen():
-            source = self.keys.open(index, column)
-            if source.encoding not in (None, charset_of(column)):
-                raise SchemaMismatchError(
-                    f"column {column.name} is stored in another charset than the schema declares",
-                    where=source.source.directory,
-                    expected=charset_of(column),
-                    found=source.encoding,
-                )
-            block = source.blobs(first, stop)
-            parts.append(block if picked is None else block.take(pa.array(picked)))
-        gathered = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
-        del parts
-        for low in range(0, len(gathered), CHUNK_ROWS):
-            part = gathered.slice(low, CHUNK_ROWS)
-            self.digests.texts(column, decode_texts(part, charset_of(column), f"column {column.name}"))
-        firsts = (self.piece.first_bytes or {}).get(column.name, (0,) * len(self.segments))
-        for destination, start, stop in self.segments:
-            dat, text = (self._path(destination, name) for name in column.files)
-            end = firsts[destination]
-            for low in range(start, stop, CHUNK_ROWS):
-                high = min(low + CHUNK_ROWS, stop)
-                taken = gathered.take(pa.array(self.order[low:high], pa.uint32()))
-                _, offsets, data = taken.buffers()
-                ends = np.frombuffer(offsets, np.int64, high - low + 1)[1:] + end
-                if int(ends[-1]) > end:
-                    self.fs.write_at(text, end, memoryview(data)[: int(ends[-1]) - end])
-                row = self.firsts[destination] + low - start
-                self.fs.write_at(dat, DATA_OFFSET + row * 8, ends.data.cast("B"))
-                end = int(ends[-1])
-
-
-def _narrow(used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32] | None:
-    """Lookup from ranks of the union to ids of a destination; None if it has them all."""
-    if used.all():
-        return None
-    lut = np.full(len(used) + 1, INT_NULL, np.int32)
-    lut[:-1][used] = np.arange(int(used.sum()), dtype=np.int32)
-    return lut
