@@ -36,7 +36,7 @@ test: setup ## every test
 	$(BIN)/python -m pytest
 
 test-fast: setup ## tests without a JVM, in seconds
-	$(BIN)/python -m pytest -q -m "not jvm and not spark and not slow"
+	$(BIN)/python -m pytest -q -n auto -m "not jvm and not spark and not slow"
 
 check: $(STAMP) ## format, lint, types, import rules
 	$(BIN)/ruff format --check .

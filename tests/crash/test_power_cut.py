@@ -23,6 +23,7 @@ from store.layout import LocationKey
 from tests.crash.model_fs import Crash, PowerCutFs
 from tests.crash.tiny_writer import open_log, read_state, write_batch
 
+pytestmark = pytest.mark.slow
 KEYS = [LocationKey(internal, value) for internal in "ab" for value in ("d1", "d2")]
 LIVES = 60
 Seen = tuple[tuple[tuple[LocationKey, tuple[int, ...]], ...], frozenset[str]]

@@ -202,6 +202,7 @@ def _rejected(rejects: Rejects) -> list[tuple[Any, ...]]:
     return sorted((r.line, r.column or "", r.reason, r.expected, r.value, r.payload) for r in rejects.rows)
 
 
+@pytest.mark.slow
 @QUICK
 @given(st.lists(_line(), min_size=1, max_size=30))
 def test_json_fast_pass_and_exact_pass_agree(lines: list[bytes]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -120,6 +121,7 @@ def keyed(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [tuple(map(naive_reader.key, row)) for row in found]
 
 
+@pytest.mark.slow
 @SLOW
 @given(COMMITS, st.integers(1, 7))
 def test_reads_are_the_model_and_the_naive_decoding(commits: Any, batch_rows: int) -> None:
@@ -135,6 +137,7 @@ def test_reads_are_the_model_and_the_naive_decoding(commits: Any, batch_rows: in
             assert keyed(list(zip(*naive, strict=True))) == keyed(location)
 
 
+@pytest.mark.slow
 @SLOW
 @given(COMMITS, st.data())
 def test_every_epoch_and_every_tier_shows_each_row_once(commits: Any, data: st.DataObject) -> None:
@@ -193,6 +196,7 @@ PREDICATES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @SLOW
 @given(COMMITS, st.lists(PREDICATES, min_size=1, max_size=8))
 def test_pruning_never_loses_a_row(commits: Any, predicates: list[str]) -> None:

@@ -252,6 +252,7 @@ def test_killed_at_a_phase_it_ends_well_when_run_again(tmp_path: Path, step: str
     assert kill_then_run_again(tmp_path, KillingFs(step=step))
 
 
+@pytest.mark.slow
 def test_killed_at_any_change_of_the_disk(tmp_path: Path) -> None:
     counting = KillingFs()
     kill_then_run_again(tmp_path / "count", counting)
