@@ -5,25 +5,17 @@ the process before or after any named step, and a fault test can fail the n-th c
 real file system. Writes are positioned and complete (short writes and EINTR are finished here). Nothing is
 durable until one of the ``sync`` methods has returned; a sync that fails is never tried again, because
 the kernel may have dropped the pages that it could not write.
-
-Many files are synced by one ``syncfs`` instead of one ``fdatasync`` each. Time of ``syncfs`` against eight threads of
-``fdatasync`` (more than four gain nothing), ext4, new files of 8 KiB, 20 a directory: 25 files 0.15, 500 files 0.14,
-5000 files 0.12; with files of 256 KiB 0.65 to 0.8. But it also pays for what others wrote: with 256 MiB of other
-dirty pages 25 files 20, 64 files 11, 500 files 1.7. So it is used from ``SYNCFS_FROM`` files on: below, the threads
-cost a few milliseconds more at most; above, the gain outweighs a busy neighbour.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import mmap
 import os
 import shutil
 import stat as stat_module
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +23,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from store.errors import CorruptFileError
+from store.syncing import SYNCFS_FROM, SyncGuard, each, fdatasync, syncfs
 
-SYNC_THREADS = 8
+__all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
+
 MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
-SYNCFS_FROM = 128  # files in one call; see above
 COPY_CHUNK = 8 << 20
 
 
@@ -199,6 +192,16 @@ class Fs:
             self._mkdir(directory)
         return missing[::-1]
 
+    def keep_dirs(self, path: Path, top: Path) -> None:
+        """Makes a directory that a power cut does not take: the names of all between it and ``top`` are synced.
+
+        Whoever has made them: a process may have died between making a directory and syncing its name.
+        """
+        made = self.mkdirs(path)
+        holders = [directory.parent for directory in made]
+        holders += [parent for parent in path.parents if parent == top or top in parent.parents]
+        self.sync_dirs(holders)
+
     def _mkdir(self, path: Path) -> None:
         path.mkdir(exist_ok=True)
 
@@ -292,7 +295,7 @@ class Fs:
         if len(todo) >= SYNCFS_FROM:
             self._sync_file_systems(todo)
         else:
-            _each(self._sync_file, todo)
+            each(self._sync_file, todo)
 
     def sync_dirs(self, paths: Iterable[Path]) -> None:
         """Makes the entries of directories durable: names made, renamed or removed in them."""
@@ -300,7 +303,7 @@ class Fs:
         if len(todo) >= SYNCFS_FROM:
             self._sync_file_systems(todo)
         else:
-            _each(self._sync_dir, todo)
+            each(self._sync_dir, todo)
 
     @contextmanager
     def sync_guard(self, path: Path) -> Iterator[SyncGuard]:
@@ -322,21 +325,14 @@ class Fs:
             self._sync_file_system(parent, None)
 
     def _sync_file(self, path: Path) -> None:
-        _fdatasync(path)
+        fdatasync(path)
 
     def _sync_dir(self, path: Path) -> None:
-        _fdatasync(path)
+        fdatasync(path)
 
     def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
         """One ``syncfs``; with a descriptor opened before the writes it also tells of write-back that failed since."""
-        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if descriptor is None else descriptor
-        try:
-            if _LIBC.syncfs(opened):
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), str(path))
-        finally:
-            if descriptor is None:
-                os.close(opened)
+        syncfs(path, descriptor)
 
     # --- locks -----------------------------------------------------------------------------------------
 
@@ -359,39 +355,6 @@ class Fs:
         return Lock(descriptor, path)
 
 
-class SyncGuard:
-    """Opened before writing, so that the sync afterwards reports every write-back error in between.
-
-    A descriptor that is opened only for the sync may miss an error that another process has been told already.
-    """
-
-    def __init__(self, fs: Fs, path: Path) -> None:
-        self._fs = fs
-        self._path = path
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._device = os.fstat(self._descriptor).st_dev
-
-    def sync(self, files: Iterable[Path], directories: Iterable[Path] = ()) -> None:
-        """Makes files, then directories durable: one ``syncfs`` where they are many and all on this file system."""
-        todo, parents = list(files), list(dict.fromkeys(directories))
-        if len(todo) + len(parents) >= SYNCFS_FROM and self._covers(todo, parents):
-            self._fs._sync_file_system(self._path, self._descriptor)
-        else:
-            self._fs.sync(todo)
-            self._fs.sync_dirs(parents)
-
-    def close(self) -> None:
-        """Stops watching; harmless when called twice."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _covers(self, files: list[Path], directories: list[Path]) -> bool:
-        holders = {path.parent for path in files} | set(directories)
-        found = [self._fs.stat(path) for path in holders]
-        return all(stat is not None and stat.device == self._device for stat in found)
-
-
 def _shorter(path: Path, expected: int, found: int) -> CorruptFileError:
     return CorruptFileError(
         "file is shorter than its committed length",
@@ -400,23 +363,3 @@ def _shorter(path: Path, expected: int, found: int) -> CorruptFileError:
         found=f"{found} bytes",
         hint="run `sparkhaven verify --deep`, then restore the file or roll back",
     )
-
-
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def _each(action: Callable[[Path], None], paths: list[Path]) -> None:
-    if len(paths) == 1:
-        action(paths[0])
-    elif paths:
-        with ThreadPoolExecutor(min(SYNC_THREADS, len(paths))) as pool:
-            for _ in pool.map(action, paths):
-                pass
-
-
-def _fdatasync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fdatasync(descriptor)
-    finally:
-        os.close(descriptor)

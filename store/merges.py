@@ -134,10 +134,10 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
 def store_record(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
     """Puts a record in its place, durably; an older state of the same generation is replaced at once."""
     directory = layout.merges(table) / check_partition("partition value", record.value)
-    made = fs.mkdirs(directory)
-    fs.replace(directory / f"{record.generation}.json", encode_record(record))
-    if made:
-        fs.sync_dirs([path.parent for path in made])
+    path = directory / f"{record.generation}.json"
+    if fs.stat(path) is None:
+        fs.keep_dirs(directory, layout.root)
+    fs.replace(path, encode_record(record))
 
 
 def generations(fs: Fs, layout: Layout, table: TableName, value: str) -> list[int]:

@@ -31,7 +31,7 @@ class IntradayRows:
     schema_xml: bytes
     stream: str = "rows"
     fs: Fs = field(default_factory=Fs)
-    durability: str = "none"
+    durability: str = "fsync"
 
     def __post_init__(self) -> None:
         self.layout = Layout(self.root)

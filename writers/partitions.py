@@ -82,14 +82,14 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
             raise TableNotFoundError(
                 "partition points to nothing", where=base / name, found=found, hint="mount its volume"
             )
-    made = [*fs.mkdirs(base), *fs.mkdirs(writable)]
-    if seen is None:
-        made += fs.mkdirs(target)
-        if volume is not None:
-            fs.symlink(str(target), base / name)
+    fs.keep_dirs(base, layout.root)
+    fs.keep_dirs(writable, layout.root)
+    fs.keep_dirs(fs.resolve(target), volume.resolve() if volume is not None else fs.resolve(base))
+    if seen is None and volume is not None:
+        fs.symlink(str(target), base / name)
     if fs.stat(writable / name, follow=False) is None:
         fs.symlink(f"../{base.name}/{name}", writable / name)
-    fs.sync_dirs({base, writable, *(path.parent for path in made)})
+    fs.sync_dirs([base, writable])
     resolved = fs.resolve(base / name)
     return Partition(name, str(resolved), True, False, fs.free_bytes(resolved))
 

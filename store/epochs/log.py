@@ -102,8 +102,7 @@ class StreamLog:
         stream; CorruptFileError says what is damaged.
         """
         check_stream(stream)
-        made = fs.mkdirs(layout.streams(table))
-        fs.sync_dirs([directory.parent for directory in made])
+        fs.keep_dirs(layout.streams(table), layout.root)
         lock = take_lock(fs, layout.stream_lock(table, stream))
         try:
             log = cls(

@@ -86,10 +86,10 @@ def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[flo
     table = TableName(file.schema.namespace, file.schema.name)
     digest = sha256(file.to_bytes()).hexdigest()
     current = _deployed(fs, layout, table)
+    fs.keep_dirs(layout.schemas(), layout.root)
     if current is not None and current.sha256 == digest:
+        fs.sync_dirs([layout.schemas()])  # who deployed it may have died before its own sync
         return _numbered(file.schema, current)
-    for directory in fs.mkdirs(layout.schemas()):
-        fs.sync_dirs([directory.parent])
     with _locked(fs, layout, pause):
         history = _history(fs, layout, table)
         current = _deployed(fs, layout, table)

@@ -51,8 +51,7 @@ class _Failure:
 def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
     """The lock that merge, removal and rewriting of a table's history share; taken already is a LockLostError."""
     directory = layout.merges(table)
-    made = fs.mkdirs(directory)
-    fs.sync_dirs([path.parent for path in made])
+    fs.keep_dirs(directory, layout.root)
     lock = fs.lock(directory / ".lock")
     if lock is None:
         raise LockLostError(

@@ -87,7 +87,7 @@ def destination(volume: Volume, table: TableName, value: str, generation: int, m
 
 
 def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destination) -> None:
-    """Renames one staged location into place; done before is no error, other data in its place is one."""
+    """Renames one staged location into place, durably; done before is no error, other data in its place is one."""
     staged, final = output.stage(table, value), output.published(table, value)
     if fs.stat(final) is None:
         _rename(fs, output, value, staged, final)
@@ -100,7 +100,10 @@ def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destin
     link = layout.partitions(table.namespace) / output.internal
     if fs.stat(link) is None:
         fs.symlink(str(output.target), link)
-        fs.sync_dirs([link.parent])
+    # whoever has made these names: this merge, one that died before its sync, or another table's
+    places = [final.parent, output.target, output.target.parent, output.target.parent.parent]
+    fs.keep_dirs(link, layout.root)
+    fs.sync_dirs(places)
 
 
 def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) -> None:
@@ -127,7 +130,6 @@ def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) 
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and target != final:
                 continue  # another table published the same date just now
             raise
-        fs.sync_dirs([target.parent, source.parent])
         return
 
 
@@ -166,8 +168,7 @@ def write_index(
         if known is None or known.rows != output.rows:
             entries[key] = IndexEntry(key, output.rows, now_ms)
     path = layout.metadata_index(table)
-    for made in fs.mkdirs(path.parent):
-        fs.sync_dirs([made.parent])
+    fs.keep_dirs(path.parent, layout.root)
     fs.replace(path, encode_tlmi(entries.values()))
 
 
