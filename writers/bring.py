@@ -61,16 +61,17 @@ class Appended:
 
 
 class Spool:
-    """Scratch directory of one batch, as one attempt of one task sees it."""
+    """Scratch directory of one batch, as one attempt of one task sees it.
+
+    It is there while the batch runs: the driver makes it, and takes it away at once when the batch has ended.
+    """
 
     def __init__(self, fs: Fs, directory: Path, task: int, attempt: int) -> None:
         """An attempt after the first makes itself known, so that the one before cannot write any more."""
         self._fs, self.directory, self.task, self.attempt = fs, directory, task, attempt
         self._files = 0
         self._mine: dict[LocationKey, bool] = {}
-        self._made = False
         if attempt:
-            self._make()
             fs.replace(self._attempt_path, str(attempt).encode(), sync=False)
 
     @property
@@ -78,7 +79,15 @@ class Spool:
         return self.directory / f"task-{self.task}.attempt"
 
     def check_attempt(self) -> None:
-        """LockLostError if a later attempt of this task has begun; called under the lock of a location."""
+        """LockLostError if the batch has ended, or a later attempt has begun; called under the lock of a location."""
+        if self._fs.stat(self.directory) is None:
+            raise LockLostError(
+                "the batch of this task has ended; it must not write any more",
+                where=f"task {self.task}, attempt {self.attempt}",
+                expected=self.directory,
+                found="nothing",
+                hint="nothing to do: another attempt has written the same rows, or the batch is tried again",
+            )
         try:
             latest = int(self._fs.read(self._attempt_path))
         except FileNotFoundError:
@@ -96,7 +105,6 @@ class Spool:
         """Whether this task owns the location in this batch; asked again, the answer is the same."""
         mine = self._mine.get(key)
         if mine is None:
-            self._make()
             path = self.directory / f"{_short(key)}.claim"
             name = str(self.task).encode()
             mine = self._mine[key] = self._fs.create(path, name) or self._fs.read(path) == name
@@ -114,15 +122,9 @@ class Spool:
                         writer.write_batch(batch)
                 path = self.directory / f"{_short(key)}.{self.task}.{self.attempt}.{self._files}.arrow"
                 self._files += 1
-                self._make()
                 self._fs.write_new(path, sink.getvalue())
                 files.append(Spooled(key, path, parts_of(run)))
         return files
-
-    def _make(self) -> None:
-        if not self._made:
-            self._fs.mkdirs(self.directory)
-            self._made = True
 
 
 Row = tuple[FileId, pa.RecordBatch]

@@ -16,7 +16,8 @@ Steps 2 to 4 are ``writers.task``; how tasks run is the business of the ``execut
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from store.epochs.state import Batch, FileId, LocationReport
 from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
 from store.fs import Fs
 from store.layout import LocationKey
+from writers.append import writing
 from writers.blank import WorkerMemory
 from writers.bring import Appended, Spooled, bring_together
 from writers.durable import make_durable
@@ -98,15 +100,14 @@ def write_batch(
         notify_done(fs, notify, outcome)
         return outcome
     skip = frozenset((*verdict.taken, *verdict.below)) if verdict is not None else frozenset()
-    fs.remove_tree(target.spool(scratch))
-    results = execute(scratch, skip)
-    gathered = gather(fs, target, memory, results, scratch, expected=verdict.fresh if verdict else None)
-    appended = clock()
-    quarantine(fs, gathered, judge)
-    epoch = commit_record(fs, log, target, gathered, query_id, batch_id)
-    committed = clock()
-    publish(fs, log, target, epoch)
-    fs.remove_tree(target.spool(scratch))
+    with running(fs, target.spool(scratch)):
+        results = execute(scratch, skip)
+        gathered = gather(fs, target, memory, results, scratch, expected=verdict.fresh if verdict else None)
+        appended = clock()
+        quarantine(fs, gathered, judge)
+        epoch = commit_record(fs, log, target, gathered, query_id, batch_id)
+        committed = clock()
+        publish(fs, log, target, epoch)
     outcome = BatchOutcome(
         batch_id,
         epoch,
@@ -125,6 +126,36 @@ def write_batch(
     )
     notify_done(fs, notify, outcome)
     return outcome
+
+
+@contextmanager
+def running(fs: Fs, scratch: Path) -> Iterator[None]:
+    """The scratch directory of a batch, which says to its tasks that they may write: gone at once when it has ended."""
+
+    ended = scratch.with_name(f".{scratch.name}")
+
+    def end() -> None:
+        fs.rename(scratch, ended)  # in one step: a task that still runs must not find it half empty
+        fs.remove_tree(ended)
+
+    with writing(scratch):
+        for leftover in (scratch, ended):
+            fs.remove_tree(leftover)
+        fs.mkdirs(scratch)
+    try:
+        yield
+    except Exception:
+        with suppress(OSError):  # what has failed before is what counts; the stream ends, and its generation with it
+            end()
+        raise
+    try:
+        end()
+    except OSError as error:
+        raise CommitError(
+            f"the batch is committed, but its scratch directory cannot be removed: {error.strerror or error}",
+            where=scratch,
+            hint="make room or mend the disk, then start again; nothing is lost or doubled",
+        ) from error
 
 
 def check_lease(fs: Fs, log: StreamLog, target: StreamTarget, proposed: Sequence[FileId] | None) -> Verdict | None:

@@ -140,6 +140,14 @@ class LocalExecutor:
         return result
 
 
+def run_alone(
+    fs: Fs, target: StreamTarget, batch: str, files: Sequence[FileId], *, attempt: int = 0, decoder: Decode = decode
+) -> TaskResult:
+    """One attempt of the only task of a running batch."""
+    fs.mkdirs(target.spool(batch))
+    return run_task(fs, WorkerMemory(), target, decoder, Task(0, attempt, batch, files, True))
+
+
 def ingest(
     fs: Fs, root: Path, log: StreamLog, groups: Sequence[Sequence[FileId]], batch_id: int = 0, **settings: Any
 ) -> BatchOutcome:

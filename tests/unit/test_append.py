@@ -19,13 +19,22 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey
 from store.schema.model import Column, Kind, Storage
 from store.schema.types import data_type
-from tests.crash.stream_kit import COLUMNS, SCHEMA, TABLE, decode, ingest, open_log, put_file, record, target_of
+from tests.crash.stream_kit import (
+    COLUMNS,
+    SCHEMA,
+    TABLE,
+    ingest,
+    open_log,
+    put_file,
+    record,
+    run_alone,
+    target_of,
+)
 from writers.append import LocationAppender
 from writers.blank import WorkerMemory
 from writers.column_stats import range_stats
 from writers.symbols import SymbolCache, SymbolKey
 from writers.target import LateRows, SplitNotes
-from writers.task import Task, run_task
 from writers.values import column_values
 
 FS = Fs()
@@ -136,7 +145,7 @@ def test_rows_for_a_truncated_location_are_late(tmp_path: Path) -> None:
         target = target_of(tmp_path, log)
         path = target.location(A) / TABLE_SIZE
         FS.replace(path, encode_size(replace(decode_size(FS.read(path), path), truncated=True)))
-        result = run_task(FS, WorkerMemory(), target, decode, Task(0, 0, "1-1", [two], True))
+        result = run_alone(FS, target, "1-1", [two])
     assert result.error is None
     assert result.appended == ()
     assert (result.notes.rejected, result.notes.rejected_rows) == ([LateRows(A, 2, two.path)], 2)
@@ -219,7 +228,7 @@ def test_without_fsync_tasks_sync_nothing_and_the_log_does_later(tmp_path: Path,
     with open_log(fs, tmp_path, durability=durability) as log:
         synced.clear()
         target = replace(target_of(tmp_path, log), durability=durability)  # type: ignore[arg-type]
-        result = run_task(fs, WorkerMemory(), target, decode, Task(0, 0, "1-0", [one], True))
+        result = run_alone(fs, target, "1-0", [one])
         assert result.error is None
         assert [path for path in synced if path.suffix == ".dat"] == []
     assert Layout(tmp_path).intraday_location(TABLE, A).is_dir()
