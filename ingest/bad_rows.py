@@ -1,30 +1,43 @@
 """Rows that cannot be stored: kept as data, counted, and weighed against the budget of a batch.
 
 A bad row carries its position and its payload, so that it can be parked and tried again. Its neighbours are not
-touched. ``Rejects`` collects the rows of one split; the driver adds up the splits of a batch with ``check_budget``
-before anything is committed.
+touched. ``Rejects`` collects the rows of one split, and hands them on in portions of bounded size where there is a
+place for them; the driver adds up the splits of a batch with ``check_budget`` before anything is committed.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
+import pyarrow as pa
+
+from ingest.lines import LongLine
 from ingest.spec import BadRowBudget
 from store.errors import ErrorBudgetExceeded
+from store.rejected import REJECTED
 
 MAX_VALUE = 1024  # bytes of a value in messages and in quarantine
 MAX_PAYLOAD = 1 << 20  # bytes of a row kept for quarantine
+HELD_BYTES = 4 << 20  # payload that waits in memory to be handed on
 SHOWN = 5  # bad rows named in an error
+
+Unit = Literal["line", "row", "offset"]
+_NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """One rejected row. ``line`` is the physical line, from 1 (Parquet: the row); ``column`` None = the whole row.
+    """One rejected row. ``file`` and ``line`` are its position: path and physical line from 1 (Parquet: the row), or
+    topic/partition and offset; ``unit`` says which. ``column`` None = the whole row.
 
-    ``reason`` is a short code, ``value`` the offending text of at most 1 KiB, ``payload`` the row as it came (empty
-    for Parquet, whose rows have no text of their own).
+    ``reason`` is a few words, with what is special about this row in parentheses at the end; ``value`` the offending
+    text of at most 1 KiB, ``payload`` at most the first MiB of the row as it came, of ``size`` bytes in all.
+    ``header`` names the fields of a CSV record, ``key`` and ``time_ns`` are those of a message or file.
     """
 
     file: str
@@ -34,34 +47,96 @@ class BadRow:
     expected: str
     value: str
     payload: bytes = b""
+    size: int = 0
+    unit: Unit = "line"
+    header: tuple[str, ...] | None = None
+    key: bytes | None = None
+    time_ns: int | None = None
 
     def __str__(self) -> str:
         column = f"column {self.column}" if self.column is not None else "the whole row"
-        return f"{self.file} line {self.line}, {column}: {self.reason}, found {self.value}, expected {self.expected}"
+        place = f"{self.file} {self.unit} {self.line}"
+        return f"{place}, {column}: {self.reason}, found {self.value}, expected {self.expected}"
+
+    @property
+    def code(self) -> str:
+        """The reason as quarantine and counters have it: ``not UTF-8 (at byte 6)`` is ``not-utf-8``."""
+        return reason_code(self.reason)
+
+
+def reason_code(reason: str) -> str:
+    """The words of a reason without what is in parentheses, in lower case, with dashes."""
+    return _NO_WORD.sub("-", reason.partition(" (")[0].lower()).strip("-")
 
 
 def shorten(text: str, limit: int = MAX_VALUE) -> str:
     """The text, cut to ``limit`` bytes of UTF-8 with an ellipsis; what cannot be encoded is escaped."""
-    data = text.encode("utf-8", "backslashreplace")
-    if len(data) <= limit:
+    data = text[: limit + 1].encode("utf-8", "backslashreplace")
+    if len(data) <= limit and len(text) <= limit:
         return data.decode()
     return data[: limit - 3].decode("utf-8", "ignore") + "…"
 
 
 def bad_row(
-    file: str, line: int, column: str | None, reason: str, expected: str, value: str, payload: bytes = b""
+    file: str,
+    line: int,
+    column: str | None,
+    reason: str,
+    expected: str,
+    value: str,
+    payload: bytes = b"",
+    *,
+    size: int | None = None,
+    unit: Unit = "line",
+    header: tuple[str, ...] | None = None,
+    key: bytes | None = None,
+    time_ns: int | None = None,
 ) -> BadRow:
-    """A BadRow with its texts cut to their limits."""
-    return BadRow(file, line, column, reason, expected, shorten(value), payload[:MAX_PAYLOAD])
+    """A BadRow with its texts cut to their limits; ``size`` of the payload where not all of it was read."""
+    whole = len(payload) if size is None else size
+    cut = payload[:MAX_PAYLOAD]
+    return BadRow(file, line, column, reason, expected, shorten(value), cut, whole, unit, header, key, time_ns)
+
+
+def too_long(file: str, line: LongLine) -> BadRow:
+    """A line that was not read whole."""
+    head = line.head.decode("utf-8", "replace")
+    return bad_row(file, line.number, None, "line too long", "at most 16 MiB a line", head, line.head, size=line.size)
+
+
+def as_batch(rows: Sequence[BadRow]) -> pa.RecordBatch:
+    """Rows in the shape of ``store.rejected``."""
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "SourcePartition": row.file,
+                "Position": row.line,
+                "Reason": row.code,
+                "Detail": row.reason,
+                "Column": row.column,
+                "Expected": row.expected,
+                "Value": row.value,
+                "Payload": row.payload,
+                "PayloadBytes": row.size,
+                "Header": None if row.header is None else json.dumps(row.header, ensure_ascii=False),
+                "Key": row.key,
+                "SourceTime": row.time_ns,
+            }
+            for row in rows
+        ],
+        REJECTED,
+    )
 
 
 @dataclass(slots=True)
 class Rejects:
     """What decoding one split left out: bad rows, fields ignored by name, rows read.
 
-    At most ``keep`` rows are held (default: as many as the budget allows, and a few more to show); further ones are
-    counted only. Decoding stops with ErrorBudgetExceeded as soon as a split alone has more bad rows than the budget
-    allows a batch, since the batch can then only fail.
+    With a ``sink`` every row goes there, in portions of at most ``HELD_BYTES`` of payload and one row, and ``rows`` has
+    the first few, without payload, to show. Without one at most ``keep`` rows are held (default: as many as the budget
+    allows, and a few more to show); further ones are counted only. Decoding stops with ErrorBudgetExceeded as soon as a
+    split alone has more bad rows than the budget allows a batch, since the batch can then only fail. ``header`` and
+    ``time_ns`` are put on rows that have none of their own.
     """
 
     budget: BadRowBudget
@@ -70,10 +145,20 @@ class Rejects:
     read: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     keep: int | None = None
+    sink: Callable[[Sequence[BadRow]], None] | None = None
+    header: tuple[str, ...] | None = None
+    time_ns: int | None = None
+    _held: list[BadRow] = field(default_factory=list)
+    _held_bytes: int = 0
 
     def add(self, row: BadRow) -> None:
         """Takes one bad row, whatever the budget says."""
         self.bad += 1
+        if self.sink is not None:
+            self._hold(row)
+            if len(self.rows) < SHOWN:
+                self.rows.append(replace(row, payload=b""))
+            return
         keep = max(self.budget.max_rows, 0) + SHOWN if self.keep is None else self.keep
         if len(self.rows) < keep:
             self.rows.append(row)
@@ -84,6 +169,21 @@ class Rejects:
             self.add(row)
         if self.bad > self.budget.max_rows:
             raise budget_error(self.rows, self.bad, self.read, self.budget)
+
+    def flush(self) -> None:
+        """Hands on what still waits; to be called when the split has ended."""
+        if self._held and self.sink is not None:
+            self.sink(self._held)
+        self._held, self._held_bytes = [], 0
+
+    def _hold(self, row: BadRow) -> None:
+        if (row.header is None and self.header is not None) or (row.time_ns is None and self.time_ns is not None):
+            header = self.header if row.header is None else row.header
+            row = replace(row, header=header, time_ns=self.time_ns if row.time_ns is None else row.time_ns)
+        self._held.append(row)
+        self._held_bytes += len(row.payload)
+        if self._held_bytes >= HELD_BYTES:
+            self.flush()
 
     def counts(self) -> dict[str, int]:
         """Counters for the commit record: rows rejected and fields ignored."""
@@ -104,7 +204,7 @@ def budget_error(rows: list[BadRow], bad: int, read: int, budget: BadRowBudget) 
     more = f"\n    and {bad - len(first)} more" if bad > len(first) else ""
     return ErrorBudgetExceeded(
         "more bad rows than the budget allows; nothing of this batch was committed",
-        where=f"{first[0].file} line {first[0].line}" if first else None,
+        where=f"{first[0].file} {first[0].unit} {first[0].line}" if first else None,
         expected=f"at most {budget.max_rows} bad rows, and at most {budget.max_fraction:.4g} of all rows of a batch",
         found=f"{bad} bad of {read} rows:{lines}{more}",
         hint="mend the rows or the producer, correct [columns], or raise [bad_rows] max_rows and max_fraction",

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from ingest.bad_rows import BadRow, Rejects, bad_row
+from ingest.bad_rows import BadRow, Rejects, bad_row, too_long
 from ingest.csv_records import Header, OpenQuoteError, read_header, read_record, sort_lines
 from ingest.exact import Refusal, Value, from_text
 from ingest.lines import LineBlock
@@ -57,16 +57,14 @@ class CsvRows:
         Fewer than all when a record goes on beyond the block and ``last`` is not set; the rest belongs before the
         next block.
         """
-        rejects.add_all(
-            bad_row(file, number, None, "line too long", "at most 16 MiB a line", head.decode("utf-8", "replace"), head)
-            for number, head in block.too_long
-        )
         rejects.read += len(block.too_long)
+        rejects.add_all(too_long(file, line) for line in block.too_long)
         first = 0
         if self._header is None and len(block):
             self._header = read_header(block.line(0), self._options, file)
             first = 1
         header = self._header or Header(())
+        rejects.header = header.names
         plain, odd = sort_lines(block, first, self._options)
         used, records = self._join_lines(block, odd, len(header.names), last)
         plain = plain[plain < used]
@@ -207,11 +205,11 @@ class CsvRows:
             fields = read_record(text, self._options.delimiter, self._options.quote)
         except UnicodeDecodeError as error:
             shown = raw.decode("utf-8", "backslashreplace")
-            return bad_row(file, number, None, f"not UTF-8 at byte {error.start}", "text in UTF-8", shown, raw)
+            return bad_row(file, number, None, f"not UTF-8 (at byte {error.start})", "text in UTF-8", shown, raw)
         except ValueError as error:
             return bad_row(file, number, None, str(error), expected, text, raw)
         if len(fields) != len(header.names):
-            return bad_row(file, number, None, f"has {len(fields)} fields", expected, text, raw)
+            return bad_row(file, number, None, f"wrong number of fields ({len(fields)})", expected, text, raw)
         record = dict(zip(header.names, fields, strict=True))
         values: list[Value] = []
         for target in self._targets:

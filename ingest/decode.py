@@ -50,6 +50,7 @@ def decode_split(
     targets = resolve_targets(spec, schema)
     rejects = Rejects(spec.bad_rows) if rejects is None else rejects
     before = verify(fs, split)
+    rejects.time_ns = split.mtime_ns
     router = Router(targets, spec.partition, split.path, _clock_ns(fs, split, spec, targets, clock))
     payload_targets = [t for t in targets if t.meta is None]
     for rows, payload in decoded(fs, split, spec, payload_targets, rejects):
@@ -57,6 +58,7 @@ def decode_split(
     after = verify(fs, split)
     if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
         raise changed(split, after.size, after.mtime_ns)
+    rejects.flush()
 
 
 def decoded(
@@ -65,8 +67,10 @@ def decoded(
     """Typed rows of a file block by block, with the text of each line by number."""
     alias = spec.allow_null_alias
     if spec.feed.format == "parquet":
-        for rows in ParquetRows(targets, spec.ignore, alias=alias).decode(fs, split, rejects):
-            yield rows, _no_text
+        parquet_rows = ParquetRows(targets, spec.ignore, alias=alias)
+        text = parquet_rows.payload(fs, split)
+        for rows in parquet_rows.decode(fs, split, rejects):
+            yield rows, text
         return
     blocks = line_blocks(chunks(fs, split))
     if spec.feed.format == "json":
@@ -86,11 +90,6 @@ def decoded(
     if rest is not None:
         rows, _ = csv_rows.decode(rest, split.path, rejects, last=True)
         yield rows, rest.line_of
-
-
-def _no_text(number: int) -> bytes:
-    del number
-    return b""
 
 
 def _clock_ns(fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], clock: Callable[[], float]) -> int:

@@ -198,7 +198,7 @@ def _text(text: str, target: Target) -> str | Refusal:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         character = text[error.start]
-        return Refusal(f"U+{ord(character):04X} is not in the charset", f"text in {charset}")
+        return Refusal(f"not in the charset (U+{ord(character):04X})", f"text in {charset}")
     return text
 
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.bad_rows import BadRow, Rejects, bad_row
+from ingest.bad_rows import BadRow, Rejects, bad_row, too_long
 from ingest.exact import INTEGER_BITS, Refusal, Value, from_json
 from ingest.json_proof import (
     Shapes,
@@ -72,11 +72,8 @@ class JsonRows:
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
         """Typed rows of a block; bad rows go to ``rejects``, blank lines are passed over."""
-        rejects.add_all(
-            bad_row(file, number, None, "line too long", "at most 16 MiB a line", head.decode("utf-8", "replace"), head)
-            for number, head in block.too_long
-        )
         rejects.read += len(block.too_long)
+        rejects.add_all(too_long(file, line) for line in block.too_long)
         if len(block) <= self._small or not self._sources:
             fast, columns = np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets]
             doubtful = np.arange(len(block), dtype=np.int64)
@@ -188,7 +185,7 @@ class JsonRows:
             record = strict_object(text)
         except UnicodeDecodeError as error:
             shown = line.decode("utf-8", "backslashreplace")
-            return bad_row(file, number, None, f"not UTF-8 at byte {error.start}", "text in UTF-8", shown, line)
+            return bad_row(file, number, None, f"not UTF-8 (at byte {error.start})", "text in UTF-8", shown, line)
         except ValueError as error:
             return bad_row(file, number, None, f"not JSON ({error})", _EXPECTED, text, line)
         except RecursionError:

@@ -7,7 +7,7 @@ the file is dropped. Blank lines are left to the decoders, which skip and do not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +15,30 @@ import pyarrow as pa
 
 BLOCK = 16 << 20
 MAX_LINE = 16 << 20
+HEAD = 1 << 20  # bytes kept of a line that is too long
 _BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class LongLine:
+    """A line that is not read whole: its number, first bytes, and bytes in all."""
+
+    number: int
+    head: bytes
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
     """Whole lines: line i is ``data[ends[i]:ends[i + 1]]`` (``ends`` starts at 0), its number ``numbers[i]``.
 
-    ``too_long`` lists numbers and first bytes of lines above ``MAX_LINE``, which are not in ``data``.
+    ``too_long`` are the lines above ``MAX_LINE``, which are not in ``data``.
     """
 
     data: bytes
     ends: npt.NDArray[np.int32]
     numbers: npt.NDArray[np.int64]
-    too_long: tuple[tuple[int, bytes], ...] = ()
+    too_long: tuple[LongLine, ...] = ()
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -80,12 +90,13 @@ def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX
     held: list[bytes] = []
     size = 0
     number = 1
-    skipping: tuple[int, bytes] | None = None  # number and first bytes of a line that is too long
-    too_long: list[tuple[int, bytes]] = []
+    skipping: LongLine | None = None
+    too_long: list[LongLine] = []
     for chunk in _without_bom(chunks):
         piece = chunk
         if skipping is not None:
             end = piece.find(b"\n")
+            skipping = replace(skipping, size=skipping.size + (len(piece) if end < 0 else end))
             if end < 0:
                 continue
             too_long.append(skipping)
@@ -104,7 +115,7 @@ def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX
         held = [data[cut:]]
         size = len(held[0])
         if size > max_line:
-            skipping = (number, held[0][:1024])
+            skipping = LongLine(number, held[0][:HEAD], size)
             held, size = [], 0
     if skipping is not None:
         too_long.append(skipping)
@@ -112,7 +123,7 @@ def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX
         yield _block(b"".join(held), number, tuple(too_long))
 
 
-def _block(data: bytes, number: int, too_long: tuple[tuple[int, bytes], ...]) -> LineBlock:
+def _block(data: bytes, number: int, too_long: tuple[LongLine, ...]) -> LineBlock:
     octets = np.frombuffer(data, np.uint8)
     parts = [np.zeros(1, np.int32)]
     step = 1 << 18  # stays in the processor's cache

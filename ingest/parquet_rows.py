@@ -6,7 +6,8 @@ do not fit (too large, with a fraction, equal to the null value) are bad rows li
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -16,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.bad_rows import BadRow, Rejects, bad_row
+from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, bad_row
 from ingest.exact import INTEGER_BITS, UNIT_NS, Refusal, Value, check_instant, from_json, from_text
+from ingest.parquet_text import row_text
 from ingest.rows import Rows, merge_rows
 from ingest.source_file import RawFile
 from ingest.spec import Target
@@ -47,9 +49,10 @@ class ParquetRows:
                 if target.source in wanted:
                     _check_type(target, declared.field(target.source).type, split.path)
             extras = [name for name in declared.names if name not in self._known]
+            others = _Others(fs, split, [name for name in declared.names if name not in wanted])
             start = 1
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted, use_threads=False):
-                rows = self._batch(batch, start, split.path, rejects)
+                rows = self._batch(batch, start, split.path, rejects, others)
                 start += batch.num_rows
                 for name in extras:
                     rejects.ignored[name] += len(rows)
@@ -63,7 +66,16 @@ class ParquetRows:
                 hint="deliver the file again under a new name; nothing of it was committed",
             ) from error
 
-    def _batch(self, batch: pa.RecordBatch, start: int, file: str, rejects: Rejects) -> Rows:
+    def payload(self, fs: Fs, split: FileId) -> Callable[[int], bytes]:
+        """The whole of a row by its number, as text; numbers must not fall."""
+        others = _Others(fs, split, None)
+
+        def text(number: int) -> bytes:
+            return row_text(others.fields(number))
+
+        return text
+
+    def _batch(self, batch: pa.RecordBatch, start: int, file: str, rejects: Rejects, others: _Others) -> Rows:
         count = batch.num_rows
         rejects.read += count
         numbers = np.arange(start, start + count, dtype=np.int64)
@@ -90,7 +102,9 @@ class ParquetRows:
         for row in np.flatnonzero(doubt).tolist():
             one = self._one(sources, row, file, int(numbers[row]))
             if isinstance(one, BadRow):
-                rejects.add_all([one])
+                whole = {name: batch.column(name)[row] for name in batch.schema.names}
+                text = row_text(whole | others.fields(int(numbers[row])))
+                rejects.add_all([replace(one, payload=text[:MAX_PAYLOAD], size=len(text))])
             else:
                 exact.append(row)
                 values.append(one)
@@ -103,9 +117,32 @@ class ParquetRows:
             value = None if array is None else _exact(array, row, target, self._alias)
             if isinstance(value, Refusal):
                 shown = "" if array is None else _shown(array[row])
-                return bad_row(file, number, target.column.name, value.reason, value.expected, shown)
+                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, unit="row")
             values.append(value)
         return values
+
+
+class _Others:
+    """Further fields of a file (``names`` None: all of them), read only as far as a bad row asks for them."""
+
+    def __init__(self, fs: Fs, split: FileId, names: list[str] | None) -> None:
+        self._fs, self._split, self._names = fs, split, names
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._start = self._stop = 1  # numbers of the rows in ``_batch``
+        self._batch: pa.RecordBatch | None = None
+
+    def fields(self, number: int) -> dict[str, pa.Scalar]:
+        """Fields of the row with this number, counted from 1; rows are asked for in order."""
+        if self._names == []:
+            return {}
+        if self._batches is None:
+            file = pq.ParquetFile(pa.PythonFile(RawFile(self._fs, self._split), mode="r"))
+            self._batches = file.iter_batches(batch_size=BATCH_ROWS, columns=self._names, use_threads=False)
+        while number >= self._stop:
+            self._batch = next(self._batches)
+            self._start, self._stop = self._stop, self._stop + self._batch.num_rows
+        assert self._batch is not None  # noqa: S101 there are as many rows as of the other fields
+        return {name: self._batch.column(name)[number - self._start] for name in self._batch.schema.names}
 
 
 def _shown(value: pa.Scalar) -> str:

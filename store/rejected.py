@@ -1,0 +1,53 @@
+"""The shape of rejected rows between the task that met them and the quarantine that keeps them.
+
+One Arrow schema for scratch files of a batch and for files of rows that are sent again. ``SourcePartition`` and
+``Position`` name the row for good: path and line of a file (row of a Parquet file), topic/partition and offset.
+
+================  ==================================================================================
+``Reason``        short code: lower-case words with dashes; ``Detail`` is what it says of this very row
+``Column``        null = the whole row
+``Value``         the offending text, at most 1 KiB
+``Payload``       the row as it came, at most 1 MiB; it was cut if ``PayloadBytes`` is more. Of a Parquet file, whose
+                  rows have no text, a JSON object
+``Header``        names of the fields of a CSV record, as a JSON list; null for other formats
+``Key``           key of a message, null where there is none
+``SourceTime``    ns since the epoch: modification time of the file, timestamp of the message
+================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+REJECTED = pa.schema(
+    [
+        pa.field("SourcePartition", pa.string(), nullable=False),
+        pa.field("Position", pa.int64(), nullable=False),
+        pa.field("Reason", pa.string(), nullable=False),
+        pa.field("Detail", pa.string()),
+        pa.field("Column", pa.string()),
+        pa.field("Expected", pa.string()),
+        pa.field("Value", pa.string()),
+        pa.field("Payload", pa.binary()),
+        pa.field("PayloadBytes", pa.int64(), nullable=False),
+        pa.field("Header", pa.string()),
+        pa.field("Key", pa.binary()),
+        pa.field("SourceTime", pa.int64()),
+    ]
+)
+
+
+def encode_rejected(rows: pa.Table) -> bytes:
+    """Rows of schema ``REJECTED`` as a Parquet file, which Spark and we both read."""
+    sink = io.BytesIO()
+    pq.write_table(rows.cast(REJECTED), sink, compression="zstd", compression_level=1)
+    return sink.getvalue()
+
+
+def decode_rejected(data: pa.Buffer | bytes) -> pa.Table:
+    """The inverse of ``encode_rejected``."""
+    table: pa.Table = pq.read_table(pa.BufferReader(data))
+    return table
