@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo test test-fast check crash bench zip clean
+.PHONY: help setup demo kafka test test-fast check crash bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -31,6 +31,9 @@ $(STAMP):
 
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
 	@$(BIN)/python -m jobs.demo --db $(DB)
+
+kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, until Ctrl-C
+	@$(BIN)/python -m jobs.broker
 
 test: setup ## every test
 	$(BIN)/python -m pytest

@@ -1,0 +1,22 @@
+"""One broker for all tests of a run: on free loopback ports, with its data below pytest's directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.broker import Broker
+from store.errors import SettingsError
+from store.fs import Fs
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Started once; the tests make topics with names of their own."""
+    try:
+        made = Broker(Fs(), tmp_path_factory.mktemp("broker"))
+    except SettingsError as error:
+        pytest.skip(f"no broker: {error}")
+    with made:
+        yield made

@@ -1,0 +1,45 @@
+"""The broker of the tests is a real one: it keeps what was acknowledged, also when it is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from jobs.broker import Broker, free_port
+from store.errors import RetryableFeedError
+from store.fs import Fs
+from tests.kafka.topics import make_topic, send
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
+
+
+def _read(bootstrap: str, topic: str) -> list[bytes]:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10_000)
+    try:
+        place = TopicPartition(topic, 0)
+        consumer.assign([place])
+        count = consumer.end_offsets([place])[place]
+        consumer.seek_to_beginning()
+        return [next(consumer).value for _ in range(count)]
+    finally:
+        consumer.close()
+
+
+def test_messages_survive_a_killed_broker(tmp_path: Path) -> None:
+    broker = Broker(Fs(), tmp_path)
+    with broker:
+        topic = make_topic(broker.bootstrap)
+        send(broker.bootstrap, topic, [b"one", b"two"])
+        broker.kill()
+        broker.start()
+        assert _read(broker.bootstrap, topic) == [b"one", b"two"]
+
+
+def test_port_in_use_is_told_with_the_end_of_the_log(tmp_path: Path, broker: Broker) -> None:
+    taken = int(broker.bootstrap.rpartition(":")[2])
+    with pytest.raises(RetryableFeedError, match="does not come up") as caught:
+        Broker(Fs(), tmp_path, port=taken).start()
+    assert "in use" in str(caught.value)
+    assert free_port() != taken
