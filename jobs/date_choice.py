@@ -10,6 +10,7 @@ from store.epochs.load import list_streams, load_stream
 from store.errors import SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName, check_partition
+from store.selection import within
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class DateChoice:
             wanted = f"dates before {today} (UTC)"
         else:
             first, last = str(self.first), str(self.last)
-            found = [value for value in listed if first <= value and value[: len(last)] <= last]
+            found = [value for value in listed if within(value, first, last)]
             wanted = f"dates from {first} to {last}"
         if not found:
             span = f"{listed[0]} to {listed[-1]}" if listed else "none"
@@ -54,12 +55,18 @@ def parse_choice(date: str | None, dates: str | None, closed: bool = False) -> D
             hint="see --help",
         )
     if date is not None:
-        return DateChoice(date=check_partition("partition value", date))
+        return DateChoice(date=check_partition("date", date))
     if closed:
         return DateChoice(closed=True)
     first, dots, last = str(dates).partition("..")
-    if not dots or not first or not last or first > last:
+    if not dots or not first or not last:
         raise SettingsError("--dates is not understood", expected="A..B, like 2013-01-01..2013-12-31", found=dates)
+    if first > last:
+        raise SettingsError(
+            "--dates ends before it begins", expected=f"{last}..{first}?", found=dates, hint="swap them"
+        )
+    for value in (first, last):
+        check_partition("date", value)
     return DateChoice(first=first, last=last)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import sys
 import traceback
@@ -61,7 +62,16 @@ class Door:
                 expected="sparkhaven --root DIR COMMAND, or SPARKHAVEN_ROOT",
                 hint="name the directory that holds Intraday, Systems and Schemas; ingest makes it",
             )
-        return Layout(self.root.absolute())
+        root = self.root.absolute()
+        if root.exists() and not root.is_dir():
+            raise SettingsError(
+                "the database root is not a directory",
+                where=root,
+                expected="a directory, or nothing yet",
+                found="a file",
+                hint="check --root or SPARKHAVEN_ROOT",
+            )
+        return Layout(root)
 
     def database(self) -> Layout:
         """The root, which must be there: for commands that only look at what is."""
@@ -75,7 +85,7 @@ class Door:
     def result(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
         """One result: ``value`` as a JSON line with ``--json``, else ``show`` for people."""
         if self.json:
-            print(json.dumps(value, default=_plain), flush=True)
+            print(json_text(value), flush=True)
         elif isinstance(show, str):
             print(show, flush=True)
         else:
@@ -86,15 +96,36 @@ class Door:
         print(text, file=sys.stderr, flush=True)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Rows as aligned text on standard output; numbers to the right, nothing cut when it is not a terminal."""
+def json_text(value: object) -> str:
+    """A value as JSON that every parser takes: JSON has no NaN and no infinities, so they are texts."""
+    try:
+        return json.dumps(value, default=_plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=_plain, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, data: bool = False) -> None:
+    """Rows as aligned text on standard output; numbers to the right, nothing cut when it is not a terminal.
+
+    ``data``: cells are values of a table and stand as they are; otherwise numbers are figures, with separators.
+    """
     listed = [list(row) for row in rows]
     made = Table(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(header):
         numbers = any(isinstance(row[index], int | float) for row in listed)
         made.add_column(name, justify="right" if numbers else "left", no_wrap=True)
     for row in listed:
-        made.add_row(*(_cell(value) for value in row))
+        made.add_row(*(_value(value) if data else _cell(value) for value in row))
     console = Console(file=sys.stdout, highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 100_000
@@ -109,6 +140,14 @@ def _cell(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _value(value: object) -> str:
+    """A value of a table; what would move the cursor or colour the terminal is escaped."""
+    if value is None:
+        return "-"
+    text = str(value)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _plain(value: object) -> object:
@@ -206,11 +245,25 @@ def report(door: Door, error: SparkhavenError, **about: object) -> int:
     """Tells an error of ours on both outputs as the form asks, and gives its exit code; ``about``: whose it is."""
     door.note(f"sparkhaven: {error}")
     if door.json:
-        parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
-        named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
-        named |= {"exit_code": error.exit_code, "retryable": error.retryable}
-        door.result({**about, "error": named}, "")
+        door.result({**about, "error": error_json(error)}, "")
     return error.exit_code
+
+
+def error_json(error: SparkhavenError) -> dict[str, Any]:
+    """An error of ours with all its parts, as it stands under ``error`` in a result."""
+    parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
+    named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
+    return named | {"exit_code": error.exit_code, "retryable": error.retryable}
+
+
+def as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
+    """The error itself, or what the system refused as one of ours: with the file, what to do and the exit code."""
+    if isinstance(error, SparkhavenError):
+        return error
+    made = SparkhavenError(error.strerror or str(error), where=error.filename, hint=_DISK_HINTS.get(error.errno or 0))
+    made.exit_code = _code_of(error)
+    made.retryable = made.exit_code == EXIT_RETRY
+    return made
 
 
 def _told(door: Door, kind: str, what: str, code: int, *, hint: str | None) -> int:

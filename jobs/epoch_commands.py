@@ -7,17 +7,18 @@ import socket
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example, table
+from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example, table
 from store.epochs.load import list_epochs, list_streams, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.merged import require_unmerged
+from store.epochs.preview import preview_recovery
 from store.epochs.recover import RecoveryReport
 from store.epochs.replay import StreamState
-from store.errors import TableNotFoundError
+from store.errors import EXIT_DONE, SparkhavenError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName, check_stream
 from store.schema.deploy import deployed_tables
@@ -133,24 +134,42 @@ def _rows(state: StreamState) -> int:
 def recover(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="All tables unless told.")] = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Recovery without ingest: drops torn tails, publishes what is committed, reports both."""
     door: Door = ctx.obj
     layout = door.database()
-    reports: list[tuple[TableName, RecoveryReport]] = []
+    streams: list[dict[str, Any]] = []
+    code = EXIT_DONE
     for found in streamed_tables(layout, name):
         for stream in list_streams(Fs(), layout, found):
-            with open_log(layout, found, stream) as log:
-                reports.append((found, log.recovery))
-    streams = [{"table": str(found), "clean": report.clean, **asdict(report)} for found, report in reports]
+            entry: dict[str, Any] = {"table": str(found), "stream": stream}
+            try:
+                report = _recovered(layout, found, stream, dry_run)
+                entry |= {"clean": report.clean, **asdict(report)}
+            except (SparkhavenError, OSError) as error:  # one that cannot be recovered keeps no other from it
+                failed = as_ours(error)
+                code = code or failed.exit_code
+                door.note(f"sparkhaven: {failed}")
+                entry |= {"clean": False, "error": error_json(failed)}
+            streams.append(entry)
     findings = [entry for entry in streams if not entry["clean"]]
     header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
     door.result(
-        {"streams": streams, "findings": findings},
-        lambda: table(header, [[entry[key] for key in header] for entry in streams]),
+        {"streams": streams, "findings": findings, "dry_run": dry_run},
+        lambda: table(header, [[entry.get(key) for key in header] for entry in streams]),
     )
+    if code:
+        raise typer.Exit(code)
+
+
+def _recovered(layout: Layout, found: TableName, stream: str, dry_run: bool) -> RecoveryReport:
+    if dry_run:
+        return preview_recovery(Fs(), layout, found, stream, time_ms=int(time.time() * 1000))
+    with open_log(layout, found, stream) as log:
+        return log.recovery
 
 
 def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:

@@ -55,7 +55,8 @@ def ingest(
     code = EXIT_DONE
     for run in run_streams(fs, layout, streams, Options(once, workers, memory), progress):
         if run.error is not None:
-            code = code or _failed(door, run, verbose)
+            failed = _failed(door, run, verbose)
+            code = code or failed
         else:
             _show_run(door, run)
     if code:

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from jobs.date_choice import intraday_dates, parse_choice
-from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example, table
+from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example, table
 from jobs.spark_session import build_session
 from jobs.toml_values import parse_size
-from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
+from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError
 from store.fs import Fs
 from store.layout import TableName
 from store.merges import all_values
@@ -85,7 +85,7 @@ def merge(
             dry_run=dry_run,
             stop_on_error=stop_on_error,
         )
-        code = _show(door, name, results)
+        code = _show(door, name, results, dry_run)
     if code:
         raise typer.Exit(code)
 
@@ -98,7 +98,7 @@ def _executor(opened: ExitStack, workers: int | None, local: bool) -> Executor:
     return SparkExecutor(spark.sparkContext, workers)
 
 
-def _show(door: Door, name: str, results: Iterator[DateResult]) -> int:
+def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -> int:
     """One result a date, as they come; the exit code: that of the first error."""
     code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
     begun = time.monotonic()
@@ -115,27 +115,31 @@ def _show(door: Door, name: str, results: Iterator[DateResult]) -> int:
             "destinations": dict(result.destinations),
             "generation": result.generation,
             "seconds": round(result.seconds, 3),
+            "dry_run": dry_run,
         }
         if result.error is not None:
-            failed = _as_ours(result.error)
+            failed = as_ours(result.error)
             code = code or failed.exit_code
             door.note(f"{result.value}: {failed}")
-            value["error"] = {"type": type(failed).__name__, "what": failed.what, "found": failed.found}
-        count = result.rows_in if result.outcome == "planned" else result.rows_out
-        door.result(value, f"{result.value}: {result.outcome}, {count:,} rows to {parts or 'nowhere'}")
+            value["error"] = error_json(failed)
+        door.result(value, f"{result.value}: {_sentence(result, parts)}")
     door.note(f"{dates:,} dates, {rows:,} rows in {seconds:.1f} s")
     return code
 
 
-def _as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
-    if isinstance(error, SparkhavenError):
-        return error
-    return SparkhavenError(str(error), where=error.filename)
+def _sentence(result: DateResult, parts: str) -> str:
+    if result.outcome == "nothing":
+        return "is merged, nothing new to do"
+    if result.outcome == "planned":
+        return f"would merge {result.rows_in:,} rows" + (f" to {parts}" if parts else "")
+    if result.outcome in ("empty", "failed"):
+        return result.outcome
+    return f"{result.outcome}, {result.rows_out:,} rows to {parts or 'nowhere'}"
 
 
 def _memory(text: str) -> int:
     try:
-        return parse_size(text)
+        return parse_size(int(text) if text.isascii() and text.isdigit() else text)
     except ValueError as error:
         raise SettingsError("--memory is not understood", expected=str(error), found=text) from None
 

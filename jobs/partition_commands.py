@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from jobs.door import Door, DryRun, Json, Verbose, example, table
+from store.errors import TableNotFoundError
 from store.fs import Fs
+from store.schema.deploy import deployed_tables
 from writers.partitions import add_partition, list_partitions
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace, like Nyc13.")]
@@ -25,7 +27,15 @@ def register(app: typer.Typer) -> None:
 def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = False, verbose: Verbose = False) -> None:
     """Storage partitions that readers see, and which of them a merge may fill."""
     door: Door = ctx.obj
-    found = list_partitions(Fs(), door.layout(), namespace)
+    layout = door.database()
+    found = list_partitions(Fs(), layout, namespace)
+    if not found and not any(name.namespace == namespace for name in deployed_tables(Fs(), layout)):
+        raise TableNotFoundError(
+            f"no namespace {namespace}",
+            where=layout.partitions(namespace),
+            expected="a namespace with tables or storage partitions",
+            hint="`sparkhaven tables` lists what is there; `sparkhaven partitions add` makes the first partition",
+        )
     names = ("name", "writable", "directory", "free_bytes", "dangling")
     listed = [{name: getattr(partition, name) for name in names} for partition in found]
     door.result(

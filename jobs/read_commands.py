@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs.door import Door, Json, TableArgument, Verbose, example, table
+from jobs.door import Door, Json, TableArgument, Verbose, example, report, table
 from readers.export import check_target, export
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
 from readers.table import Table, open_table
-from store.errors import SettingsError
+from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
 from store.fs import Fs
 from store.layout import TableName
 from store.schema.deploy import deployed_tables
@@ -90,7 +90,7 @@ def _first(opened: Table, names: list[str] | None, asked: dict[str, Any], limit:
 
 
 def _show(opened: Table, names: list[str], listed: list[dict[str, Any]], rows: int) -> None:
-    table(names, [[_text(row[name]) for name in names] for row in listed])
+    table(names, [[_text(row[name]) for name in names] for row in listed], data=True)
     print(f"{rows:,} rows {_pinned(opened)}, {len(listed)} shown")
 
 
@@ -118,6 +118,8 @@ def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) 
                 door.note(f"{line['table']} cannot be read: {line['error']}")
 
     door.result({"tables": found}, people)
+    if any("error" in line for line in found):
+        raise typer.Exit(EXIT_BAD_DATA)
 
 
 def stats(
@@ -130,9 +132,17 @@ def stats(
     door: Door = ctx.obj
     layout = door.database()
     chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
+    code = EXIT_DONE
     for each in chosen:
-        found = table_stats(Fs(), layout, each)
+        try:
+            found = table_stats(Fs(), layout, each)
+        except SparkhavenError as error:  # it hides no other table
+            failed = report(door, error, table=str(each))
+            code = code or failed
+            continue
         door.result(found, lambda found=found: _show_stats(found, verbose))  # type: ignore[misc]
+    if code:
+        raise typer.Exit(code)
 
 
 def _show_stats(found: dict[str, Any], verbose: bool) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from jobs.date_choice import intraday_dates, parse_choice
-from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example
+from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example, report
 from jobs.merge_commands import DateOption, DatesOption
+from store.errors import EXIT_DONE, SparkhavenError
 from store.fs import Fs
 from store.layout import TableName
 from store.schema.deploy import load_deployed
@@ -74,23 +75,31 @@ def _remove(
     locations = rows = 0
     begun = time.monotonic()
     states = States(fs, layout, table)
+    code = EXIT_DONE
     for value in choice.pick(intraday_dates(fs, layout, table), time.time()):
-        proof = prove(fs, layout, table, value)
-        done = phase(
-            fs,
-            layout,
-            table,
-            value,
-            proof=proof,
-            clock=time.time,
-            source=source,
-            dry_run=dry_run,
-            states=states,
-            **options,
-        )
+        try:
+            proof = prove(fs, layout, table, value)
+            done = phase(
+                fs,
+                layout,
+                table,
+                value,
+                proof=proof,
+                clock=time.time,
+                source=source,
+                dry_run=dry_run,
+                states=states,
+                **options,
+            )
+        except SparkhavenError as error:  # each date has its own proof: one that is refused keeps no other back
+            failed = report(door, error, table=name, date=value)
+            code = code or failed
+            continue
         locations, rows = locations + len(done.locations), rows + done.rows
         listed = [{"stream": stream, "source": internal, "rows": n} for stream, internal, n in done.locations]
         result = {"table": name, "date": value, "phase": done.phase, "locations": listed, "rows": done.rows}
         text = f"{value}: {done.phase} of {len(listed)} locations, {done.rows:,} rows{' (dry run)' if dry_run else ''}"
         door.result({**result, "dry_run": dry_run}, text)
     door.note(f"{locations:,} locations, {rows:,} rows in {time.monotonic() - begun:.1f} s")
+    if code:
+        raise typer.Exit(code)

@@ -56,8 +56,13 @@ def verify(
     deep: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Checks one table or all; ``progress`` is told each location. Never raises for what it finds on disk."""
+    """Checks one table or all; ``progress`` is told each location. Never raises for what it finds on disk.
+
+    Only a table of which there is nothing at all is a TableNotFoundError.
+    """
     report = Report()
+    if table is not None and fs.stat(layout.schema(table)) is None and fs.stat(layout.intraday(table)) is None:
+        load_deployed(fs, layout, table)  # raises: there is no such table
     for name in [table] if table else deployed_tables(fs, layout):
         report.tables += 1
         report.findings += _TableCheck(fs, layout, name, report, deep=deep, progress=progress).run()

@@ -16,7 +16,8 @@
     │  └─ PositionGapError      the source does not continue where the log ends      exit 1
     ├─ MergeError               carries the phase that failed                        exit 1
     │  ├─ SnapshotMovedError    what was pinned has changed
-    │  └─ ValidationFailedError a rule or the proof failed
+    │  ├─ ValidationFailedError a rule or the proof failed
+    │  └─ TooEarlyError         may be done once a time has passed                   exit 3
     ├─ FeedError                source data cannot be read                           exit 1
     │  ├─ RetryableFeedError    may work when tried again                            exit 3
     │  └─ ErrorBudgetExceeded   more bad rows than allowed; nothing was committed
@@ -160,6 +161,13 @@ class SnapshotMovedError(MergeError):
 
 class ValidationFailedError(MergeError):
     """A rule of the schema or the digest proof failed; nothing was published or deleted."""
+
+
+class TooEarlyError(MergeError):
+    """What is asked for may be done once a time has passed; ``hint`` says when."""
+
+    exit_code = EXIT_RETRY
+    retryable = True
 
 
 class FeedError(SparkhavenError):

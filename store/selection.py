@@ -9,7 +9,7 @@ from typing import Literal
 
 from store.errors import SettingsError, TableNotFoundError
 from store.fs import Fs
-from store.layout import Layout, TableName
+from store.layout import Layout, TableName, check_partition
 from store.merges import MergeRecord
 
 Tier = Literal["intraday", "history", "all"]
@@ -25,8 +25,11 @@ class Selection:
 
     @staticmethod
     def of(values: str | Iterable[str] | None, sources: str | Iterable[str] | None) -> Selection:
-        """From one name, several, or None."""
-        return Selection(_names(values), _names(sources))
+        """From one name, several, or None; a range that cannot hold any value is a SettingsError."""
+        chosen = _names(values)
+        for wanted in chosen or ():
+            _check_range(wanted)
+        return Selection(chosen, _names(sources))
 
     def takes_value(self, value: str) -> bool:
         """Whether a partition value is asked for."""
@@ -45,7 +48,26 @@ def _names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
 
 def _covers(wanted: str, value: str) -> bool:
     first, dots, last = wanted.partition("..")
-    return first <= value <= last if dots else wanted == value
+    return within(value, first, last) if dots else wanted == value
+
+
+def within(value: str, first: str, last: str) -> bool:
+    """Whether a partition value is in the closed range; ``2013-01-02`` as the end takes all hours of that day."""
+    return first <= value and value[: len(last)] <= last
+
+
+def _check_range(wanted: str) -> None:
+    first, dots, last = wanted.partition("..")
+    if dots and not (first and last):
+        raise SettingsError(
+            "a range of dates has two ends", expected="A..B, like 2013-01-01..2013-12-31", found=repr(wanted)
+        )
+    if dots and first > last:
+        raise SettingsError(
+            "a range of dates ends before it begins", expected=f"{last}..{first}?", found=repr(wanted), hint="swap them"
+        )
+    for name in (first, last) if dots else (first,):
+        check_partition("date", name)
 
 
 def check_tier(tier: str) -> Tier:

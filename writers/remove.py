@@ -23,7 +23,7 @@ from store.epochs.load import StreamState, list_streams
 from store.epochs.publish import publish_location
 from store.epochs.removals import Phase, Removal, Removals, read_removals, write_removals
 from store.epochs.state import LocationState
-from store.errors import LockLostError, TableNotFoundError, ValidationFailedError
+from store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from writers.merge.dates import GRACE_S, lock_table
@@ -185,7 +185,7 @@ def _require_deletable(table: TableName, stones: Removals, location: LocationSta
         )
     age = now - stone.time_ms / 1000
     if age < grace_s:
-        raise ValidationFailedError(
+        raise TooEarlyError(
             "readers may still use the truncated location",
             where=f"{table} {location.key.value}, source {location.key.internal}",
             expected=f"{grace_s:.0f} s since the truncate",

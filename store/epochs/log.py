@@ -308,19 +308,7 @@ class StreamLog:
         write_holder(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
         with fs.during("recover-files"):
             apply(fs, layout, table, stream, plan)
-        self.recovery = RecoveryReport(
-            stream=stream,
-            generation=state.generation,
-            epoch=state.epoch,
-            cut_bytes=sum(cut.dropped for cut in plan.cuts),
-            cut_files=tuple(cut.path for cut in plan.cuts),
-            log_bytes=resumed.dropped_bytes,
-            stray_files=tuple(plan.stray_files),
-            stray_locations=tuple(plan.stray_locations),
-            unpublished_locations=tuple(plan.foreign),
-            republished=len(plan.unpublished),
-            lost_epochs=resumed.lost,
-        )
+        self.recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=resumed.lost)
 
     def _gate(self) -> Lock:
         """Keeps maintenance from removing a location between the check and the record of a commit."""

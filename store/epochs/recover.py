@@ -65,6 +65,23 @@ class RecoveryReport:
     republished: int = 0
     lost_epochs: tuple[int, ...] = ()
 
+    @staticmethod
+    def of(state: StreamState, plan: Settlement, *, log_bytes: int, lost: tuple[int, ...]) -> RecoveryReport:
+        """What a plan drops, with the torn end of the log and the epochs that went with a power cut."""
+        return RecoveryReport(
+            stream=state.stream,
+            generation=state.generation,
+            epoch=state.epoch,
+            cut_bytes=sum(cut.dropped for cut in plan.cuts),
+            cut_files=tuple(cut.path for cut in plan.cuts),
+            log_bytes=log_bytes,
+            stray_files=tuple(plan.stray_files),
+            stray_locations=tuple(plan.stray_locations),
+            unpublished_locations=tuple(plan.foreign),
+            republished=len(plan.unpublished),
+            lost_epochs=lost,
+        )
+
     @property
     def clean(self) -> bool:
         """Whether nothing had to be dropped."""

@@ -11,7 +11,7 @@ import pytest
 
 from store.epochs.load import load_stream
 from store.epochs.removals import read_removals
-from store.errors import CorruptFileError, TableNotFoundError, ValidationFailedError
+from store.errors import CorruptFileError, TableNotFoundError, TooEarlyError, ValidationFailedError
 from store.format import tablesize
 from store.layout import LocationKey
 from store.merges import newest
@@ -58,7 +58,7 @@ def test_both_phases_with_their_evidence(tmp_path: Path) -> None:
     stone = read_removals(FS, house.layout, TABLE, house.stream).entries[0][1]
     assert (stone.rows, stone.phase, stone.proof["rows"], stone.proof["generation"]) == (20, "truncate", 60, 1)
     assert set(stone.proof["digests"]) == {column.name for column in house.schema.stored}
-    with pytest.raises(ValidationFailedError, match="readers may still use"):
+    with pytest.raises(TooEarlyError, match="readers may still use"):
         unlink(house, now=NOW + 10)
     assert unlink(house).rows == 60
     assert state_of(house) == {}
