@@ -115,8 +115,7 @@ def rollback(
     layout, parsed = door.database(), TableName.parse(name)
     now = load_stream(Fs(), layout, parsed, check_stream(stream))
     then = load_stream(Fs(), layout, parsed, stream, epoch=to)
-    touched = [key for key, location in now.locations.items() if location.epoch > to]
-    require_unmerged(Fs(), layout, parsed, now, then, touched)
+    require_unmerged(Fs(), layout, parsed, stream, to)
     dropped = _rows(now) - _rows(then)
     made = now.epoch
     if not dry_run:

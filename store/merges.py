@@ -22,8 +22,8 @@ from typing import Any
 from store.epochs.framing import HEADER, frame, header, read_header, scan
 from store.epochs.records import decode_range, dump, encode_range, load
 from store.epochs.state import FileState, RangeStats
-from store.errors import CorruptFileError
-from store.fs import Fs
+from store.errors import CorruptFileError, LockLostError
+from store.fs import Fs, Lock
 from store.layout import Layout, TableName, check_partition
 
 MAGIC = b"SHVMRG1\n"
@@ -167,6 +167,20 @@ def newest(
         if record.complete or not complete:
             return record
     return None
+
+
+def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
+    """The lock that merge, removal, rollback and rewriting of a table share; taken already is a LockLostError."""
+    directory = layout.merges(table)
+    fs.keep_dirs(directory, layout.root)
+    lock = fs.lock(directory / ".lock")
+    if lock is None:
+        raise LockLostError(
+            "another merge, removal or rollback of this table is running",
+            where=directory / ".lock",
+            hint="wait for it to end, then run this again",
+        )
+    return lock
 
 
 def all_values(fs: Fs, layout: Layout, table: TableName) -> list[str]:

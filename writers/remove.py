@@ -26,7 +26,8 @@ from store.epochs.state import LocationState
 from store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from writers.merge.dates import GRACE_S, lock_table
+from store.merges import lock_table
+from writers.merge.dates import GRACE_S
 from writers.removal_proof import RemovalProof
 from writers.states import States
 
@@ -84,6 +85,7 @@ def truncate(
                 full = [location for location in chosen if not location.truncated]
                 for location in full:
                     _require_covered(proof, stream, location)
+                    _require_durable(proof, state, location)
                 if not dry_run:
                     _record(fs, layout, table, stream, states, full, "truncate", proof, clock)
                 done += [(stream, location.key.internal, location.rows) for location in full]
@@ -166,6 +168,18 @@ def _require_covered(proof: RemovalProof, stream: str, location: LocationState) 
             expected=f"{merged} merged rows",
             found=f"{location.rows} rows",
             hint=f"sparkhaven merge {proof.table} --date {location.key.value}, then truncate again",
+            phase="prove",
+        )
+
+
+def _require_durable(proof: RemovalProof, state: StreamState, location: LocationState) -> None:
+    if location.epoch > state.durable:  # a power cut could bring the source to send its rows again
+        raise ValidationFailedError(
+            "rows are not on disk yet, so a power cut could bring them again",
+            where=f"{proof.table} {location.key.value}, source {location.key.internal}",
+            expected=f"epoch {location.epoch} synced",
+            found=f"synced up to epoch {state.durable}",
+            hint="wait for the stream's next sync; where it has stopped, `sparkhaven recover` does it",
             phase="prove",
         )
 

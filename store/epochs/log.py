@@ -39,6 +39,7 @@ from store.epochs.unsynced import Unsynced
 from store.errors import EpochConflictError
 from store.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName, check_stream
+from store.merges import lock_table
 from store.schema.model import TableSchema
 
 DEFAULT_KEEP_EPOCHS = 100
@@ -233,11 +234,18 @@ class StreamLog:
         """Makes a new epoch with the state of epoch ``to`` (from the floor to now), positions included; its number.
 
         Files are cut by copies with new inodes, so a reader that mapped them keeps its rows. TableNotFoundError:
-        that epoch is not kept. TableExistsError: rows that would go are in history.
-        Going back to the current epoch does nothing.
+        that epoch is not kept. TableExistsError: rows that would go are in history. LockLostError: a merge or removal
+        is running. Going back to the current epoch does nothing.
         """
         self.sync_now()
         self.publish()
+        history = lock_table(self._fs, self._layout, self._table)
+        try:
+            return self._rollback(to, reason)
+        finally:
+            history.release()
+
+    def _rollback(self, to: int, reason: str) -> int:
         gate = self._gate()
         try:
             self.refresh()
@@ -246,8 +254,8 @@ class StreamLog:
             target = load_stream(self._fs, self._layout, self._table, self._stream, epoch=to)
             if to == before.epoch:
                 return to
+            require_unmerged(self._fs, self._layout, self._table, self._stream, to)
             touched = {key for key, location in before.locations.items() if location.epoch > to}
-            require_unmerged(self._fs, self._layout, self._table, before, target, touched)
             changed = tuple(sorted(touched & target.locations.keys()))
             record = RollbackRecord(
                 before.n + 1, before.epoch + 1, before.generation, self._now_ms(), to, reason, changed

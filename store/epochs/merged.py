@@ -2,37 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from store.epochs.replay import StreamState
+from store.epochs.load import read_files
+from store.epochs.records import CommitRecord, RollbackRecord
+from store.epochs.replay import chain
 from store.errors import TableExistsError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import newest
+from store.merges import PHASES, MergeRecord, newest
+
+Made = tuple[LocationKey, int]  # a location and the epoch that made it
 
 
-def require_unmerged(
-    fs: Fs, layout: Layout, table: TableName, before: StreamState, target: StreamState, touched: Iterable[LocationKey]
-) -> None:
-    """TableExistsError if ``target`` has fewer rows of a touched location than the newest merge of its date took in.
+def require_unmerged(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> None:
+    """TableExistsError if a merge took in more rows of a location than it had at epoch ``to``.
 
-    Reads one merge record for each date touched.
+    That counts locations which were truncated or deleted since: their rows are in history, and going back would let
+    the source bring them again. It also counts a merge that was killed when it had begun to publish, because it goes
+    on. ``to`` is an epoch that is kept. Reads the log, and the newest merge records of each date touched since.
     """
-    by_date: dict[str, list[LocationKey]] = {}
-    for key in touched:
-        by_date.setdefault(key.value, []).append(key)
-    for value, keys in sorted(by_date.items()):
-        record = newest(fs, layout, table, value)
-        taken = {} if record is None else {(i.stream, i.internal, i.since): i.rows for i in record.inputs}
-        for key in keys:
-            now, then = before.locations[key], target.locations.get(key)
-            merged = taken.get((before.stream, key.internal, now.since), 0)
-            rows = then.rows if then is not None and then.since == now.since else 0
-            if rows < merged:
-                raise TableExistsError(
-                    "the rollback would take back rows that are in history",
-                    where=layout.merges(table) / value,
-                    expected=f"at least the {merged} merged rows of {key.internal}/{value}",
-                    found=f"{rows} rows at epoch {target.epoch}",
-                    hint="go back only to an epoch from the merged one on; `epochs show --epoch N` tells its rows",
-                )
+    then, touched = _since(fs, layout, table, stream, to)
+    for value in sorted({key.value for key, _ in touched}):
+        for record in _records(fs, layout, table, value):
+            taken = {(i.internal, i.since): i.rows for i in record.inputs if i.stream == stream}
+            for key, since in sorted(touched):
+                rows, merged = then.get((key, since), 0), taken.get((key.internal, since), 0)
+                if key.value == value and rows < merged:
+                    raise _refused(layout, table, record, key, merged, rows, to)
+
+
+def _since(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> tuple[dict[Made, int], set[Made]]:
+    """Rows of each location at epoch ``to``, whatever was removed since, and the locations that grew after it."""
+    files = read_files(fs, layout, table, stream)
+    state = files.checkpoint.state
+    then: dict[Made, int] = {}
+    touched: set[Made] = set()
+    passed = state.epoch == to
+    for record in [None, *chain(files.records, state.epoch, None, layout.stream_log(table, stream))]:
+        if record is not None:
+            state.apply(record)
+        if passed and isinstance(record, CommitRecord):
+            touched.update((report.key, state.locations[report.key].since) for report in record.batch.reports)
+        if state.epoch == to and (record is None or isinstance(record, CommitRecord | RollbackRecord)):
+            then = {(key, at.since): at.rows for key, at in state.locations.items()}
+            passed = True
+    return then, touched
+
+
+def _records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[MergeRecord]:
+    """The newest complete merge record of a date, and a newer one that a killed merge would go on with."""
+    found = [newest(fs, layout, table, value), newest(fs, layout, table, value, complete=False)]
+    return [r for r in found if r is not None and PHASES.index(r.phase) >= PHASES.index("check")]
+
+
+def _refused(
+    layout: Layout, table: TableName, record: MergeRecord, key: LocationKey, merged: int, rows: int, to: int
+) -> TableExistsError:
+    back = "go back only to an epoch from the merged one on; `epochs show --epoch N` tells its rows"
+    on = f"the merge was killed while it published; run `sparkhaven merge {table} --date {key.value}` to end it"
+    return TableExistsError(
+        "the rollback would take back rows that are in history",
+        where=layout.merges(table) / key.value,
+        expected=f"at least the {merged} merged rows of {key.internal}/{key.value}",
+        found=f"{rows} rows at epoch {to}",
+        hint=back if record.complete else on,
+    )

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from store.errors import LockLostError, SparkhavenError
-from store.fs import Fs, Lock
+from store.errors import SparkhavenError
+from store.fs import Fs
 from store.layout import Layout, TableName
-from store.merges import PHASES, MergeRecord, generations, load_record, newest, store_record
+from store.merges import PHASES, MergeRecord, generations, load_record, lock_table, newest, store_record
 from writers.merge.executor import Executor
 from writers.merge.intake import Intake, Pins, holds, still_pinned, take_in
 from writers.merge.phases import WholeDate, run_phases, run_whole
@@ -46,20 +46,6 @@ class DateResult:
 @dataclass(frozen=True, slots=True)
 class _Failure:
     error: SparkhavenError | OSError
-
-
-def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
-    """The lock that merge, removal and rewriting of a table's history share; taken already is a LockLostError."""
-    directory = layout.merges(table)
-    fs.keep_dirs(directory, layout.root)
-    lock = fs.lock(directory / ".lock")
-    if lock is None:
-        raise LockLostError(
-            "another merge or removal of this table is running",
-            where=directory / ".lock",
-            hint="wait for it to end, then run this again",
-        )
-    return lock
 
 
 def merge_dates(

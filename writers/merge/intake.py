@@ -31,11 +31,19 @@ from writers.merge.publish import destination, stage_root, volumes
 from writers.merge.source import Source
 from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
+_EMPTY = "`sparkhaven stats` lists the dates; --allow-empty passes over an empty one"
+_AFTER_SYNC = "wait for the stream's next sync; where it has stopped, `sparkhaven recover` does it"
 _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class Pins:
-    """Committed states of a table's streams, loaded once and again only when their logs have changed."""
+    """Committed states of a table's streams, loaded once and again only when their logs have changed.
+
+    Only what is on disk counts: a power cut may take back later epochs (modes ``periodic`` and ``none``), and history
+    would keep rows that the source sends again. ``waiting`` says that there are such epochs.
+    """
+
+    waiting = False
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
         self._fs, self._layout, self._table = fs, layout, table
@@ -43,13 +51,20 @@ class Pins:
         self._states: tuple[StreamState, ...] = ()
 
     def states(self) -> tuple[StreamState, ...]:
-        """The newest committed state of each stream."""
+        """The newest durable state of each stream."""
         stamp = self._now()
         while stamp != self._stamp:
             names = list_streams(self._fs, self._layout, self._table)
-            self._states = tuple(load_stream(self._fs, self._layout, self._table, name) for name in names)
+            newest = [load_stream(self._fs, self._layout, self._table, name) for name in names]
+            self._states = tuple(self._durable(state) for state in newest)
+            self.waiting = any(state.durable < state.epoch for state in newest)
             self._stamp, stamp = stamp, self._now()
         return self._states
+
+    def _durable(self, state: StreamState) -> StreamState:
+        if state.durable >= state.epoch:
+            return state
+        return load_stream(self._fs, self._layout, self._table, state.stream, epoch=state.durable)
 
     def _now(self) -> _Stamp:
         directory = self._layout.streams(self._table)
@@ -107,8 +122,8 @@ def take_in(
                 "no committed rows to merge",
                 where=f"{table} {value}",
                 expected="intraday rows of this date",
-                found="none",
-                hint="`sparkhaven stats` lists the dates; --allow-empty passes over an empty one",
+                found="none; there are epochs that are not on disk yet" if pins.waiting else "none",
+                hint=_AFTER_SYNC if pins.waiting else _EMPTY,
                 phase="plan",
             )
         return Intake("empty", MergeRecord(str(table), value, 0, "plan", (), ()))

@@ -1,0 +1,110 @@
+"""What history has taken in, no rollback takes back, and no power cut: each row once, whatever comes after a merge."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from readers.table import open_table
+from store.errors import LockLostError, MergeError, TableExistsError, ValidationFailedError
+from store.merges import lock_table, newest
+from tests.intraday_rows import IntradayRows
+from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.unit.test_merge import FS, Killed, KillingFs, merge
+from writers.removal_proof import prove
+from writers.remove import delete, truncate
+
+NOW = 1_700_000_000.0
+
+
+def house_of(root: Path, durability: str = "fsync") -> IntradayRows:
+    return IntradayRows(root, SCHEMA, fs=FS, durability=durability)
+
+
+def rows(number: int) -> object:
+    rng = random.Random(number)
+    return as_table([random_row(rng) for _ in range(number)])
+
+
+def commit(house: IntradayRows, **sources: int) -> int:
+    return house.commit({(name, DAY): rows(number) for name, number in sources.items()})  # type: ignore[misc]
+
+
+def remove(house: IntradayRows, *, files: bool) -> None:
+    proof = prove(FS, house.layout, TABLE, DAY)
+    truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+    if files:
+        delete(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW + 4000)
+
+
+def count(house: IntradayRows) -> int:
+    return open_table(house.root, str(TABLE)).count()
+
+
+@pytest.mark.parametrize("removed", ["nothing", "rows", "files", "files, new rows"])
+def test_a_rollback_does_not_bring_back_rows_of_removed_locations(tmp_path: Path, removed: str) -> None:
+    house = house_of(tmp_path)
+    first = commit(house, other=1)
+    second = commit(house, a=5)
+    merge(house.layout)
+    if removed != "nothing":
+        remove(house, files="files" in removed)
+    if "new rows" in removed:
+        house.log.refresh()
+        house.log.close()
+        house.log = house.open()
+        last = commit(house, a=2)
+    before = count(house)
+    with pytest.raises(TableExistsError, match="rows that are in history"):
+        house.log.rollback(first)
+    assert count(house) == before
+    if "new rows" in removed:
+        assert house.log.rollback(second) == last + 1  # only rows that no merge has seen
+        assert count(house) == before - 2
+
+
+def test_a_rollback_waits_for_a_merge_and_for_one_that_was_killed_while_it_published(tmp_path: Path) -> None:
+    house = house_of(tmp_path)
+    first = commit(house, a=1)
+    commit(house, a=5)
+    lock = lock_table(FS, house.layout, TABLE)
+    with pytest.raises(LockLostError, match="another merge"):
+        house.log.rollback(first)
+    lock.release()
+    with pytest.raises(Killed):
+        merge(house.layout, fs=KillingFs(step="merge-index:before"))
+    record = newest(FS, house.layout, TABLE, DAY, complete=False)
+    assert record is not None and record.phase == "publish"
+    with pytest.raises(TableExistsError, match="run `sparkhaven merge"):
+        house.log.rollback(first)
+    merge(house.layout)
+    assert count(house) == 6
+
+
+@pytest.mark.parametrize("durability", ["periodic", "none"])
+def test_a_merge_takes_only_what_a_power_cut_leaves(tmp_path: Path, durability: str) -> None:
+    house = house_of(tmp_path, durability)
+    commit(house, a=5)
+    with pytest.raises(MergeError, match="epochs that are not on disk yet"):
+        merge(house.layout)
+    house.log.sync_now()
+    commit(house, a=3, b=2)
+    assert (merge(house.layout)[0].rows_in, count(house)) == (5, 10)
+    house.log.sync_now()
+    assert (merge(house.layout)[0].rows_in, count(house)) == (5, 10)
+
+
+def test_rows_that_a_power_cut_could_bring_again_are_not_truncated(tmp_path: Path) -> None:
+    house = house_of(tmp_path, "periodic")
+    commit(house, a=5)
+    house.log.sync_now()
+    merge(house.layout)
+    house.commit({("a", DAY): rows(0)})  # no new row, but a new epoch of the location
+    proof = prove(FS, house.layout, TABLE, DAY)
+    with pytest.raises(ValidationFailedError, match="not on disk yet"):
+        truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+    house.log.sync_now()
+    remove(house, files=False)
+    assert count(house) == 5
