@@ -10,7 +10,8 @@ import pyarrow as pa
 from ingest.bad_rows import BadRow, Rejects, check_budget
 from ingest.decode import decode_split
 from ingest.spec import BadRowBudget, StreamSpec
-from store.epochs.state import FileId
+from store.epochs.state import FileId, Split
+from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import LocationKey
 from store.schema.model import TableSchema
@@ -27,8 +28,10 @@ class Decoder:
     spec: StreamSpec
     schema: TableSchema
 
-    def __call__(self, split: FileId, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+    def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
         """Routed batches in the order of the file; bad rows and counts go into ``notes``."""
+        if not isinstance(split, FileId):
+            raise SettingsError("this feed has no decoder for offsets", where=split.path, expected="a file")
         rejects = Rejects(self.spec.bad_rows)
         for routed in decode_split(self.fs, split, self.spec, self.schema, rejects):
             yield routed.key, routed.batch

@@ -16,6 +16,7 @@ from jobs.stream_file import StreamSettings, load_stream_file
 from jobs.stream_schema import checked_schema
 from store.epochs.load import list_streams, load_stream
 from store.epochs.positions import NO_HORIZON, FileWindow
+from store.epochs.replay import StreamState
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.fs import Fs
 from store.layout import Layout
@@ -65,7 +66,8 @@ def ingest(
 
 def _show_run(door: Door, run: Run) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
-    done, files = run.totals, run.log.state.files
+    done, state = run.totals, run.log.state
+    unit, read = ("messages", done.messages) if state.offsets else ("files", done.splits)
     value = {
         "stream": run.name,
         "table": run.settings.spec.table,
@@ -74,13 +76,20 @@ def _show_run(door: Door, run: Run) -> None:
         "epochs": done.epochs,
         "epoch": done.epoch,
         "seconds": round(done.seconds, 3),
-        "files": done.files,
+        unit: read,
         "replayed": done.replayed,
         "counts": done.counts,
-        "positions": {"files": len(files), "horizon_ns": None if files.horizon == NO_HORIZON else files.horizon},
+        "positions": _positions(state),
     }
-    text = f"{run.name}: {done.rows:,} rows of {done.files:,} files in {done.epochs:,} epochs, now epoch {done.epoch}"
+    text = f"{run.name}: {done.rows:,} rows of {read:,} {unit} in {done.epochs:,} epochs, now epoch {done.epoch}"
     door.result(value, text)
+
+
+def _positions(state: StreamState) -> dict[str, int | None]:
+    """Where the source stands: the end of each partition, or how many files are remembered, from when on."""
+    if state.offsets:
+        return dict(state.offsets.positions())
+    return {"files": len(state.files), "horizon_ns": None if state.horizon == NO_HORIZON else state.horizon}
 
 
 def _failed(door: Door, run: Run, verbose: bool) -> int:

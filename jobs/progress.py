@@ -40,14 +40,18 @@ class Progress:
         """One committed batch."""
         outcome = done.outcome
         if outcome.epoch is None:
-            self.say(stream, f"batch {outcome.batch_id}: {outcome.replayed} files were committed before, nothing to do")
+            self.say(stream, f"batch {outcome.batch_id}: all of it was committed before, nothing to do")
             return
-        lag = "" if done.lag is None else f", lag {done.lag:,} files"
+        unit = "messages" if outcome.messages else "files"
+        lag = "" if done.lag is None else f", lag {done.lag:,} {unit}"
         self.say(
             stream,
-            f"epoch [cyan]{outcome.epoch}[/cyan]: [green]{outcome.rows:,}[/green] rows of {outcome.files:,} files into "
+            f"epoch [cyan]{outcome.epoch}[/cyan]: [green]{outcome.rows:,}[/green] rows of "
+            f"{outcome.messages or outcome.splits:,} {unit} into "
             f"{outcome.locations:,} locations in {done.seconds:.2f} s, {done.rate:,.0f} rows/s{lag}",
         )
+        if outcome.passed:
+            self.say(stream, f"[yellow]{outcome.passed:,} offsets were missing and passed over, as allowed[/yellow]")
         if outcome.rejected:
             self.say(stream, f"[red]{outcome.rejected:,} rows rejected[/red]")
         if self._verbose:

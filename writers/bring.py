@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from store.columnfile import read_column
-from store.epochs.state import FileId, LocationReport
+from store.epochs.state import FileId, LocationReport, Split
 from store.errors import LockLostError
 from store.fs import Fs
 from store.layout import LocationKey
@@ -30,16 +31,18 @@ from writers.target import StreamTarget
 READ_BACK_ROWS = BUNDLE_ROWS = 262_144
 
 
-def split_order(split: FileId) -> tuple[int, str, int]:
-    """Where a split stands in its batch: older files first, then by path."""
-    return (split.mtime_ns, split.path, split.size)
+def split_order(split: Split) -> tuple[Any, ...]:
+    """Where a split stands in its batch: older files first, then by path; ranges by topic, partition, start."""
+    if isinstance(split, FileId):
+        return (0, split.mtime_ns, split.path, split.size)
+    return (1, split.topic, split.partition, split.start)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """Adjacent rows of one location that come from one split."""
 
-    split: FileId
+    split: Split
     rows: int
 
 
@@ -127,7 +130,7 @@ class Spool:
         return files
 
 
-Row = tuple[FileId, pa.RecordBatch]
+Row = tuple[Split, pa.RecordBatch]
 
 
 def parts_of(rows: Iterable[Row]) -> tuple[Part, ...]:

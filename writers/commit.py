@@ -16,26 +16,26 @@ Steps 2 to 4 are ``writers.task``; how tasks run is the business of the ``execut
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from store.epochs.log import StreamLog
 from store.epochs.positions import Verdict
-from store.epochs.state import Batch, FileId, LocationReport
+from store.epochs.state import Batch, FileId, LocationReport, OffsetRange, Split
 from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
 from store.fs import Fs
 from store.layout import LocationKey
 from writers.append import writing
 from writers.blank import WorkerMemory
-from writers.bring import Appended, Spooled, bring_together
+from writers.bring import Appended, Spooled, bring_together, split_order
 from writers.durable import make_durable
 from writers.target import LateRows, SplitNotes, StreamTarget
 from writers.task import TaskResult
 
-Execute = Callable[[str, frozenset[FileId]], Sequence[TaskResult]]
-"""Runs the tasks of a batch: (scratch name, splits to skip) -> one result a task."""
+Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
+"""Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result a task."""
 
 Judge = Callable[[SplitNotes, int], None]
 """Looks at rejected rows and the number of good ones; raises ErrorBudgetExceeded when they are too many."""
@@ -43,15 +43,21 @@ Judge = Callable[[SplitNotes, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch. ``epoch`` is None when all of it had been committed before (``replayed`` files)."""
+    """What became of a batch. ``epoch`` is None when all of it had been committed before (``replayed`` splits).
+
+    ``splits`` were read, of them ranges with ``messages`` offsets in all; ``passed`` are offsets that are missing
+    before them, by permission.
+    """
 
     batch_id: int
     epoch: int | None
     rows: int = 0
     rejected: int = 0
-    files: int = 0
+    splits: int = 0
     replayed: int = 0
     locations: int = 0
+    messages: int = 0
+    passed: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -60,8 +66,8 @@ class BatchOutcome:
 class Gathered:
     """Reports of all tasks as one, after bringing together."""
 
-    files: tuple[FileId, ...] = ()
-    skipped: tuple[FileId, ...] = ()
+    splits: tuple[Split, ...] = ()
+    skipped: tuple[Split, ...] = ()
     reports: dict[LocationKey, LocationReport] = field(default_factory=dict)
     notes: SplitNotes = field(default_factory=SplitNotes)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -70,6 +76,16 @@ class Gathered:
     def rows(self) -> int:
         """Rows that the batch adds."""
         return sum(report.rows - report.base_rows for report in self.reports.values())
+
+    @property
+    def files(self) -> tuple[FileId, ...]:
+        """The files among the splits, sorted."""
+        return tuple(sorted(split for split in self.splits if isinstance(split, FileId)))
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """The ranges of offsets among the splits, sorted."""
+        return tuple(sorted(split for split in self.splits if isinstance(split, OffsetRange)))
 
 
 def write_batch(
@@ -81,8 +97,9 @@ def write_batch(
     *,
     query_id: str,
     batch_id: int,
-    proposed: Sequence[FileId] | None = None,
+    proposed: Sequence[Split] | None = None,
     judge: Judge | None = None,
+    allow_gap: bool = False,
     notify: Callable[[BatchOutcome], None] = lambda outcome: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> BatchOutcome:
@@ -90,22 +107,24 @@ def write_batch(
 
     ``proposed`` are the splits, where they are known beforehand (the first batch after a start): those that are
     committed already are skipped, and with nothing left no task runs. Otherwise the tasks say what they read, and a
-    batch that repeats a committed split is an EpochConflictError before anything is committed.
+    batch that repeats a committed split is an EpochConflictError before anything is committed. ``allow_gap``: offsets
+    that are missing between the committed end and the batch are recorded in the epoch as a gap, not refused.
     """
     started = clock()
     scratch = f"{target.generation}-{batch_id}"
-    verdict = check_lease(fs, log, target, proposed)
+    verdict = check_lease(fs, log, target, proposed, allow_gap=allow_gap)
     if verdict is not None and not verdict.fresh:
         outcome = BatchOutcome(batch_id, None, replayed=len(verdict.taken) + len(verdict.below))
         notify_done(fs, notify, outcome)
         return outcome
-    skip = frozenset((*verdict.taken, *verdict.below)) if verdict is not None else frozenset()
+    instead = verdict.instead if verdict is not None else {}
     with running(fs, target.spool(scratch)):
-        results = execute(scratch, skip)
+        results = execute(scratch, instead)
         gathered = gather(fs, target, memory, results, scratch, expected=verdict.fresh if verdict else None)
         appended = clock()
         quarantine(fs, gathered, judge)
-        epoch = commit_record(fs, log, target, gathered, query_id, batch_id)
+        gaps = log.state.offsets.jumps(gathered.ranges) if allow_gap else ()
+        epoch = commit_record(fs, log, target, gathered, query_id, batch_id, gaps)
         committed = clock()
         publish(fs, log, target, epoch)
     outcome = BatchOutcome(
@@ -113,9 +132,11 @@ def write_batch(
         epoch,
         gathered.rows,
         gathered.notes.rejected_rows,
-        len(gathered.files),
+        len(gathered.splits),
         len(gathered.skipped),
         len(gathered.reports),
+        sum(read.stop - read.start for read in gathered.ranges),
+        sum(max(0, gap.stop - gap.start) for gap in gaps),
         dict(gathered.notes.counts),
         {
             **gathered.seconds,
@@ -158,11 +179,16 @@ def running(fs: Fs, scratch: Path) -> Iterator[None]:
         ) from error
 
 
-def check_lease(fs: Fs, log: StreamLog, target: StreamTarget, proposed: Sequence[FileId] | None) -> Verdict | None:
-    """Step 1. LockLostError for a zombie; PositionGapError for a file that changed after it was taken (R3)."""
+def check_lease(
+    fs: Fs, log: StreamLog, target: StreamTarget, proposed: Sequence[Split] | None, *, allow_gap: bool = False
+) -> Verdict | None:
+    """Step 1. LockLostError for a zombie; PositionGapError for a source that does not go on from the log (R3, R6)."""
     with fs.during("check-lease"):
         target.check_generation(fs)
-        return None if proposed is None else log.state.files.judge(proposed)
+        if proposed is None:
+            return None
+        ranges = (split for split in proposed if isinstance(split, OffsetRange))
+        return log.state.judge(proposed, log.state.offsets.jumps(ranges) if allow_gap else ())
 
 
 def gather(
@@ -172,7 +198,7 @@ def gather(
     results: Iterable[TaskResult],
     scratch: str,
     *,
-    expected: Sequence[FileId] | None = None,
+    expected: Sequence[Split] | None = None,
 ) -> Gathered:
     """Step 5. The first error of a task is raised as it is. ``expected`` splits must all have been read, once."""
     with fs.during("gather"):
@@ -182,7 +208,7 @@ def gather(
         for result in sorted(results, key=lambda result: result.index):
             if result.error is not None:
                 raise result.error
-            found.files += result.splits
+            found.splits += result.splits
             found.skipped += result.skipped
             found.notes.merge(result.notes)
             for name, seconds in result.seconds.items():
@@ -192,18 +218,18 @@ def gather(
                     raise _conflict("two tasks have written to one location", target.location(part.report.key))
             for file in result.spooled:
                 spooled.setdefault(file.key, []).append(file)
-        _check_files(found.files, expected)
+        _check_splits(found.splits, expected)
         found.reports = {key: part.report for key, part in owned.items()}
     if spooled:
         _bring(fs, target, memory, scratch, found, owned, spooled)
     return found
 
 
-def _check_files(files: Sequence[FileId], expected: Sequence[FileId] | None) -> None:
-    if len(set(files)) != len(files):
-        raise _conflict("two tasks have read one split", next(f.path for f in files if files.count(f) > 1))
-    if expected is not None and set(files) != set(expected):
-        missing = sorted(set(expected) ^ set(files))
+def _check_splits(splits: Sequence[Split], expected: Sequence[Split] | None) -> None:
+    if len(set(splits)) != len(splits):
+        raise _conflict("two tasks have read one split", next(f.path for f in splits if splits.count(f) > 1))
+    if expected is not None and set(splits) != set(expected):
+        missing = sorted(set(expected) ^ set(splits), key=split_order)
         raise _conflict("the tasks have not read the splits that were planned", missing[0].path)
 
 
@@ -251,17 +277,25 @@ def refuse_all(notes: SplitNotes, rows: int) -> None:
 
 
 def commit_record(
-    fs: Fs, log: StreamLog, target: StreamTarget, gathered: Gathered, query_id: str, batch_id: int
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    gathered: Gathered,
+    query_id: str,
+    batch_id: int,
+    gaps: tuple[OffsetRange, ...] = (),
 ) -> int:
     """Step 7, the commit point. Returns the new epoch; what the errors mean is told by their class."""
     batch = Batch(
         query_id=query_id,
         batch_id=batch_id,
-        files=tuple(sorted(gathered.files)),
+        files=gathered.files,
         reports=tuple(gathered.reports[key] for key in sorted(gathered.reports)),
         schema_version=target.schema.version,
         rows=gathered.rows,
         counts={**gathered.notes.counts, **_rejected(gathered.notes)},
+        ranges=gathered.ranges,
+        gaps=gaps,
     )
     with fs.during("commit-record"):
         return log.commit(batch)

@@ -1,8 +1,8 @@
 """The Spark edge of a stream: one query whose micro-batches become epochs.
 
-The source's rows name splits (``path``, ``size``, ``mtime_ns``, and ``tasks``: how many tasks share the batch); a task
-opens and decodes them itself, so no row of data passes through the JVM. What comes back from a task is one pickled
-result, errors included.
+The source's rows name splits (``writers.splits``) and ``tasks``, how many tasks share the batch; a task opens and
+decodes them itself, so no row of data passes through the JVM. What comes back from a task is one pickled result, errors
+included.
 
 Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
 Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
@@ -25,11 +25,12 @@ import pyarrow as pa
 
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
-from store.epochs.state import FileId
+from store.epochs.state import Split
 from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, write_batch
+from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
 
@@ -58,7 +59,7 @@ STREAM_CONF = {
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One line for the person who watches. ``rate`` is rows a second of this batch, ``lag`` files still to be taken."""
+    """One line for the person who watches. ``rate`` is rows a second, ``lag`` what is still to be taken."""
 
     outcome: BatchOutcome
     epoch: int
@@ -79,7 +80,9 @@ class StreamTotals:
     rejected: int = 0
     epochs: int = 0
     epoch: int = 0
-    files: int = 0
+    splits: int = 0
+    messages: int = 0
+    passed: int = 0
     replayed: int = 0
     seconds: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
@@ -88,7 +91,9 @@ class StreamTotals:
         """Counts a batch."""
         self.rows += outcome.rows
         self.rejected += outcome.rejected
-        self.files += outcome.files
+        self.splits += outcome.splits
+        self.messages += outcome.messages
+        self.passed += outcome.passed
         self.replayed += outcome.replayed
         if outcome.epoch is not None:
             self.epochs += 1
@@ -101,8 +106,10 @@ class StreamTotals:
 class StreamPlan:
     """How a stream is to be run. ``trigger`` is what Spark's ``trigger()`` takes; ``availableNow`` ends by itself.
 
-    ``judge`` decides about rejected rows; ``lag`` counts files that are still to be taken; ``sync_seconds`` is for
-    durability ``periodic``; ``adopt`` lets a stream start anew although Spark remembers batches of it.
+    ``judge`` decides about rejected rows; ``lag`` counts what is still to be taken, in files or messages;
+    ``sync_seconds`` is for durability ``periodic``; ``adopt`` lets a stream start anew although Spark remembers batches
+    of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing offsets, which are otherwise
+    refused.
     """
 
     query_id: str
@@ -114,6 +121,8 @@ class StreamPlan:
     lag: Callable[[], int] | None = None
     sync_seconds: float = 10.0
     adopt: bool = False
+    split_of: SplitOf = file_of
+    allow_gap: bool = False
 
 
 class StreamStopping(Exception):
@@ -233,17 +242,18 @@ class Batches:
         before = self._clock()
         proposed = None
         if self._first:
-            proposed = [FileId(row.path, row.size, row.mtime_ns) for row in splits.collect()]
+            proposed = [self._plan.split_of(row.asDict()) for row in splits.collect()]
         outcome = write_batch(
             self._fs,
             self._log,
             self._target,
             self._memory,
-            partial(run_in_spark, splits, self._fs, self._target, self._plan.decode),
+            partial(run_in_spark, splits, self._fs, self._target, self._plan),
             query_id=self._plan.query_id,
             batch_id=batch_id,
             proposed=proposed,
             judge=self._plan.judge,
+            allow_gap=self._plan.allow_gap,
         )
         self._first = False
         self.totals.add(outcome)
@@ -270,7 +280,12 @@ _MEMORY = WorkerMemory()  # of a worker process, which Spark uses for many tasks
 
 
 def run_in_spark(
-    splits: DataFrame, fs: Fs, target: StreamTarget, decode: Decode, scratch: str, skip: frozenset[FileId]
+    splits: DataFrame,
+    fs: Fs,
+    target: StreamTarget,
+    plan: StreamPlan,
+    scratch: str,
+    instead: Mapping[Split, Split | None],
 ) -> list[TaskResult]:
     """Runs one task for each partition of ``splits``; their results by way of one binary column.
 
@@ -279,7 +294,7 @@ def run_in_spark(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    work = partial(task_rows, fs, target, decode, scratch, skip)
+    work = partial(task_rows, fs, target, plan.decode, plan.split_of, scratch, instead)
     try:
         rows = splits.mapInArrow(work, "result binary").collect()
     except (PySparkException, Py4JError) as error:
@@ -295,8 +310,9 @@ def task_rows(
     fs: Fs,
     target: StreamTarget,
     decode: Decode,
+    split_of: SplitOf,
     scratch: str,
-    skip: frozenset[FileId],
+    instead: Mapping[Split, Split | None],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """The function of ``mapInArrow``: rows that name splits in, one row with the pickled result out."""
@@ -308,8 +324,8 @@ def task_rows(
     first = next(rows, None)
     if first is None:
         return
-    splits = (FileId(row["path"], row["size"], row["mtime_ns"]) for row in chain((first,), rows))
-    task = Task(index, attempt, scratch, splits, alone=first["tasks"] == 1, skip=skip)
+    splits = (split_of(row) for row in chain((first,), rows))
+    task = Task(index, attempt, scratch, splits, alone=first["tasks"] == 1, instead=instead)
     result = run_task(fs, _MEMORY, target, decode, task)
     yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 

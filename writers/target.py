@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from store.epochs.state import Durability, FileId
+from store.epochs.state import Durability, Split
 from store.errors import LockLostError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
@@ -98,6 +98,6 @@ class LateRows:
 class Decode(Protocol):
     """From a split to routed rows, in order; what it cannot decode goes into ``notes``. Must pickle."""
 
-    def __call__(self, split: FileId, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+    def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
         """Batches hold the stored columns of the table by name; missing ones are null."""
         ...

@@ -7,12 +7,12 @@ what is gathered is bounded in bytes. Errors travel in the result, so that class
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from store.epochs.state import FileId
+from store.epochs.state import Split
 from store.errors import CommitError, SparkhavenError
 from store.fs import Fs
 from store.layout import LocationKey
@@ -29,15 +29,16 @@ MAX_GATHERED = 128 << 20  # bytes of Arrow rows that a task holds
 class Task:
     """Splits of one task. ``index`` is the same for every attempt; ``alone``: no other task runs in this batch.
 
-    ``batch`` names the scratch directory, new for each run of a batch. ``skip`` are splits that are committed already.
+    ``batch`` names the scratch directory, new for each run of a batch. ``instead`` says for splits that are committed
+    what is left to read: None for nothing, or the rest of a range.
     """
 
     index: int
     attempt: int
     batch: str
-    splits: Iterable[FileId]
+    splits: Iterable[Split]
     alone: bool = False
-    skip: frozenset[FileId] = frozenset()
+    instead: Mapping[Split, Split | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ class TaskResult:
     """What a task hands to the driver. With ``error`` set nothing of the batch may be committed."""
 
     index: int
-    splits: tuple[FileId, ...] = ()
-    skipped: tuple[FileId, ...] = ()
+    splits: tuple[Split, ...] = ()
+    skipped: tuple[Split, ...] = ()
     appended: tuple[Appended, ...] = ()
     spooled: tuple[Spooled, ...] = ()
     notes: SplitNotes = field(default_factory=SplitNotes)
@@ -103,9 +104,10 @@ class _Run:
         started = self._clock()
         taken, skipped = [], []
         with self._fs.sync_guard(self._target.layout.root) as guard:
-            for split in self._task.splits:
-                if split in self._task.skip:
-                    skipped.append(split)
+            for named in self._task.splits:
+                split = self._task.instead.get(named, named)
+                if split is None:
+                    skipped.append(named)
                     continue
                 taken.append(split)
                 for key, batch in decode(split, self.notes):
@@ -133,7 +135,7 @@ class _Run:
             self._seconds,
         )
 
-    def _gather(self, split: FileId, key: LocationKey, batch: pa.RecordBatch) -> None:
+    def _gather(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             self._gathered.setdefault(key, []).append((split, batch))
             self._bytes += _bytes_of(batch)

@@ -3,7 +3,8 @@
 ``<stream>.checkpoint`` has the frames of ``store.epochs.framing``, magic ``SHVCKP1``, number = the floor's epoch:
 
 1. head: ``epoch``, ``n`` (last record folded in), ``generation``, ``query``, ``batch``, ``boot``, ``durability``,
-   ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in), ``locations`` and ``files`` (counts)
+   ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in), ``locations`` and ``files`` (counts),
+   where there are some: ``offsets`` [[topic, partition, stop, topic id, start of the last range, its digest], ...]
 2. taken files, up to 1,000 a frame: ``taken`` [[path, size, mtime ns], ...] by (mtime, path)
 3. one frame a location, by key: ``at``, ``since``, ``epoch``, ``rows``, ``files``, ``stats``, ``schema``, ``time``,
    ``truncated`` (as ``store.epochs.records`` spells them)
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.epochs.framing import CHECKPOINT_MAGIC, HEADER, Frame, frame, header, read_header, scan
+from store.epochs.offsets import decode_offsets, encode_offsets
 from store.epochs.positions import FileWindow
 from store.epochs.records import decode_files, decode_location, dump, encode_location, load
 from store.epochs.replay import StreamState
@@ -41,7 +43,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     """The whole file; the state's floor is its epoch."""
     state = checkpoint.state
     taken = [[f.path, f.size, f.mtime_ns] for f in state.files]
-    head = {
+    head: dict[str, Any] = {
         "epoch": state.epoch,
         "n": state.n,
         "generation": state.generation,
@@ -55,6 +57,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         "locations": len(state.locations),
         "files": len(taken),
     }
+    if state.offsets:
+        head["offsets"] = encode_offsets(state.offsets)
     parts = [header(CHECKPOINT_MAGIC, state.epoch), frame(dump(head))]
     starts = range(0, len(taken), FILES_A_FRAME)
     parts.extend(frame(dump({"taken": taken[start : start + FILES_A_FRAME]})) for start in starts)
@@ -94,6 +98,7 @@ def _decode(head: dict[str, Any], middle: list[Frame], stream: str, epoch: int, 
         durability=head["durability"],
         durable=int(head["epoch"]),
         n=int(head["n"]),
+        offsets=decode_offsets(head.get("offsets", ())),
     )
     for part in middle:
         value = load(part.payload, where)

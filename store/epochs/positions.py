@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from store.epochs.state import FileId
+from store.epochs.state import FileId, OffsetRange, Split
 from store.errors import PositionGapError
 
 NO_HORIZON = -(2**63)
@@ -34,11 +34,20 @@ DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do with the files of a proposed batch: write ``fresh``; the others are no-ops, to be counted."""
+    """What to do with the splits of a proposed batch: write ``fresh``; ``taken`` and ``below`` are no-ops, counted.
 
-    fresh: tuple[FileId, ...]
-    taken: tuple[FileId, ...]
-    below: tuple[FileId, ...]
+    ``cut``: ranges of which a part is committed, each with the rest of it, which is among the ``fresh``.
+    """
+
+    fresh: tuple[Split, ...]
+    taken: tuple[Split, ...]
+    below: tuple[FileId, ...] = ()
+    cut: tuple[tuple[OffsetRange, OffsetRange], ...] = ()
+
+    @property
+    def instead(self) -> dict[Split, Split | None]:
+        """What to read in place of a proposed split, None for nothing; those not named are read as proposed."""
+        return {**dict.fromkeys((*self.taken, *self.below)), **dict(self.cut)}
 
 
 class FileWindow:
@@ -101,7 +110,8 @@ class FileWindow:
                     hint="delete Spark's checkpoint of this stream; the commit log decides what is taken",
                 )
             sorted_out[self.status(file)].append(file)
-        return Verdict(*(tuple(part) for part in sorted_out.values()))
+        fresh, taken, below = (tuple(part) for part in sorted_out.values())
+        return Verdict(fresh, taken, below)
 
     def next_horizon(self, files: Iterable[FileId], now_ns: int, max_age_ns: int) -> int:
         """The horizon after these files are taken; it never falls."""

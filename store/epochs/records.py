@@ -8,7 +8,8 @@ Common keys: ``kind``, ``n`` (number of the record in the life of the stream, wi
               storage, encoding or null, kind], ...]}
 ``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
               ``schema`` (version), ``counts``, ``locations`` [{``at``: [internal, value], ``base``: [epoch, rows],
-              ``rows``, ``files``: {name: [bytes, crc]}, ``stats``: {column: range}}, ...]
+              ``rows``, ``files``: {name: [bytes, crc]}, ``stats``: {column: range}}, ...]; where there are some:
+              ``ranges`` and ``gaps`` [[topic, partition, start, stop, topic id, digest], ...]
 ``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
 ``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
 
@@ -24,7 +25,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from store.epochs.state import Batch, Durability, FileId, FileState, LocationReport, LocationState, RangeStats, Scalar
+from store.epochs.state import (
+    Batch,
+    Durability,
+    FileId,
+    FileState,
+    LocationReport,
+    LocationState,
+    OffsetRange,
+    RangeStats,
+    Scalar,
+)
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.layout import LocationKey
 from store.schema.model import TableSchema
@@ -157,6 +168,11 @@ def _own(record: Record) -> dict[str, Any]:
                 "schema": batch.schema_version,
                 "counts": batch.counts,
                 "locations": [_report(report) for report in batch.reports],
+                **{
+                    name: part
+                    for name, part in (("ranges", _ranges(batch.ranges)), ("gaps", _ranges(batch.gaps)))
+                    if part
+                },
             }
         case RollbackRecord():
             changed = [[key.internal, key.value] for key in record.changed]
@@ -196,6 +212,8 @@ def _decode_commit(v: dict[str, Any]) -> CommitRecord:
         rows=int(v["rows"]),
         counts={str(name): int(count) for name, count in v["counts"].items()},
         time_ms=int(v["time"]),
+        ranges=_decode_ranges(v.get("ranges", ())),
+        gaps=_decode_ranges(v.get("gaps", ())),
     )
     return CommitRecord(int(v["n"]), int(v["epoch"]), int(v["generation"]), batch, int(v["horizon"]))
 
@@ -227,6 +245,17 @@ def decode_key(value: Any) -> LocationKey:
 def decode_files(value: Any) -> tuple[FileId, ...]:
     """[[path, size, mtime], ...] as positions."""
     return tuple(FileId(str(path), int(size), int(mtime)) for path, size, mtime in value)
+
+
+def _ranges(ranges: tuple[OffsetRange, ...]) -> list[list[str | int]]:
+    return [[r.topic, r.partition, r.start, r.stop, r.topic_id, r.digest] for r in ranges]
+
+
+def _decode_ranges(value: Any) -> tuple[OffsetRange, ...]:
+    return tuple(
+        OffsetRange(str(topic), int(partition), int(start), int(stop), str(topic_id), str(digest))
+        for topic, partition, start, stop, topic_id, digest in value
+    )
 
 
 def encode_location(location: LocationState) -> dict[str, Any]:

@@ -6,13 +6,14 @@ a rollback continues at the epoch that it restored. Records that were rolled bac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from store.epochs.positions import FileWindow
+from store.epochs.offsets import Offsets
+from store.epochs.positions import FileWindow, Verdict
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
 from store.epochs.removals import Removal
-from store.epochs.state import Durability, LocationReport, LocationState
+from store.epochs.state import Durability, FileId, LocationReport, LocationState, OffsetRange, Split
 from store.epochs.stats import extend
 from store.errors import CorruptFileError, TableNotFoundError
 from store.layout import LocationKey
@@ -40,11 +41,19 @@ class StreamState:
     durability: Durability = "fsync"
     durable: int = 0
     n: int = 0
+    offsets: Offsets = field(default_factory=Offsets)
 
     @property
     def horizon(self) -> int:
         """Files modified before it (ns) are never taken."""
         return self.files.horizon
+
+    def judge(self, splits: Iterable[Split], gaps: Iterable[OffsetRange] = ()) -> Verdict:
+        """What of a proposed batch is to be written; PositionGapError where the source does not go on from here."""
+        given = tuple(splits)
+        files = self.files.judge(split for split in given if isinstance(split, FileId))
+        ranges = self.offsets.judge((split for split in given if isinstance(split, OffsetRange)), gaps)
+        return Verdict((*files.fresh, *ranges.fresh), (*files.taken, *ranges.taken), files.below, ranges.cut)
 
     def apply(self, record: Record) -> None:
         """Goes on by one record of the chain."""
@@ -54,6 +63,7 @@ class StreamState:
                     base = self.locations.get(report.key) if report.base_epoch else None
                     self.locations[report.key] = grown(base, report, record.epoch, batch.schema_version, batch.time_ms)
                 self.files.take(batch.files, record.horizon)
+                self.offsets.take(batch.ranges)
                 self.epoch = record.epoch
                 self.last_query, self.last_batch = batch.query_id, batch.batch_id
             case RollbackRecord():

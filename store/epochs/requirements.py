@@ -12,11 +12,15 @@ from store.layout import LocationKey, check_partition
 def require(state: StreamState, batch: Batch) -> None:
     """EpochConflictError where a report or position does not go on from ``state``; nothing has landed then.
 
-    PositionGapError for a file that was taken with other content or that lies before the horizon.
+    PositionGapError for a file that was taken with other content or that lies before the horizon, and for offsets that
+    do not go on from the committed end.
     """
-    verdict = state.files.judge(batch.files)
+    verdict = state.judge(batch.splits, batch.gaps)
     if verdict.taken:
-        raise _conflict("files of this batch are committed already", verdict.taken[0].path, "new files", "taken")
+        raise _conflict("splits of this batch are committed already", verdict.taken[0].path, "new ones", "taken")
+    if verdict.cut:
+        proposed, rest = verdict.cut[0]
+        raise _conflict("a part of this batch is committed already", proposed.path, rest.path, "all of it")
     if verdict.below:
         raise PositionGapError(
             "a file is older than the horizon of the stream",

@@ -119,6 +119,13 @@ class Batch:
     rows: int
     counts: dict[str, int] = field(default_factory=dict)  # ignored fields, rejected rows, ...
     time_ms: int = 0
+    ranges: tuple[OffsetRange, ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()  # jumps over offsets, by permission: from ``start`` to ``stop``
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """All source positions of the batch."""
+        return (*self.files, *self.ranges)
 
 
 Durability = Literal["fsync", "periodic", "none"]

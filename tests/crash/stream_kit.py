@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pyarrow as pa
 from store.epochs.log import StreamLog
 from store.epochs.publish import physical_size
 from store.epochs.replay import StreamState
-from store.epochs.state import FileId, LocationState
+from store.epochs.state import FileId, LocationState, Split
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.schema.model import Column, Kind, Storage, TableSchema
@@ -127,14 +127,14 @@ class LocalExecutor:
     max_gathered: int = 1 << 20
     decoder: Decode = decode
 
-    def __call__(self, batch: str, skip: frozenset[FileId]) -> list[TaskResult]:
+    def __call__(self, batch: str, instead: Mapping[Split, Split | None]) -> list[TaskResult]:
         order = range(len(self.groups)) if self.order is None else self.order
-        return [self.run(index, batch, skip) for index in order]
+        return [self.run(index, batch, instead) for index in order]
 
-    def run(self, index: int, batch: str, skip: frozenset[FileId]) -> TaskResult:
+    def run(self, index: int, batch: str, instead: Mapping[Split, Split | None]) -> TaskResult:
         """All attempts of one task; the last one counts."""
         for attempt in range(self.attempts):
-            task = Task(index, attempt, batch, self.groups[index], len(self.groups) == 1, skip)
+            task = Task(index, attempt, batch, self.groups[index], len(self.groups) == 1, instead)
             memory = self.memories[index] if self.memories else WorkerMemory()
             result = run_task(self.fs, memory, self.target, self.decoder, task, max_gathered=self.max_gathered)
         return result

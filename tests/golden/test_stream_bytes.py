@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from store.epochs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, frame, header, read_header, scan
 from store.epochs.load import replay
+from store.epochs.positions import NO_HORIZON
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
 from store.epochs.removals import Removal, decode_removal, encode_removal
 from store.epochs.replay import StreamState
-from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
+from store.epochs.state import Batch, FileId, FileState, LocationReport, OffsetRange, RangeStats
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.layout import LocationKey
 
@@ -43,10 +45,25 @@ LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RECORD
 REMOVAL = Removal(JFK, 1, 3, "truncate", 3, {"digest": "00ff"}, 1_357_000_002_000)
 REMOVALS = header(REMOVALS_MAGIC, 0) + frame(encode_removal(REMOVAL))
 
+RANGES = (OffsetRange("tr\u00e4des", 0, 0, 40, "ti-1", "0a"), OffsetRange("tr\u00e4des", 1, 7, 7))
+GAPS = (OffsetRange("tr\u00e4des", 0, 40, 90, "ti-1"),)
+RANGE_RECORDS: tuple[Record, ...] = (
+    OpenRecord(1, 0, 1, 1_357_000_000_000, "boot-a", 7, "lab", "q-1", "fsync", 100, 0, 1, COLUMNS),
+    CommitRecord(2, 1, 1, replace(_batch(0, (0, 0), 3, "AA"), files=(), ranges=RANGES), NO_HORIZON),
+    CommitRecord(
+        3,
+        2,
+        1,
+        Batch("q-1", 1, (), (), 1, 0, {}, 1_357_000_000_001, (OffsetRange("tr\u00e4des", 0, 90, 95, "ti-1"),), GAPS),
+        NO_HORIZON,
+    ),
+)
+RANGE_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RANGE_RECORDS)
 
-def _state() -> StreamState:
+
+def _state(records: tuple[Record, ...] = RECORDS) -> StreamState:
     state = StreamState("feed")
-    replay(state, RECORDS, None, "log")
+    replay(state, records, None, "log")
     return state
 
 
@@ -56,24 +73,28 @@ def _state() -> StreamState:
         ("stream-v1.log", LOG),
         ("stream-v1.checkpoint", encode_checkpoint(Checkpoint(_state(), 16))),
         ("stream-v1.removals", REMOVALS),
+        ("stream-v1-ranges.log", RANGE_LOG),
+        ("stream-v1-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
     ],
 )
 def test_bytes(name: str, data: bytes) -> None:
     assert data == (HERE / name).read_bytes()
 
 
-def test_golden_log_reads_as_its_records() -> None:
-    data = (HERE / "stream-v1.log").read_bytes()
+@pytest.mark.parametrize(("name", "records"), [("stream-v1", RECORDS), ("stream-v1-ranges", RANGE_RECORDS)])
+def test_golden_log_reads_as_its_records(name: str, records: tuple[Record, ...]) -> None:
+    data = (HERE / f"{name}.log").read_bytes()
     found = scan(data)
     assert (found.rest, found.beyond, read_header(data, LOG_MAGIC, "log")) == (0, (), 0)
-    assert tuple(decode(part.payload, "log") for part in found.frames) == RECORDS
+    assert tuple(decode(part.payload, "log") for part in found.frames) == records
 
 
-def test_golden_checkpoint_reads_as_its_state() -> None:
-    found = decode_checkpoint((HERE / "stream-v1.checkpoint").read_bytes(), "feed", "checkpoint")
-    state = _state()
+@pytest.mark.parametrize(("name", "records", "size"), [("", RECORDS, 16), ("-ranges", RANGE_RECORDS, 0)])
+def test_golden_checkpoint_reads_as_its_state(name: str, records: tuple[Record, ...], size: int) -> None:
+    found = decode_checkpoint((HERE / f"stream-v1{name}.checkpoint").read_bytes(), "feed", "checkpoint")
+    state = _state(records)
     state.floor = state.durable = state.epoch
-    assert (found.state, found.removals) == (state, 16)
+    assert (found.state, found.removals) == (state, size)
 
 
 def test_golden_removals_read_as_they_were_written() -> None:

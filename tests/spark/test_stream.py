@@ -50,7 +50,7 @@ def test_each_file_once_whatever_happened_to_the_spark_checkpoint(spark: SparkSe
     seen: list[BatchProgress] = []
     put(feed, 0, 5)
     totals = run(spark, feed, root, progress=seen.append)
-    assert (totals.rows, totals.epochs, totals.epoch, totals.files) == (50, 3, 3, 5)
+    assert (totals.rows, totals.epochs, totals.epoch, totals.splits) == (50, 3, 3, 5)
     assert [progress.outcome.rows for progress in seen] == [20, 20, 10]
     older = tmp_path / "older"
     shutil.copytree(checkpoint, older)

@@ -51,7 +51,7 @@ def test_batches_append_to_their_locations_in_the_order_of_the_splits(tmp_path: 
     with open_log(FS, tmp_path) as log:
         first = ingest(FS, tmp_path, log, [[one]])
         second = ingest(FS, tmp_path, log, [[two]], 1)
-        assert (first.epoch, first.rows, first.locations, first.files) == (1, 15, 2, 1)
+        assert (first.epoch, first.rows, first.locations, first.splits) == (1, 15, 2, 1)
         assert (second.epoch, second.rows, second.locations) == (2, 15, 1)
         found = read_all(tmp_path, log.state)
         assert [row["N"] for row in found[A]] == [*range(10), *range(15, 30)]

@@ -1,0 +1,174 @@
+"""Rules of resuming a source with offsets: every case of the table, and what a batch must hold to be committed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.epochs.offsets import OffsetEnd, Offsets, decode_offsets, encode_offsets
+from store.epochs.state import OffsetRange
+from store.errors import PositionGapError
+
+END = OffsetEnd(100, "id-1", 60, "aa")
+
+
+def kept() -> Offsets:
+    return Offsets({("trades", 0): END})
+
+
+def ranged(start: int, stop: int, partition: int = 0, topic_id: str = "id-1", digest: str = "") -> OffsetRange:
+    return OffsetRange("trades", partition, start, stop, topic_id, digest)
+
+
+def test_r1_a_range_that_goes_on_is_fresh_also_in_pieces_and_in_any_order() -> None:
+    pieces = [ranged(140, 150), ranged(100, 120), ranged(120, 140)]
+    verdict = kept().judge(pieces)
+    assert (verdict.fresh, verdict.taken, verdict.cut, verdict.instead) == (tuple(pieces), (), (), {})
+
+
+@pytest.mark.parametrize("digest", ["aa", ""])
+def test_r2_the_last_range_again_is_a_no_op(digest: str) -> None:
+    again = ranged(60, 100, digest=digest)
+    verdict = kept().judge([again])
+    assert (verdict.fresh, verdict.taken, verdict.instead) == ((), (again,), {again: None})
+
+
+def test_r3_the_last_range_with_other_content_is_loud() -> None:
+    with pytest.raises(PositionGapError, match="not repeatable") as caught:
+        kept().judge([ranged(60, 100, digest="bb")])
+    assert (caught.value.expected, caught.value.found) == ("digest aa", "digest bb")
+
+
+def test_r4_an_overlap_is_cut_to_what_is_not_committed() -> None:
+    proposed, further = ranged(60, 130, digest="cc"), ranged(130, 140)
+    verdict = kept().judge([proposed, further])
+    rest = ranged(100, 130)  # the digest was of all of it
+    assert (verdict.fresh, verdict.cut) == ((rest, further), ((proposed, rest),))
+    assert verdict.instead == {proposed: rest}
+
+
+def test_r5_a_range_wholly_below_is_a_no_op_beside_fresh_ones() -> None:
+    below, other = ranged(10, 90, digest="zz"), ranged(7, 9, partition=1)
+    verdict = kept().judge([below, other])
+    assert (verdict.fresh, verdict.taken) == ((other,), (below,))
+
+
+def test_r6_a_gap_is_refused_unless_exactly_it_is_permitted() -> None:
+    ahead, gap = ranged(130, 140), ranged(100, 130)
+    with pytest.raises(PositionGapError, match="does not go on") as caught:
+        kept().judge([ahead])
+    assert (caught.value.where, caught.value.expected, caught.value.found) == (
+        "trades/0 [130, 140)",
+        "offset 100",
+        "offset 130",
+    )
+    assert kept().judge([ahead], [gap]).fresh == (ahead,)
+    for other in (ranged(100, 129), ranged(99, 130), ranged(100, 130, partition=1), ranged(100, 130, topic_id="id-2")):
+        with pytest.raises(PositionGapError):
+            kept().judge([ahead], [other])
+    with pytest.raises(PositionGapError, match="a gap that is none"):
+        kept().judge([ranged(100, 110)], [gap])
+
+
+def test_r6_holds_inside_a_batch_too() -> None:
+    pieces = [ranged(100, 110), ranged(111, 120)]
+    with pytest.raises(PositionGapError, match="does not go on"):
+        kept().judge(pieces)
+    assert kept().judge(pieces, kept().jumps(pieces)).fresh == tuple(pieces)
+
+
+def test_r9_an_unseen_partition_is_taken_from_where_it_starts() -> None:
+    first = ranged(70, 80, partition=3)
+    assert kept().judge([first]).fresh == (first,)
+    with pytest.raises(PositionGapError, match="does not go on"):
+        kept().judge([first, ranged(90, 95, partition=3)])
+
+
+def test_a_topic_made_again_is_told_as_that_whatever_its_offsets() -> None:
+    for start, stop in ((0, 5), (60, 100), (100, 110), (500, 510)):
+        with pytest.raises(PositionGapError, match="deleted and made again") as caught:
+            kept().judge([ranged(start, stop, topic_id="id-2")])
+        assert "id-1" in str(caught.value.expected)
+        assert caught.value.found == "topic id id-2"
+    assert kept().judge([ranged(100, 110, topic_id="")]).fresh  # a source that knows no ids
+
+
+def test_a_topic_made_again_is_gone_on_with_by_permission() -> None:
+    new, offsets = ranged(0, 40, topic_id="id-2"), kept()
+    gaps = offsets.jumps([new])
+    assert gaps == (ranged(100, 0, topic_id="id-2"),)
+    assert offsets.judge([new], gaps).fresh == (new,)
+    offsets.take([new])
+    assert offsets["trades", 0] == OffsetEnd(40, "id-2", 0, "")
+    assert offsets.judge([new]).taken == (new,)
+
+
+def test_offsets_named_twice_in_a_batch_are_refused() -> None:
+    for pieces in ([ranged(100, 120), ranged(110, 130)], [ranged(10, 30), ranged(20, 40)], [ranged(100, 110)] * 2):
+        with pytest.raises(PositionGapError, match="twice"):
+            kept().judge(pieces)
+    for wrong in (ranged(120, 110), ranged(-1, 110)):
+        with pytest.raises(PositionGapError, match="is none"):
+            kept().judge([wrong])
+
+
+def test_a_range_without_messages_writes_down_where_a_partition_begins() -> None:
+    offsets, empty = kept(), ranged(500, 500, partition=1)
+    assert offsets.judge([empty]).fresh == (empty,)
+    offsets.take([empty])
+    assert offsets.judge([empty]).taken == (empty,)
+    with pytest.raises(PositionGapError):
+        offsets.judge([ranged(501, 501, partition=1)])
+
+
+def test_jumps_are_those_that_a_batch_needs() -> None:
+    offsets = kept()
+    assert offsets.jumps([ranged(0, 50), ranged(50, 100), ranged(100, 150)]) == ()
+    assert offsets.jumps([ranged(0, 50), ranged(130, 150)]) == (ranged(100, 130),)
+    assert offsets.jumps([ranged(300, 310, partition=9)]) == ()
+    pieces = [ranged(130, 150, digest="dd"), ranged(160, 170)]
+    assert offsets.jumps(pieces) == (ranged(100, 130), ranged(150, 160))
+
+
+def test_taking_keeps_the_topic_id_and_the_last_range() -> None:
+    offsets = kept()
+    offsets.take([ranged(120, 130, digest="bb"), ranged(100, 120, topic_id="")])
+    assert offsets["trades", 0] == OffsetEnd(130, "id-1", 120, "bb")
+    assert offsets.positions() == {"trades/0": 130}
+
+
+def test_offsets_survive_their_bytes() -> None:
+    offsets = kept()
+    offsets.take([OffsetRange("\u00fc", 2, 0, 7)])
+    assert decode_offsets(encode_offsets(offsets)) == offsets
+    assert encode_offsets(offsets) == [["trades", 0, 100, "id-1", 60, "aa"], ["\u00fc", 2, 7, "", 0, ""]]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_whatever_is_proposed_each_offset_is_written_once_and_in_order(data: st.DataObject) -> None:
+    """Against a model that holds every offset: what is fresh goes on from the end without gap or overlap."""
+    offsets, written = Offsets(), {partition: list[int]() for partition in range(2)}
+    for _ in range(data.draw(st.integers(1, 8))):
+        bounds = st.lists(st.integers(0, 30), min_size=2, max_size=4, unique=True).map(sorted)
+        cuts = {partition: data.draw(bounds) for partition in data.draw(st.sets(st.integers(0, 1), min_size=1))}
+        proposed = [ranged(a, b, p) for p, cut in cuts.items() for a, b in pairwise(cut)]
+        try:
+            verdict = offsets.judge(data.draw(st.permutations(proposed)))
+        except PositionGapError:
+            assert any(written[p] and cut[0] > written[p][-1] + 1 for p, cut in cuts.items())
+            continue
+        assert {replace(r, start=0) for r in verdict.instead} <= {replace(r, start=0) for r in proposed}
+        fresh = sorted(part for part in verdict.fresh if isinstance(part, OffsetRange))
+        for part in fresh:
+            written[part.partition].extend(range(part.start, part.stop))
+        offsets.take(fresh)
+        for partition, held in written.items():
+            assert held == list(range(held[0], held[-1] + 1)) if held else (("trades", partition) not in offsets)
+            assert not held or offsets["trades", partition].stop == held[-1] + 1
+        for partition, cut in cuts.items():
+            assert not written[partition] or cut[-1] <= written[partition][-1] + 1
