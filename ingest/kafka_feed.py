@@ -1,0 +1,74 @@
+"""What a feed of Kafka topics is: values only, which pickle. Client settings may hold secrets, so they never show.
+
+Secrets go to the planner and to the workers inside pickled values, not by the options of a Spark source, because
+options stand in plans, in the UI and in the event log.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ingest.spec import CsvOptions, Limit
+
+PayloadFormat = Literal["json", "csv", "raw"]
+StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
+
+_SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Settings of librdkafka by name, beside those that are ours to choose. ``repr`` shows names only."""
+
+    values: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ClientSettings({', '.join(name for name, _ in self.values)})"
+
+    def hide(self, text: str) -> str:
+        """The text without the values of settings that are secret."""
+        for name, value in self.values:
+            if _SECRET.search(name) and value:
+                text = text.replace(value, "***")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a partition begins that no epoch has: ``timestamp`` with ``at_ms``, ``offsets`` with (topic, partition).
+
+    A partition that ``offsets`` does not name begins at its earliest offset, as does one that comes while the stream
+    runs. ``committed`` is what the consumer group ``group.id`` has committed at the broker, else the earliest.
+    """
+
+    kind: StartKind = "earliest"
+    at_ms: int | None = None
+    offsets: tuple[tuple[str, int, int], ...] = ()  # topic, partition, offset
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFeed:
+    """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
+
+    ``tombstones``: a message without a value is a row with nulls for fields of the value, or passed over and counted.
+    ``allow_gap``: where messages are gone that were not read, go on behind them and record the gap.
+    """
+
+    bootstrap: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    start: Start = field(default_factory=Start)
+    format: PayloadFormat = "json"
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    key_format: PayloadFormat = "raw"
+    client: ClientSettings = field(default_factory=ClientSettings)
+    max_per_trigger: Limit = field(default_factory=Limit)
+    tombstones: Literal["row", "ignore"] = "row"
+    allow_gap: bool = False
+
+    @property
+    def path(self) -> str:
+        """What the feed reads, in messages for people."""
+        return f"{self.pattern if self.pattern is not None else ', '.join(self.topics)} at {self.bootstrap}"

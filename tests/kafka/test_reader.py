@@ -1,0 +1,128 @@
+"""Exact ranges from a real broker: every message of the range once, none beyond, whatever holes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ingest import kafka_reader
+from ingest.kafka_feed import ClientSettings, KafkaFeed
+from ingest.kafka_reader import KafkaReader
+from ingest.kafka_topics import KafkaTopics
+from jobs.broker import Broker
+from store.epochs.state import OffsetRange
+from store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
+from tests.kafka.topics import delete_before, drop_topic, make_topic, send, send_in_transactions
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
+
+
+@pytest.fixture(scope="module")
+def reader(broker: Broker) -> Iterator[KafkaReader]:
+    made = KafkaReader(KafkaFeed(broker.bootstrap), patience=10)
+    yield made
+    made.close()
+
+
+def values(reader: KafkaReader, topic: str, start: int, stop: int, topic_id: str = "") -> list[bytes | None]:
+    found = [m for some in reader.read(OffsetRange(topic, 0, start, stop, topic_id)) for m in some]
+    offsets = [m.offset() for m in found]
+    assert offsets == sorted(set(offsets)) and all(start <= offset < stop for offset in offsets)
+    return [m.value() for m in found]
+
+
+def numbered(start: int, stop: int) -> list[bytes]:
+    return [f"{n}".encode() for n in range(start, stop)]
+
+
+def id_of(broker: Broker, topic: str) -> str:
+    return KafkaTopics(KafkaFeed(broker.bootstrap, (topic,))).look()[topic].topic_id
+
+
+def test_ranges_that_follow_overlap_and_jump(broker: Broker, reader: KafkaReader) -> None:
+    topic = make_topic(broker.bootstrap)
+    send(broker.bootstrap, topic, numbered(0, 9000))
+    for start, stop in [(0, 10), (10, 4000), (4000, 4001), (5000, 5003), (3, 7), (8990, 9000), (0, 9000), (17, 17)]:
+        assert values(reader, topic, start, stop) == numbered(start, stop), (start, stop)
+    send(broker.bootstrap, topic, numbered(9000, 9100))  # after the end was seen
+    assert values(reader, topic, 9000, 9100) == numbered(9000, 9100)
+
+
+def test_tombstones_and_empty_values_are_messages(broker: Broker, reader: KafkaReader) -> None:
+    topic = make_topic(broker.bootstrap)
+    send(broker.bootstrap, topic, [b"a", None, b"", b"x\ny"])
+    assert values(reader, topic, 0, 4) == [b"a", None, b"", b"x\ny"]
+
+
+def test_aborted_transactions_and_their_markers(broker: Broker, reader: KafkaReader) -> None:
+    topic = make_topic(broker.bootstrap)
+    groups = [(True, [b"a", b"b"]), (False, [b"no", b"no"]), (True, [b"c"]), (False, [b"no"])]
+    send_in_transactions(broker.bootstrap, topic, groups)
+    bounds = KafkaTopics(KafkaFeed(broker.bootstrap, (topic,))).look()[topic].partitions[0]
+    assert bounds.end == 6 + 4  # six messages and four markers
+    assert values(reader, topic, 0, bounds.end) == [b"a", b"b", b"c"]
+    assert values(reader, topic, 6, bounds.end) == [b"c"]
+    both = KafkaReader(KafkaFeed(broker.bootstrap, client=ClientSettings((("isolation.level", "read_uncommitted"),))))
+    assert len(values(both, topic, 0, bounds.end)) == 6
+    both.close()
+
+
+def test_a_range_that_retention_has_passed_or_that_is_not_there(broker: Broker, reader: KafkaReader) -> None:
+    topic = make_topic(broker.bootstrap)
+    send(broker.bootstrap, topic, numbered(0, 100))
+    delete_before(broker.bootstrap, topic, 0, 40)
+    assert values(reader, topic, 40, 100) == numbered(40, 100)
+    with pytest.raises(PositionGapError, match="retention has passed") as caught:
+        values(reader, topic, 10, 100)
+    assert caught.value.expected.startswith("offset 10") and "offset 40; 30 offsets" in caught.value.found
+    with pytest.raises(PositionGapError, match="ends before our position"):
+        values(reader, topic, 500, 600)
+    assert values(reader, topic, 40, 50) == numbered(40, 50)  # it works on after an error
+
+
+def test_a_topic_made_again_while_it_was_read(broker: Broker, reader: KafkaReader) -> None:
+    topic = make_topic(broker.bootstrap)
+    send(broker.bootstrap, topic, numbered(0, 10))
+    planned = id_of(broker, topic)
+    assert values(reader, topic, 0, 5, planned) == numbered(0, 5)
+    drop_topic(broker.bootstrap, topic)
+    with pytest.raises(FeedError, match="no such topic"):
+        values(reader, topic, 5, 10, planned)
+    make_topic(broker.bootstrap, name=topic)
+    send(broker.bootstrap, topic, numbered(0, 20))
+    with pytest.raises(PositionGapError, match="deleted and made again") as caught:
+        values(reader, topic, 5, 10, planned)
+    assert planned in str(caught.value) and id_of(broker, topic) in str(caught.value)
+    assert values(reader, topic, 5, 10, id_of(broker, topic)) == numbered(5, 10)
+
+
+def test_no_broker_is_told_with_its_reason() -> None:
+    feed = KafkaFeed("127.0.0.1:1", ("t",))
+    lonely = KafkaReader(feed, patience=1)
+    with pytest.raises(RetryableFeedError, match="no message came") as caught:
+        list(lonely.read(OffsetRange("t", 0, 0, 5)))
+    assert "refused" in str(caught.value)
+    with pytest.raises(RetryableFeedError):
+        KafkaTopics(feed, patience=1).look()
+
+
+def test_settings_that_are_wrong_show_no_secret() -> None:
+    secret = ClientSettings((("sasl.password", "tiger"), ("security.protocol", "tiger")))
+    with pytest.raises(SettingsError, match="refuses its settings") as caught:
+        KafkaTopics(KafkaFeed("127.0.0.1:1", ("t",), client=secret))
+    assert "tiger" not in str(caught.value) + repr(secret) and "sasl.password" in repr(secret)
+    with pytest.raises(SettingsError, match="not yours to choose"):
+        KafkaTopics(KafkaFeed("127.0.0.1:1", ("t",), client=ClientSettings((("auto.offset.reset", "latest"),))))
+
+
+def test_few_consumers_are_kept(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_reader, "MAX_CONSUMERS", 1)
+    topics = [make_topic(broker.bootstrap) for _ in range(2)]
+    for topic in topics:
+        send(broker.bootstrap, topic, numbered(0, 20))
+    reader = KafkaReader(KafkaFeed(broker.bootstrap), patience=10)
+    for start in (0, 10):
+        for topic in topics:
+            assert values(reader, topic, start, start + 10) == numbered(start, start + 10)
+    reader.close()
