@@ -10,7 +10,7 @@ from readers.findings import Finding, finding, from_error
 from store.epochs.checkpoint import decode_checkpoint
 from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, decode
-from store.epochs.removals import decode_removal
+from store.epochs.removals import decode_removals
 from store.errors import SparkhavenError
 from store.fs import Fs
 
@@ -99,11 +99,11 @@ def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     entries = []
     for part in found.frames:
         try:
-            removal = decode_removal(part.payload, path)
+            together = decode_removals(part.payload, path)
         except SparkhavenError as error:
             yield from_error(error, f"{path} at byte {part.offset}")
             continue
-        entries.append(
+        entries += [
             {
                 "byte": part.offset,
                 "phase": removal.phase,
@@ -113,7 +113,8 @@ def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
                 "rows": removal.rows,
                 "epoch": removal.epoch,
             }
-        )
+            for removal in together
+        ]
     facts["removals"] = entries
     yield from _end(path, found)
 

@@ -2,16 +2,20 @@
 
 ``<stream>.removals`` has the frames of ``store.epochs.framing``, magic ``SHVREM1``, number 0. One payload a removal:
 ``at`` [internal, value], ``since`` (epoch that made the location), ``rows`` (what it held), ``phase`` ("truncate" or
-"delete"), ``epoch`` (of the stream at that time), ``proof`` (object), ``time`` (ms).
+"delete"), ``epoch`` (of the stream at that time), ``proof`` (object), ``time`` (ms). Several removals that are recorded
+together are one payload, ``group`` [removal, ...], so that a power cut leaves all of them or none.
 
 *Writer.* Appends under an exclusive lock of the file itself; a commit of the stream takes the same lock, so no rows can
-arrive between the check and the record. *Reader.* A location with the same key and ``since`` has rows 0 (truncate) or
-is gone (delete), at every epoch. The stream never writes here; its checkpoint says how many bytes it has folded in.
+arrive between the check and the record. The file may not be replaced, because it is the lock; so its header is synced
+before the first frame is written, and without a sound header and frame nothing was ever recorded.
+
+*Reader.* A location with the same key and ``since`` has rows 0 (truncate) or is gone (delete), at every epoch. The
+stream never writes here; its checkpoint says how many bytes it has folded in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -47,40 +51,47 @@ class Removals:
     torn: int
 
 
-def encode_removal(removal: Removal) -> bytes:
-    """The payload of a removal."""
-    return dump(
-        {
-            "at": [removal.key.internal, removal.key.value],
-            "since": removal.since,
-            "rows": removal.rows,
-            "phase": removal.phase,
-            "epoch": removal.epoch,
-            "proof": dict(removal.proof),
-            "time": removal.time_ms,
-        }
-    )
+def encode_removals(removals: Sequence[Removal]) -> bytes:
+    """The payload of removals that are recorded together."""
+    values = [_value(removal) for removal in removals]
+    return dump(values[0] if len(values) == 1 else {"group": values})
 
 
-def decode_removal(payload: bytes, where: object) -> Removal:
-    """The removal of a payload; CorruptFileError when parts are missing."""
+def decode_removals(payload: bytes, where: object) -> tuple[Removal, ...]:
+    """The removals of a payload; CorruptFileError when parts are missing."""
     value = load(payload, where)
     try:
-        if value["phase"] not in ("truncate", "delete"):
-            raise ValueError(f"phase {value['phase']!r}")
-        return Removal(
-            decode_key(value["at"]),
-            int(value["since"]),
-            int(value["rows"]),
-            value["phase"],
-            int(value["epoch"]),
-            dict(value["proof"]),
-            int(value["time"]),
-        )
+        return tuple(_removal(each) for each in value.get("group", [value]))
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(
             "removal record is incomplete", where=where, expected="all of its keys", found=repr(error)
         ) from error
+
+
+def _value(removal: Removal) -> dict[str, Any]:
+    return {
+        "at": [removal.key.internal, removal.key.value],
+        "since": removal.since,
+        "rows": removal.rows,
+        "phase": removal.phase,
+        "epoch": removal.epoch,
+        "proof": dict(removal.proof),
+        "time": removal.time_ms,
+    }
+
+
+def _removal(value: Mapping[str, Any]) -> Removal:
+    if value["phase"] not in ("truncate", "delete"):
+        raise ValueError(f"phase {value['phase']!r}")
+    return Removal(
+        decode_key(value["at"]),
+        int(value["since"]),
+        int(value["rows"]),
+        value["phase"],
+        int(value["epoch"]),
+        dict(value["proof"]),
+        int(value["time"]),
+    )
 
 
 def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: int = 0) -> Removals:
@@ -89,34 +100,47 @@ def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: 
     frames = _scan(fs, path, start)
     if frames is None:
         return Removals((), 0, 0)
-    entries = tuple((f.end, decode_removal(f.payload, f"{path} at byte {f.offset}")) for f in frames.frames)
+    entries = tuple(
+        (part.end, removal)
+        for part in frames.frames
+        for removal in decode_removals(part.payload, f"{path} at byte {part.offset}")
+    )
     return Removals(entries, frames.end, frames.rest)
 
 
 def _scan(fs: Fs, path: Path, start: int = 0) -> Scan | None:
-    """The frames from byte ``start`` on, not decoded; None for no file or an empty one."""
+    """The frames from byte ``start`` on, not decoded; None where nothing was recorded yet."""
     found = fs.stat(path)
     if found is None or found.size == 0:
         return None
     data = fs.read(path)
-    read_header(data, REMOVALS_MAGIC, path)
+    try:
+        read_header(data, REMOVALS_MAGIC, path)
+    except CorruptFileError:
+        torn = scan(data)
+        if torn.frames or torn.beyond:
+            raise
+        return None  # the machine went down while the header was written
     frames = scan(data, max(start, HEADER.size))
     refuse_damage(frames, path)
     return frames
 
 
 def write_removals(fs: Fs, layout: Layout, table: TableName, stream: str, removals: list[Removal]) -> None:
-    """Appends and syncs; the caller holds the lock of the file and has checked the state."""
+    """Appends and syncs, all or none; the caller holds the lock of the file and has checked the state."""
     path = layout.stream_removals(table, stream)
     found = _scan(fs, path)
-    frames = b"".join(frame(encode_removal(removal)) for removal in removals)
+    end, rest = (found.end, found.rest) if found is not None else (HEADER.size, 0)
+    if found is None:
+        with fs.during("removals-header"):
+            fs.truncate(path, 0)
+            fs.write_at(path, 0, header(REMOVALS_MAGIC, 0))
+            fs.sync([path])
+            fs.sync_dirs([path.parent])
     with fs.during("removals-append"):
-        if found is None:
-            fs.write_at(path, 0, header(REMOVALS_MAGIC, 0) + frames)
-        else:
-            if found.rest:
-                fs.truncate(path, found.end)
-            fs.write_at(path, found.end, frames)
+        if rest:
+            fs.truncate(path, end)
+        fs.write_at(path, end, frame(encode_removals(removals)))
     with fs.during("removals-sync"):
         fs.sync([path])
         fs.sync_dirs([path.parent])

@@ -12,7 +12,7 @@ from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, frame, header, read_
 from store.epochs.load import replay
 from store.epochs.positions import NO_HORIZON
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
-from store.epochs.removals import Removal, decode_removal, encode_removal
+from store.epochs.removals import Removal, decode_removals, encode_removals
 from store.epochs.replay import StreamState
 from store.epochs.state import Batch, FileId, FileState, LocationReport, OffsetRange, RangeStats
 from store.errors import CorruptFileError, UnsupportedVersionError
@@ -43,7 +43,7 @@ RECORDS: tuple[Record, ...] = (
 )
 LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RECORDS)
 REMOVAL = Removal(JFK, 1, 3, "truncate", 3, {"digest": "00ff"}, 1_357_000_002_000)
-REMOVALS = header(REMOVALS_MAGIC, 0) + frame(encode_removal(REMOVAL))
+REMOVALS = header(REMOVALS_MAGIC, 0) + frame(encode_removals([REMOVAL]))
 
 RANGES = (OffsetRange("tr\u00e4des", 0, 0, 40, "ti-1", "0a"), OffsetRange("tr\u00e4des", 1, 7, 7))
 GAPS = (OffsetRange("tr\u00e4des", 0, 40, 90, "ti-1"),)
@@ -99,7 +99,10 @@ def test_golden_checkpoint_reads_as_its_state(name: str, records: tuple[Record, 
 
 def test_golden_removals_read_as_they_were_written() -> None:
     data = (HERE / "stream-v1.removals").read_bytes()
-    assert [decode_removal(part.payload, "removals") for part in scan(data).frames] == [REMOVAL]
+    assert [decode_removals(part.payload, "removals") for part in scan(data).frames] == [(REMOVAL,)]
+    one = scan(data).frames[0].payload
+    assert encode_removals([REMOVAL, REMOVAL]) == b'{"group":[' + one + b"," + one + b"]}"
+    assert decode_removals(encode_removals([REMOVAL, REMOVAL]), "removals") == (REMOVAL, REMOVAL)
 
 
 def test_newer_versions_and_other_files_are_told_apart() -> None:

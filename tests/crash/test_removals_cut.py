@@ -1,0 +1,44 @@
+"""The power goes while maintenance records removals: all of them or none, and the stream can always be opened."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from store.epochs.load import load_stream
+from store.epochs.removals import Removal
+from store.epochs.remove import append_removals
+from store.fs import Fs
+from store.layout import Layout, LocationKey
+from tests.crash.model_fs import Crash, PowerCutFs
+from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
+
+KEYS = [LocationKey(name, "d") for name in "abcdefgh"]
+FULL, EMPTY = {key: [1] for key in KEYS}, {key: [] for key in KEYS}
+
+
+def test_all_removals_or_none(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    with open_log(Fs(), tmp_path / "made") as log:
+        write_batch(Fs(), tmp_path / "made", log, FULL, 1)
+    seen = set()
+    for seed in range(80):
+        root = tmp_path / f"db{seed}"
+        shutil.copytree(tmp_path / "made", root)
+        fs = PowerCutFs(root, crash_after=1 + seed // 8)
+        done = False
+        try:
+            removals = [Removal(key, 1, 1, "truncate", 1, {"evidence": "e" * 300}) for key in KEYS]
+            done = append_removals(fs, Layout(root), TABLE, STREAM, removals) == len(KEYS)
+        except Crash:
+            pass
+        fs.cut(seed)
+        state = load_stream(Fs(), Layout(root), TABLE, STREAM)
+        rows = read_state(Fs(), root, state)
+        assert rows == EMPTY if done else rows in (FULL, EMPTY), f"seed {seed}"
+        with open_log(Fs(), root) as log:
+            assert read_state(Fs(), root, log.state) == rows
+        left = [Removal(key, 1, 1, "truncate", 1) for key in KEYS]
+        assert append_removals(Fs(), Layout(root), TABLE, STREAM, left) == (0 if rows == EMPTY else len(KEYS))
+        seen.add(rows == EMPTY)
+    assert seen == {True, False}
