@@ -1,8 +1,8 @@
 """JSON-lines files to durable columns: sparkhaven against Spark's Parquet sink and Delta, in one run.
 
-Every path reads the same files, two a trigger (one million rows of ten columns), as a streaming query in the same
-Spark session. The first trigger is warm-up; the table shows the median of the others. The peers parse with
-``from_json`` and do not sync what they write; sparkhaven runs with ``fsync``.
+Every path reads the same files, two a trigger (one million rows of ten columns), as a streaming query, each in a
+process and a JVM of its own, one after the other. The first trigger is warm-up; the table shows the median of the
+others. The peers parse with ``from_json`` and do not sync what they write; sparkhaven runs with ``fsync``.
 
     python benchmarks/ingest_files.py [--rows 1000000] [--triggers 5] [--no-delta]
 """
@@ -17,7 +17,10 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 
 import pyarrow
@@ -101,13 +104,23 @@ def parsed(spark: SparkSession, feed: Path) -> DataFrame:
     return rows.withColumn("ts", f.to_timestamp("ts"))
 
 
-def run_sink(spark: SparkSession, work: Path, sink: str) -> list[float]:
+def run_sink(work: Path, sink: str) -> list[float]:
     """Seconds of each trigger of a stock sink."""
+    extra = {"spark.sql.warehouse.dir": str(work / "warehouse"), "spark.sql.shuffle.partitions": "2"}
+    spark = build_session("peer", memory="4g", extra=extra | DELTA_CONF if sink == "delta" else extra)
     writer = parsed(spark, work / "feed").writeStream.format(sink)
     writer = writer.option("checkpointLocation", str(work / f"{sink}-checkpoint")).option("path", str(work / sink))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
-    return [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    spark.stop()
+    return seconds
+
+
+def apart(path: Callable[..., list[float]], *arguments: object) -> list[float]:
+    """Runs one path in a process of its own, so that none inherits the JVM of another."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(path, *arguments).result()
 
 
 class Watch(Progress):
@@ -161,13 +174,10 @@ def main() -> None:
         print(f"feed: {args.rows * args.triggers:,} rows, {size / 1e6:,.0f} MB, made in {seconds:.0f} s", flush=True)
         (work / "Bench.Trade.schema").write_text(SCHEMA)
         (work / "bench.toml").write_text(STREAM)
-        times = {"sparkhaven, fsync": run_ours(work)}
-        extra = {"spark.sql.warehouse.dir": str(work / "warehouse"), "spark.sql.shuffle.partitions": "2"}
-        spark = build_session("peers", memory="4g", extra=extra if args.no_delta else extra | DELTA_CONF)
-        times["from_json -> Parquet sink"] = run_sink(spark, work, "parquet")
+        times = {"sparkhaven, fsync": apart(run_ours, work)}
+        times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet")
         if not args.no_delta:
-            times["from_json -> Delta sink"] = run_sink(spark, work, "delta")
-        spark.stop()
+            times["from_json -> Delta sink"] = apart(run_sink, work, "delta")
         report(times, args.rows)
     finally:
         shutil.rmtree(work, ignore_errors=True)
