@@ -24,11 +24,11 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
 
 from store.instants import parse_instant
 from store.schema.findings import meant
 from store.schema.model import Column
+from store.tokens import Cursor, Token, tokens
 
 MAX_DEPTH = 50
 MAX_LITERALS = 10_000
@@ -93,15 +93,9 @@ class PredicateSlip(Exception):
         self.kind, self.at, self.expected, self.found, self.hint = kind, at, expected, found, hint
 
 
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    at: int
-
-
 def parse(text: str, columns: Iterable[Column]) -> Node:
     """The typed tree of an expression over these columns. Raises PredicateSlip."""
-    parser = _Parser(_tokens(text), {c.name: c for c in columns})
+    parser = _Parser([_worded(token) for token in tokens(text, _LEXER, _refused)], {c.name: c for c in columns})
     node = parser.expression(0)
     if parser.here.kind != "end":
         slip = parser.here.text
@@ -112,46 +106,24 @@ def parse(text: str, columns: Iterable[Column]) -> Node:
     return node
 
 
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
-    at = 0
-    while at < len(text):
-        match = _LEXER.match(text, at)
-        if match is None:
-            hint = {"&": "write &&", "|": "write ||", '"': "close the text", "'": "close the text"}.get(text[at])
-            expected = "a column, a literal or one of == != < <= > >= && || ! + - * / % ( ) , in"
-            raise PredicateSlip(SYNTAX, at + 1, expected, repr(text[at]), hint)
-        if match.lastgroup != "space":
-            word = _WORDS.get(match[0], match[0])
-            found.append(_Token("sign" if word != match[0] else str(match.lastgroup), word, at + 1))
-        at = match.end()
-    return [*found, _Token("end", "the end", len(text) + 1)]
+def _refused(at: int, character: str) -> PredicateSlip:
+    hint = {"&": "write &&", "|": "write ||", '"': "close the text", "'": "close the text"}.get(character)
+    expected = "a column, a literal or one of == != < <= > >= && || ! + - * / % ( ) , in"
+    return PredicateSlip(SYNTAX, at, expected, repr(character), hint)
 
 
-class _Parser:
+def _worded(token: Token) -> Token:
+    """``and``, ``or`` and the like as the signs that they stand for."""
+    sign = _WORDS.get(token.text)
+    return token if sign is None else Token("sign", sign, token.at)
+
+
+class _Parser(Cursor):
     """Recursive descent with limited depth."""
 
-    def __init__(self, tokens: list[_Token], columns: dict[str, Column]) -> None:
-        self.tokens, self.position, self.columns = tokens, 0, columns
-
-    @property
-    def here(self) -> _Token:
-        return self.tokens[self.position]
-
-    @property
-    def following(self) -> _Token:
-        return self.tokens[min(self.position + 1, len(self.tokens) - 1)]
-
-    def take(self, *texts: str) -> _Token | None:
-        token = self.here
-        if token.kind in ("sign", "name") and token.text in texts:
-            self.position += 1
-            return token
-        return None
-
-    def need(self, text: str) -> None:
-        if self.take(text) is None:
-            raise PredicateSlip(SYNTAX, self.here.at, repr(text), repr(self.here.text))
+    def __init__(self, found: list[Token], columns: dict[str, Column]) -> None:
+        super().__init__(found, lambda *slip: PredicateSlip(SYNTAX, *slip))
+        self.columns = columns
 
     def deeper(self, depth: int) -> int:
         if depth >= MAX_DEPTH:
@@ -197,13 +169,13 @@ class _Parser:
             return self.membership(left, token)
         return left
 
-    def membership(self, left: Node, token: _Token) -> Node:
+    def membership(self, left: Node, token: Token) -> Node:
         close = ")" if self.take("(") else "]"
         if close == "]":
             self.need("[")
         return self.literals(left, token, close)
 
-    def literals(self, left: Node, token: _Token, close: str) -> Node:
+    def literals(self, left: Node, token: Token, close: str) -> Node:
         values: list[Literal] = []
         while True:
             item = self.unary(MAX_DEPTH - 2)
@@ -267,7 +239,7 @@ class _Parser:
             return self.name(token, depth)
         raise PredicateSlip(SYNTAX, token.at, "a column or a literal", repr(token.text))
 
-    def name(self, token: _Token, depth: int) -> Node:
+    def name(self, token: Token, depth: int) -> Node:
         call = self.here.kind == "sign" and self.here.text == "("
         if call and token.text in ("isNull", "isNaN", "in"):
             self.need("(")
@@ -294,7 +266,7 @@ class _Parser:
         return Node("column", sort, (), column.name)
 
 
-def _number(token: _Token) -> Node:
+def _number(token: Token) -> Node:
     if token.text.isdigit():
         if len(token.text) > 40:
             raise PredicateSlip(SYNTAX, token.at, "a number of at most 40 digits", f"{len(token.text)} digits")
@@ -305,13 +277,13 @@ def _number(token: _Token) -> Node:
     return Node("literal", Sort.FLOAT, (), value)
 
 
-def _asked(token: _Token, node: Node) -> Node:
+def _asked(token: Token, node: Node) -> Node:
     if token.text == "isNaN" and not node.sort.number:
         raise PredicateSlip(TYPES, token.at, "a number for isNaN", node.sort.value)
     return Node(token.text.lower(), Sort.BOOLEAN, (node,))
 
 
-def _arithmetic(token: _Token, *parts: Node) -> Node:
+def _arithmetic(token: Token, *parts: Node) -> Node:
     for part in parts:
         if not part.sort.number:
             raise PredicateSlip(TYPES, token.at, f"numbers for {token.text}", part.sort.value)
@@ -321,7 +293,7 @@ def _arithmetic(token: _Token, *parts: Node) -> Node:
     return Node(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
 
 
-def _comparable(left: Node, right: Node, token: _Token) -> tuple[Node, Node]:
+def _comparable(left: Node, right: Node, token: Token) -> tuple[Node, Node]:
     """Both sides in one sort; texts beside an Instant or a char become numbers."""
     if Sort.INSTANT in (left.sort, right.sort):
         left, right = (_as_instant(n, token) for n in (left, right))
@@ -336,7 +308,7 @@ def _comparable(left: Node, right: Node, token: _Token) -> tuple[Node, Node]:
     return left, right
 
 
-def _as_instant(node: Node, token: _Token) -> Node:
+def _as_instant(node: Node, token: Token) -> Node:
     if node.op == "literal" and isinstance(node.value, str):
         try:
             return Node("literal", Sort.INSTANT, (), parse_instant(node.value))
@@ -347,7 +319,7 @@ def _as_instant(node: Node, token: _Token) -> Node:
     return node
 
 
-def _as_char(node: Node, token: _Token) -> Node:
+def _as_char(node: Node, token: Token) -> Node:
     if node.op != "literal":
         return node
     if isinstance(node.value, str):
@@ -359,7 +331,7 @@ def _as_char(node: Node, token: _Token) -> Node:
     return node
 
 
-def _unquote(token: _Token) -> str:
+def _unquote(token: Token) -> str:
     body = token.text[1:-1]
     if token.text[0] == "`":
         return body

@@ -19,10 +19,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
 
 from store.schema.findings import meant
 from store.schema.model import Column, Kind, TableSchema
+from store.tokens import Cursor, Token, tokens
 
 MAX_DEPTH = 50
 SINGLE = ("${autobalance_single}", "__PARTITION_AUTOBALANCE_SINGLE__")
@@ -82,12 +82,6 @@ class FormulaSlip(Exception):
         self.code, self.at, self.expected, self.found, self.hint = code, at, expected, found, hint
 
 
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    at: int
-
-
 def parse(text: str, schema: TableSchema) -> tuple[Node, bool]:
     """The tree of a formula, and whether it is by-group without a grouping column. Raises FormulaSlip."""
     bare = text.strip()
@@ -97,7 +91,7 @@ def parse(text: str, schema: TableSchema) -> tuple[Node, bool]:
         if not schema.grouping:
             return _balanced(None), True
         return _balanced(_column(schema.grouping[0], 1)), False
-    parser = _Parser(_tokens(text), {c.name: c for c in schema.columns})
+    parser = _Parser(tokens(text, _LEXER, _refused), {c.name: c for c in schema.columns})
     node = parser.sum(0)
     if parser.here.kind != "end":
         raise FormulaSlip("E121", parser.here.at, "an operator or the end", repr(parser.here.text))
@@ -107,19 +101,8 @@ def parse(text: str, schema: TableSchema) -> tuple[Node, bool]:
     return node, False
 
 
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
-    at = 0
-    while at < len(text):
-        match = _LEXER.match(text, at)
-        if match is None:
-            raise FormulaSlip(
-                "E121", at + 1, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(text[at]), None
-            )
-        if match.lastgroup != "space":
-            found.append(_Token(str(match.lastgroup), match[0], at + 1))
-        at = match.end()
-    return [*found, _Token("end", "the end", len(text) + 1)]
+def _refused(at: int, character: str) -> FormulaSlip:
+    return FormulaSlip("E121", at, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(character))
 
 
 def _balanced(group: Node | None) -> Node:
@@ -144,27 +127,12 @@ def _column(column: Column, at: int) -> Node:
     return Node("column", COLUMN_TYPES[column.type.name], (), column.name)
 
 
-class _Parser:
+class _Parser(Cursor):
     """Recursive descent; the depth is limited, so no input can exhaust the stack."""
 
-    def __init__(self, tokens: list[_Token], columns: Mapping[str, Column]) -> None:
-        self.tokens, self.position, self.columns = tokens, 0, columns
-
-    @property
-    def here(self) -> _Token:
-        return self.tokens[self.position]
-
-    def take(self, *texts: str) -> _Token | None:
-        """The current token if it is one of these signs or names; steps over it."""
-        token = self.here
-        if token.kind in ("sign", "name") and token.text in texts:
-            self.position += 1
-            return token
-        return None
-
-    def need(self, text: str) -> None:
-        if self.take(text) is None:
-            raise FormulaSlip("E121", self.here.at, repr(text), repr(self.here.text))
+    def __init__(self, found: list[Token], columns: Mapping[str, Column]) -> None:
+        super().__init__(found, lambda *slip: FormulaSlip("E121", *slip))
+        self.columns = columns
 
     def sum(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
@@ -186,7 +154,7 @@ class _Parser:
             node = self.arithmetic(token, node, self.unary(depth))
         return node
 
-    def arithmetic(self, token: _Token, *parts: Node) -> Node:
+    def arithmetic(self, token: Token, *parts: Node) -> Node:
         for part in parts:
             if not part.type.number:
                 raise FormulaSlip("E121", token.at, f"numbers for {token.text}", part.type.value)
@@ -195,7 +163,7 @@ class _Parser:
         return Node(op, Type.LONG if wide else Type.INT, parts)
 
     def unary(self, depth: int) -> Node:
-        signs: list[_Token] = []
+        signs: list[Token] = []
         while token := self.take("+", "-"):
             signs.append(token)
         smallest = self.here.kind == "number" and int(self.here.text) == 2**31
@@ -250,15 +218,15 @@ class _Parser:
             return self.name(token, depth)
         raise FormulaSlip("E121", token.at, "a number, text, column or token", repr(token.text))
 
-    def name(self, token: _Token, depth: int) -> Node:
-        tokens = {
+    def name(self, token: Token, depth: int) -> Node:
+        special = {
             _ARRAY: Node("array", Type.ARRAY),
             _COUNT: Node("count", Type.INT),
             _TABLE: Node("table", Type.TEXT),
             _DAY: Node("day", Type.INT),
         }
-        if token.text in tokens:
-            return tokens[token.text]
+        if token.text in special:
+            return special[token.text]
         if token.text in (*SINGLE, BY_GROUP):
             hint = "write the token alone, or a formula of your own"
             raise FormulaSlip("E121", token.at, f"{token.text} as the whole formula", "it inside another", hint)
@@ -269,14 +237,14 @@ class _Parser:
             self.need("(")
             inner = self.sum(depth + 1)
             self.need(")")
-            wide = self.arithmetic(_Token("name", "abs", token.at), inner)
+            wide = self.arithmetic(Token("name", "abs", token.at), inner)
             return Node("abs", wide.type, (inner,))
         known = (*self.columns, *_TOKENS, "abs")
         found = f"Math.{self.here.text}" if dotted else token.text
         raise FormulaSlip("E121", token.at, "a column or token that exists", found, meant(token.text, known))
 
 
-def _unquote(token: _Token) -> str:
+def _unquote(token: Token) -> str:
     if token.text.startswith("`"):
         return token.text[1:-1]
 

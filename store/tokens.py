@@ -1,0 +1,59 @@
+"""Tokens of the two small expression languages, key formulas and predicates, and a cursor over them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Token(NamedTuple):
+    """``kind`` is the group of the lexer that matched, or "end"; ``at`` counts characters from 1."""
+
+    kind: str
+    text: str
+    at: int
+
+
+def tokens(text: str, lexer: re.Pattern[str], refuse: Callable[[int, str], Exception]) -> list[Token]:
+    """All tokens but spaces (group ``space``), and an end; raises what ``refuse`` makes of a place and character."""
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = lexer.match(text, at)
+        if match is None:
+            raise refuse(at + 1, text[at])
+        if match.lastgroup != "space":
+            found.append(Token(str(match.lastgroup), match[0], at + 1))
+        at = match.end()
+    return [*found, Token("end", "the end", len(text) + 1)]
+
+
+class Cursor:
+    """Where a recursive descent stands. ``slip`` makes the error of (place, expected, found)."""
+
+    def __init__(self, found: list[Token], slip: Callable[[int, str, str], Exception]) -> None:
+        self.tokens, self.position, self._slip = found, 0, slip
+
+    @property
+    def here(self) -> Token:
+        """The token that comes next."""
+        return self.tokens[self.position]
+
+    @property
+    def following(self) -> Token:
+        """The one after it."""
+        return self.tokens[min(self.position + 1, len(self.tokens) - 1)]
+
+    def take(self, *texts: str) -> Token | None:
+        """The next token if it is one of these signs or names; steps over it."""
+        token = self.here
+        if token.kind in ("sign", "name") and token.text in texts:
+            self.position += 1
+            return token
+        return None
+
+    def need(self, text: str) -> None:
+        """Steps over this sign or name, or raises the slip."""
+        if self.take(text) is None:
+            raise self._slip(self.here.at, repr(text), repr(self.here.text))
