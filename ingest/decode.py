@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import Rejects
+from ingest.bad_rows import Rejects, Unit
 from ingest.csv_rows import CsvRows
 from ingest.json_rows import JsonRows
 from ingest.lines import LineBlock, line_blocks
@@ -27,6 +27,7 @@ from ingest.targets import resolve_targets
 from store.epochs.state import FileId
 from store.errors import SettingsError
 from store.fs import Fs
+from store.layout import LocationKey
 from store.schema.model import TableSchema
 
 Payload = Callable[[int], bytes]
@@ -47,18 +48,48 @@ def decode_split(
     Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
     read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
     """
-    targets = resolve_targets(spec, schema)
     rejects = Rejects(spec.bad_rows) if rejects is None else rejects
-    before = verify(fs, split)
     rejects.time_ns = split.mtime_ns
-    router = Router(targets, spec.partition, split.path, _clock_ns(fs, split, spec, targets, clock))
+    for router, rows, payload in _to_route(fs, split, spec, schema, rejects, clock):
+        yield from router.route(rows, payload, rejects)
+    rejects.flush()
+
+
+def late_rows(
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    schema: TableSchema,
+    keys: frozenset[LocationKey],
+    rejects: Rejects,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> int:
+    """Decodes a file again to reject the rows that go to ``keys``, and no others; returns how many they are."""
+    rejects.time_ns = split.mtime_ns
+    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
+    found = 0
+    for router, rows, payload in _to_route(fs, split, spec, schema, silent, clock):
+        rejects.header = silent.header
+        found += router.late(rows, payload, keys, rejects)
+    rejects.flush()
+    return found
+
+
+def _to_route(
+    fs: Fs, split: FileId, spec: StreamSpec, schema: TableSchema, rejects: Rejects, clock: Callable[[], float]
+) -> Iterator[tuple[Router, Rows, Payload]]:
+    """Steps 1 to 3 and 5: typed rows block by block, with the router that they are for."""
+    targets = resolve_targets(spec, schema)
+    before = verify(fs, split)
+    unit: Unit = "row" if spec.feed.format == "parquet" else "line"
+    router = Router(targets, spec.partition, split.path, _clock_ns(fs, split, spec, targets, clock), unit)
     payload_targets = [t for t in targets if t.meta is None]
     for rows, payload in decoded(fs, split, spec, payload_targets, rejects):
-        yield from router.route(_with_meta(rows, targets, split, clock), payload, rejects)
+        yield router, _with_meta(rows, targets, split, clock), payload
     after = verify(fs, split)
     if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
         raise changed(split, after.size, after.mtime_ns)
-    rejects.flush()
 
 
 def decoded(

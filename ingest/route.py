@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.bad_rows import BadRow, Rejects, bad_row
+from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from ingest.exact import UNIT_NS
 from ingest.rows import Ints, Rows
 from ingest.spec import PartitionSpec, Target, ValueRule
 from ingest.zones import NS, zone_table
-from store.errors import InvalidNameError
+from store.errors import ErrorBudgetExceeded, InvalidNameError
 from store.layout import LocationKey, encode_internal
 
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -54,6 +54,7 @@ class Router:
     partition: PartitionSpec
     file: str
     clock_ns: int
+    unit: Unit = "line"
 
     def route(self, rows: Rows, payload: Callable[[int], bytes], rejects: Rejects) -> Iterator[Routed]:
         """The rows of a block by location, locations in the order in which they first appear.
@@ -66,7 +67,10 @@ class Router:
         kept = np.arange(len(rows))
         bad = (internal.codes < 0) | (value.codes < 0)
         if bad.any():
-            rejects.add_all(self._rejected(rows, np.flatnonzero(bad), internal, value, payload))
+            found = self._rejected(rows, np.flatnonzero(bad), internal, value, payload)
+            if self.partition.bounds == "fail":
+                raise dates_refused(next(found), "bounds")
+            rejects.add_all(found)
             kept = np.flatnonzero(~bad)
         places = [place for place, target in enumerate(self.targets) if target.stored]
         names = [self.targets[place].column.name for place in places]
@@ -88,6 +92,28 @@ class Router:
             key = LocationKey(internal.names[code // len(value.names)], value.names[code % len(value.names)])
             yield Routed(key, batch.slice(int(starts[group]), int(stops[group] - starts[group])))
 
+    def late(self, rows: Rows, payload: Callable[[int], bytes], keys: frozenset[LocationKey], rejects: Rejects) -> int:
+        """Rejects the rows of a block that belong to locations which take no more; returns how many they are."""
+        if not len(rows):
+            return 0
+        internal, value = self._internal(rows), self._value(rows)
+        codes: dict[tuple[int, int], LocationKey] = {}
+        for key in keys:
+            if key.internal in internal.names and key.value in value.names:
+                codes[internal.names.index(key.internal), value.names.index(key.value)] = key
+        pairs = zip(internal.codes.tolist(), value.codes.tolist(), strict=True)
+        late = [(row, codes[pair]) for row, pair in enumerate(pairs) if pair in codes]
+        made = (self._late(int(rows.numbers[row]), key, payload) for row, key in late)
+        if late and self.partition.late == "fail":
+            raise dates_refused(next(made), "late")
+        rejects.add_all(made)
+        return len(late)
+
+    def _late(self, number: int, key: LocationKey, payload: Callable[[int], bytes]) -> BadRow:
+        reason, expected = f"late ({key.internal}/{key.value} was truncated)", "a date that is not in history yet"
+        column = self.partition.value.column
+        return bad_row(self.file, number, column, reason, expected, key.value, payload(number), unit=self.unit)
+
     def _rejected(
         self, rows: Rows, bad: Ints, internal: _Keys, value: _Keys, payload: Callable[[int], bytes]
     ) -> Iterator[BadRow]:
@@ -95,7 +121,7 @@ class Router:
             keys = internal if internal.codes[row] < 0 else value
             reason, expected, found = (keys.reasons or {})[row]
             number = int(rows.numbers[row])
-            yield bad_row(self.file, number, keys.column, reason, expected, found, payload(number))
+            yield bad_row(self.file, number, keys.column, reason, expected, found, payload(number), unit=self.unit)
 
     def _internal(self, rows: Rows) -> _Keys:
         rule = self.partition.internal
@@ -140,6 +166,17 @@ class Router:
         whole = np.full(len(rows), -1, np.int64)
         whole[~bad] = codes
         return _Keys(names or [""], whole, rule.column, reasons)
+
+
+def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
+    """The error of ``late = "fail"`` and ``bounds = "fail"``."""
+    return ErrorBudgetExceeded(
+        "a row has a date that the stream refuses; nothing of this batch was committed",
+        where=f"{row.file} {row.unit} {row.line}",
+        expected=row.expected,
+        found=f"{row.reason}, {row.value}",
+        hint=f'mend the row, or set partition.{setting} = "quarantine" to set such rows aside',
+    )
 
 
 def date_names(instants: Ints, rule: ValueRule) -> tuple[list[str], Ints]:

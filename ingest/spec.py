@@ -14,6 +14,7 @@ from store.schema.model import Column
 Format = Literal["json", "csv", "parquet"]
 Unit = Literal["iso", "s", "ms", "us", "ns"]
 Meta = Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"]
+Refused = Literal["quarantine", "fail"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 
 DAY_S = 86_400.0
@@ -107,13 +108,18 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """Routing of rows to locations, with bounds in seconds around the clock."""
+    """Routing of rows to locations, with bounds in seconds around the clock.
+
+    ``bounds``: what becomes of a row whose date is null or out of bounds; ``late``: of one whose date was truncated.
+    """
 
     internal: InternalRule
     value: ValueRule
     clock: Clock = field(default_factory=Clock)
     max_past_s: float = 30 * DAY_S
     max_future_s: float = 30 * DAY_S
+    bounds: Refused = "quarantine"
+    late: Refused = "quarantine"
 
 
 @dataclass(frozen=True, slots=True)

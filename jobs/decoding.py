@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects, check_budget
-from ingest.decode import decode_split
+from ingest.bad_rows import BadRow, Rejects, as_batch, check_budget
+from ingest.decode import decode_split, late_rows
 from ingest.spec import BadRowBudget, StreamSpec
 from store.epochs.state import FileId, Split
 from store.errors import SettingsError
@@ -32,12 +32,24 @@ class Decoder:
         """Routed batches in the order of the file; bad rows and counts go into ``notes``."""
         if not isinstance(split, FileId):
             raise SettingsError("this feed has no decoder for offsets", where=split.path, expected="a file")
-        rejects = Rejects(self.spec.bad_rows)
+        rejects = self._rejects(notes)
         for routed in decode_split(self.fs, split, self.spec, self.schema, rejects):
             yield routed.key, routed.batch
         notes.reject(rejects.rows, rejects.bad)
         for name, amount in rejects.counts().items():
             notes.count(name, amount)
+
+    def late(self, split: Split, keys: frozenset[LocationKey], notes: SplitNotes) -> int:
+        """Rejects the rows of the split that belong to these locations, which take no more; how many they are."""
+        if not isinstance(split, FileId):
+            raise SettingsError("this feed has no decoder for offsets", where=split.path, expected="a file")
+        rejects = self._rejects(notes)
+        found = late_rows(self.fs, split, self.spec, self.schema, keys, rejects)
+        notes.reject(rejects.rows, rejects.bad)
+        return found
+
+    def _rejects(self, notes: SplitNotes) -> Rejects:
+        return Rejects(self.spec.bad_rows, sink=lambda rows: notes.park(as_batch(rows)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ def _partition(part: PartitionPart) -> PartitionSpec:
     else:
         rule = InternalRule("fixed", str(internal.fixed))
     clock = Clock(part.clock) if isinstance(part.clock, str) else Clock("fixed", part.clock)
-    return PartitionSpec(rule, _value(part.value), clock, part.max_past, part.max_future)
+    return PartitionSpec(rule, _value(part.value), clock, part.max_past, part.max_future, part.bounds, part.late)
 
 
 def _value(part: ValuePart) -> ValueRule:

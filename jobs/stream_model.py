@@ -143,6 +143,8 @@ class PartitionPart(Part):
     clock: Literal["wall", "batch"] | int = "wall"  # a fixed time in nanoseconds
     max_past: Seconds = 30 * 86_400.0
     max_future: Seconds = 30 * 86_400.0
+    bounds: Literal["quarantine", "fail"] = "quarantine"
+    late: Literal["quarantine", "fail"] = "quarantine"
 
     @field_validator("clock", mode="before")
     @classmethod

@@ -5,7 +5,7 @@
 3. ``append``         symbol bytes, symbol ends, blob bytes, then ``.dat``
 4. ``sync-files``, ``sync-dirs``    content first, then the names of what is new
 5. ``gather``         the driver collects reports, and brings together what several tasks have for one location
-6. ``quarantine``     rejected rows: here they stop the batch, with nothing committed
+6. ``quarantine``     rejected rows: within the budget they are parked, durably; else the batch stops here
 7. ``commit-record``  one record in the commit log, synced: the commit point
 8. ``publish``        ``table.size`` of every location that changed; recovery does it again if this is missed
 9. ``notify``         whoever wants to know
@@ -31,14 +31,20 @@ from writers.append import writing
 from writers.blank import WorkerMemory
 from writers.bring import Appended, Spooled, bring_together, split_order
 from writers.durable import make_durable
-from writers.target import LateRows, SplitNotes, StreamTarget
+from writers.rejects import LateSplits, RejectedFiles, reject_late
+from writers.target import ParkedFile, SplitNotes, StreamTarget
 from writers.task import TaskResult
+
+DRIVER = -1  # in the place of a task's number
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
 """Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result a task."""
 
 Judge = Callable[[SplitNotes, int], None]
 """Looks at rejected rows and the number of good ones; raises ErrorBudgetExceeded when they are too many."""
+
+Park = Callable[[Sequence[ParkedFile], int], None]
+"""Hands rejected rows to the quarantine: (scratch files, epoch that is about to be committed). Durable on return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,8 @@ def write_batch(
     proposed: Sequence[Split] | None = None,
     judge: Judge | None = None,
     allow_gap: bool = False,
+    park: Park | None = None,
+    decode: object = None,
     notify: Callable[[BatchOutcome], None] = lambda outcome: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> BatchOutcome:
@@ -109,6 +117,7 @@ def write_batch(
     committed already are skipped, and with nothing left no task runs. Otherwise the tasks say what they read, and a
     batch that repeats a committed split is an EpochConflictError before anything is committed. ``allow_gap``: offsets
     that are missing between the committed end and the batch are recorded in the epoch as a gap, not refused.
+    ``decode`` is what the tasks decode with: rows that turn out late while tasks are brought together are read again.
     """
     started = clock()
     scratch = f"{target.generation}-{batch_id}"
@@ -120,9 +129,11 @@ def write_batch(
     instead = verdict.instead if verdict is not None else {}
     with running(fs, target.spool(scratch)):
         results = execute(scratch, instead)
-        gathered = gather(fs, target, memory, results, scratch, expected=verdict.fresh if verdict else None)
+        expected = verdict.fresh if verdict else None
+        gathered = gather(fs, target, memory, results, scratch, expected=expected, decode=decode)
         appended = clock()
-        quarantine(fs, gathered, judge)
+        quarantine(fs, gathered, judge, park, log.state.epoch + 1)
+        parked = clock()
         gaps = log.state.offsets.jumps(gathered.ranges) if allow_gap else ()
         epoch = commit_record(fs, log, target, gathered, query_id, batch_id, gaps)
         committed = clock()
@@ -141,7 +152,8 @@ def write_batch(
         {
             **gathered.seconds,
             "tasks": appended - started,
-            "commit": committed - appended,
+            **({"quarantine": parked - appended} if gathered.notes.rejected_rows else {}),
+            "commit": committed - parked,
             "publish": clock() - committed,
         },
     )
@@ -199,6 +211,7 @@ def gather(
     scratch: str,
     *,
     expected: Sequence[Split] | None = None,
+    decode: object = None,
 ) -> Gathered:
     """Step 5. The first error of a task is raised as it is. ``expected`` splits must all have been read, once."""
     with fs.during("gather"):
@@ -221,7 +234,7 @@ def gather(
         _check_splits(found.splits, expected)
         found.reports = {key: part.report for key, part in owned.items()}
     if spooled:
-        _bring(fs, target, memory, scratch, found, owned, spooled)
+        _bring(fs, target, memory, scratch, found, owned, spooled, decode)
     return found
 
 
@@ -241,7 +254,9 @@ def _bring(
     found: Gathered,
     owned: dict[LocationKey, Appended],
     spooled: dict[LocationKey, list[Spooled]],
+    decode: object,
 ) -> None:
+    late = LateSplits({})
     with fs.sync_guard(target.layout.root) as guard:
         files: list[Path] = []
         directories: list[Path] = []
@@ -249,19 +264,34 @@ def _bring(
             brought = bring_together(fs, target, memory, key, owned.get(key), spooled[key], target.spool(scratch))
             if brought.report is not None:
                 found.reports[key] = brought.report
-            late = [LateRows(key, part.rows, part.split.path) for part in brought.late]
-            found.notes.reject(late, sum(part.rows for part in late))
+            for part in brought.late:
+                late.add(part.split, key, part.rows)
             files.extend(brought.touched)
             directories.extend(brought.directories)
         if target.durability == "fsync":
             make_durable(fs, guard, files, directories)
+    rejected = RejectedFiles(fs, target.spool(scratch), DRIVER, 0)
+    found.notes.sink = rejected
+    for split, keys in late.rows.items():
+        reject_late(decode, split, keys, found.notes)
+    found.notes.sink = None
+    found.notes.parked.extend(rejected.files)
 
 
-def quarantine(fs: Fs, gathered: Gathered, judge: Judge | None) -> None:
-    """Step 6. Without a ``judge`` a single rejected row stops the batch: ErrorBudgetExceeded, nothing committed."""
+def quarantine(fs: Fs, gathered: Gathered, judge: Judge | None, park: Park | None, epoch: int) -> None:
+    """Step 6. Without a ``judge`` a single rejected row stops the batch: ErrorBudgetExceeded, nothing committed.
+
+    So does a rejected row that nobody can park, whatever the judge says.
+    """
+    notes = gathered.notes
     with fs.during("quarantine"):
-        if gathered.notes.rejected_rows:
-            (judge or refuse_all)(gathered.notes, gathered.rows)
+        if not notes.rejected_rows:
+            return
+        (judge or refuse_all)(notes, gathered.rows)
+        if park is None or sum(file.rows for file in notes.parked) != notes.rejected_rows:
+            refuse_all(notes, gathered.rows)
+        else:
+            park(notes.parked, epoch)
 
 
 def refuse_all(notes: SplitNotes, rows: int) -> None:

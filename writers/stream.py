@@ -29,7 +29,7 @@ from store.epochs.state import Split
 from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from writers.blank import WorkerMemory
-from writers.commit import BatchOutcome, Judge, write_batch
+from writers.commit import BatchOutcome, Judge, Park, write_batch
 from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
@@ -106,16 +106,17 @@ class StreamTotals:
 class StreamPlan:
     """How a stream is to be run. ``trigger`` is what Spark's ``trigger()`` takes; ``availableNow`` ends by itself.
 
-    ``judge`` decides about rejected rows; ``lag`` counts what is still to be taken, in files or messages;
-    ``sync_seconds`` is for durability ``periodic``; ``adopt`` lets a stream start anew although Spark remembers batches
-    of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing offsets, which are otherwise
-    refused.
+    ``judge`` decides about rejected rows and ``park`` keeps them; ``lag`` counts what is still to be taken, in files or
+    messages; ``sync_seconds`` is for durability ``periodic``; ``adopt`` lets a stream start anew although Spark
+    remembers batches of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing offsets,
+    which are otherwise refused.
     """
 
     query_id: str
     trigger: Mapping[str, Any]
     decode: Decode
     judge: Judge | None = None
+    park: Park | None = None
     progress: Callable[[BatchProgress], None] = lambda progress: None
     warn: Callable[[SparkhavenError], None] = lambda error: None
     lag: Callable[[], int] | None = None
@@ -254,6 +255,8 @@ class Batches:
             proposed=proposed,
             judge=self._plan.judge,
             allow_gap=self._plan.allow_gap,
+            park=self._plan.park,
+            decode=self._plan.decode,
         )
         self._first = False
         self.totals.add(outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,17 +53,33 @@ class StreamTarget:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class ParkedFile:
+    """A scratch file of rejected rows, of schema ``store.rejected.REJECTED``."""
+
+    path: Path
+    rows: int
+
+
 @dataclass(slots=True)
 class SplitNotes:
-    """What decoding has to tell besides rows; a task has one for all its splits, and it pickles.
+    """What decoding has to tell besides rows; a task has one for all its splits, and it pickles without ``sink``.
 
-    ``rejected`` holds a bounded sample of bad rows as the decoder describes them; ``rejected_rows`` counts all.
-    ``counts`` are sums by name (ignored fields and the like).
+    ``rejected`` holds a bounded sample of bad rows as the decoder describes them; ``rejected_rows`` counts all, and
+    ``parked`` are the files where they stand whole: what the decoder has given to ``park``. ``counts`` are sums by name
+    (ignored fields and the like).
     """
 
     rejected: list[Any] = field(default_factory=list)
     rejected_rows: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    parked: list[ParkedFile] = field(default_factory=list)
+    sink: Callable[[pa.RecordBatch], None] | None = None
+
+    def park(self, rows: pa.RecordBatch) -> None:
+        """Takes rejected rows (schema ``store.rejected.REJECTED``) that ``reject`` counts; without a sink they go."""
+        if self.sink is not None and rows.num_rows:
+            self.sink(rows)
 
     def reject(self, samples: Sequence[Any], rows: int) -> None:
         """Adds ``rows`` bad rows, with some of them as samples."""
@@ -78,11 +94,12 @@ class SplitNotes:
     def merge(self, other: SplitNotes) -> None:
         """Adds what another task noted."""
         self.reject(other.rejected, other.rejected_rows)
+        self.parked.extend(other.parked)
         for name, amount in other.counts.items():
             self.count(name, amount)
 
 
-SAMPLES = 1000  # bad rows that a task carries along with their text
+SAMPLES = 20  # bad rows that a task carries along to be named in an error
 
 
 @dataclass(frozen=True, slots=True)

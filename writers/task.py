@@ -20,7 +20,8 @@ from writers.append import LocationAppender
 from writers.blank import WorkerMemory
 from writers.bring import Appended, Part, Row, Spool, Spooled, parts_of
 from writers.durable import make_durable
-from writers.target import Decode, LateRows, SplitNotes, StreamTarget
+from writers.rejects import LateSplits, RejectedFiles, reject_late
+from writers.target import Decode, SplitNotes, StreamTarget
 
 MAX_GATHERED = 128 << 20  # bytes of Arrow rows that a task holds
 
@@ -89,7 +90,9 @@ class _Run:
         max_gathered: int,
         clock: Callable[[], float],
     ) -> None:
-        self.notes = SplitNotes()
+        self._rejected = RejectedFiles(fs, target.spool(task.batch), task.index, task.attempt)
+        self.notes = SplitNotes(sink=self._rejected)
+        self._late = LateSplits({})
         self._fs, self._memory, self._target, self._task = fs, memory, target, task
         self._max_gathered, self._clock = max_gathered, clock
         self._spool = Spool(fs, target.spool(task.batch), task.index, task.attempt)
@@ -113,6 +116,9 @@ class _Run:
                 for key, batch in decode(split, self.notes):
                     self._gather(split, key, batch)
             self._flush()
+            for split, keys in self._late.rows.items():
+                reject_late(decode, split, keys, self.notes)
+            self.notes.sink, self.notes.parked = None, self._rejected.files
             reports = tuple(
                 Appended(appender.report(), tuple(self._parts[key]))
                 for key, appender in self._appenders.items()
@@ -159,8 +165,8 @@ class _Run:
             self._appenders[key] = appender
             self._parts[key] = []
         if appender.closed:
-            late = [LateRows(key, part.rows, part.split.path) for part in parts_of(rows)]
-            self.notes.reject(late, sum(part.rows for part in late))
+            for part in parts_of(rows):
+                self._late.add(part.split, key, part.rows)
             return
         appender.append([batch for _, batch in rows])
         self._parts[key].extend(parts_of(rows))

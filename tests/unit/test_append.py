@@ -241,4 +241,4 @@ def test_notes_of_tasks_add_up_and_keep_a_bounded_sample() -> None:
     other.reject(list(range(900)), 900)
     other.count("ignored", 3)
     notes.merge(other)
-    assert (len(notes.rejected), notes.rejected_rows, notes.counts) == (1000, 5_900, {"ignored": 5})
+    assert (len(notes.rejected), notes.rejected_rows, notes.counts) == (20, 5_900, {"ignored": 5})
