@@ -56,7 +56,7 @@ class BadRow:
     def __str__(self) -> str:
         column = f"column {self.column}" if self.column is not None else "the whole row"
         place = f"{self.file} {self.unit} {self.line}"
-        return f"{place}, {column}: {self.reason}, found {self.value}, expected {self.expected}"
+        return f"{place}, {column}: {self.reason}, found {self.value or 'nothing'}, expected {self.expected}"
 
     @property
     def code(self) -> str:
@@ -207,5 +207,6 @@ def budget_error(rows: list[BadRow], bad: int, read: int, budget: BadRowBudget) 
         where=f"{first[0].file} {first[0].unit} {first[0].line}" if first else None,
         expected=f"at most {budget.max_rows} bad rows, and at most {budget.max_fraction:.4g} of all rows of a batch",
         found=f"{bad} bad of {read} rows:{lines}{more}",
-        hint="mend the rows or the producer, correct [columns], or raise [bad_rows] max_rows and max_fraction",
+        hint="mend the rows or the producer, or correct [columns] or [partition]"
+        + ("; or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else ""),
     )

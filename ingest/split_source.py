@@ -6,8 +6,8 @@ taken before is asked from the commit log when the reader starts; Spark's checkp
 
 from __future__ import annotations
 
-import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,10 +35,9 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 
 SOURCE = "sparkhaven_files"
-SCHEMA = "path string, size bigint, mtime_ns bigint, tasks int"  # tasks: how many share the batch
+SCHEMA = "path string, size bigint, mtime_ns bigint, tasks int, waiting int"  # tasks share the batch; files are left
 SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
-
-_LOG = logging.getLogger(__name__)
+OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 
 Offset = dict[str, Any]
 
@@ -65,6 +64,7 @@ class Run(InputPartition):  # type: ignore[misc]
 
     files: tuple[FileId, ...]
     tasks: int
+    waiting: int
 
 
 class FilesSource(DataSource):  # type: ignore[misc]
@@ -76,7 +76,7 @@ class FilesSource(DataSource):  # type: ignore[misc]
         return SOURCE
 
     def schema(self) -> str:
-        """Path, size and modification time of each file, and the number of tasks of its batch."""
+        """Path, size and modification time of each file, the tasks of its batch, and the files left after it."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -97,7 +97,8 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 fs, self._feed, _taken(fs, given), clock, row_bytes=lambda file: row_bytes(fs, file, self._feed.format)
             )
         self._batch = 0
-        self._older = 0
+        self._older: deque[str] = deque(maxlen=OLDER_NAMED)
+        self._older_count = 0
 
     def initialOffset(self) -> Offset:
         """Before the first batch of a checkpoint."""
@@ -118,9 +119,8 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             self._planner.take(_files(start))
             plan = self._planner.plan(_limit(limit, self._feed.max_per_trigger))
         self._batch = int(start["n"])
-        for file in plan.older:
-            self._older += 1
-            _LOG.warning("not taken, older than max_file_age: %s (%d bytes)", file.path, file.size)
+        self._older.extend(file.path for file in plan.older)
+        self._older_count += len(plan.older)
         if not plan.files:
             return start
         self._batch += 1
@@ -132,9 +132,10 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             self._planner.freeze()
 
     def reportLatestOffset(self) -> Offset:
-        """What is still waiting, for the progress report; this is no offset to read from."""
+        """What is still waiting and what is never taken, for the progress report; this is no offset to read from."""
         files, size = self._planner.waiting()
-        return {"n": self._batch, "waiting_files": files, "waiting_bytes": size, "older_files": self._older}
+        older = {"older_files": self._older_count, "older": list(self._older)}
+        return {"n": self._batch, "waiting_files": files, "waiting_bytes": size, **older}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Runs of the files of ``end``, as even in bytes as their order allows."""
@@ -144,13 +145,14 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             files = _files(end)
             self._planner.take(files)
         runs = group_files(files, self._tasks)
-        return [Run(run, len(runs)) for run in runs]
+        waiting, _ = self._planner.waiting()
+        return [Run(run, len(runs), waiting) for run in runs]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, int]]:
         """One row for each file of a run."""
         if isinstance(partition, Run):
             for file in partition.files:
-                yield file.path, file.size, file.mtime_ns, partition.tasks
+                yield file.path, file.size, file.mtime_ns, partition.tasks, partition.waiting
 
 
 def group_files(files: Sequence[FileId], tasks: int, small: int = SMALL_BATCH) -> list[tuple[FileId, ...]]:

@@ -54,7 +54,7 @@ def ingest(
 
     progress = Progress(verbose=verbose)
     code = EXIT_DONE
-    for run in run_streams(fs, layout, streams, Options(once, workers, memory), progress):
+    for run in run_streams(fs, layout, streams, Options(once, workers, memory, verbose), progress):
         if run.error is not None:
             failed = _failed(door, run, verbose)
             code = code or failed
@@ -78,6 +78,7 @@ def _show_run(door: Door, run: Run) -> None:
         "seconds": round(done.seconds, 3),
         unit: read,
         "replayed": done.replayed,
+        "older": run.older,
         "counts": done.counts,
         "positions": _positions(state),
     }

@@ -8,17 +8,17 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ingest.spec import BadRowBudget
 from ingest.split_source import SOURCE, FilesSource, source_options
 from jobs.decoding import Budget, Decoder
 from jobs.progress import Progress
-from jobs.spark_session import build_session
+from jobs.spark_session import build_session, require_jdk
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
 from store.epochs.log import StreamLog
@@ -37,27 +37,43 @@ NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 
 @dataclass(slots=True)
 class Run:
-    """One stream of this process; ``totals`` or ``error`` once it has ended."""
+    """One stream of this process; ``totals`` or ``error`` once it has ended.
+
+    ``older``: files that came too late to be taken, their modification time being before the horizon.
+    """
 
     settings: StreamSettings
     schema: TableSchema
     log: StreamLog
     totals: StreamTotals | None = None
     error: Exception | None = None
+    older: int = 0
 
     @property
     def name(self) -> str:
         """The stream's name."""
         return self.settings.spec.stream
 
+    def heard(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
+        """What listens to the reports of the source: a newcomer too old to be taken is told, never passed over."""
+
+        def listen(said: Mapping[str, Any]) -> None:
+            count = int(said.get("older_files", 0))
+            if count > self.older:
+                progress.older(self.name, count - self.older, said.get("older", ()), self.settings.spec.feed)
+            self.older = count
+
+        return listen
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run: ``once`` takes what is there and ends; ``workers`` None = all cores."""
+    """How to run: ``once`` takes what is there and ends; ``workers`` None = all cores; ``verbose``: Spark's log too."""
 
     once: bool = False
     workers: int | None = None
     memory: str = "1g"
+    verbose: bool = False
 
 
 def run_streams(
@@ -68,8 +84,15 @@ def run_streams(
     Whatever can be wrong before Spark starts is told first: settings, schema, lock, recovery.
     """
     with ExitStack() as opened:
+        require_jdk(fs, os.environ)
         runs = [open_stream(fs, layout, settings, opened, progress) for settings in streams]
-        spark = build_session("sparkhaven ingest", workers=options.workers, memory=options.memory, extra=STREAM_CONF)
+        spark = build_session(
+            "sparkhaven ingest",
+            workers=options.workers,
+            memory=options.memory,
+            verbose=options.verbose,
+            extra=STREAM_CONF,
+        )
         opened.callback(spark.stop)
         spark.dataSource.register(FilesSource)
         with stopping(progress) as stop:
@@ -129,6 +152,7 @@ def _run(
         decode=Decoder(fs, spec, run.schema),
         judge=Budget(NO_BAD_ROWS),
         progress=lambda done: progress.batch(run.name, done),
+        report=run.heard(progress),
         warn=lambda error: progress.say(run.name, f"[yellow]{error}[/yellow]"),
     )
     try:

@@ -73,7 +73,7 @@ def merge(
     known = intraday_dates(fs, layout, parsed)
     values = choice.pick(known | set(all_values(fs, layout, parsed)) if force else known, time.time())
     with ExitStack() as opened:
-        executor = _executor(opened, workers, local or dry_run)
+        executor = _executor(opened, workers, local or dry_run, verbose)
         results = merge_dates(
             fs,
             layout,
@@ -90,10 +90,10 @@ def merge(
         raise typer.Exit(code)
 
 
-def _executor(opened: ExitStack, workers: int | None, local: bool) -> Executor:
+def _executor(opened: ExitStack, workers: int | None, local: bool, verbose: bool) -> Executor:
     if local:
         return opened.enter_context(LocalExecutor(workers or 1))
-    spark = build_session("sparkhaven merge", workers=workers)
+    spark = build_session("sparkhaven merge", workers=workers, verbose=verbose)
     opened.callback(spark.stop)
     return SparkExecutor(spark.sparkContext, workers)
 

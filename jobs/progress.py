@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
 from rich.markup import escape
 
+from ingest.spec import DAY_S, FeedSpec
 from store.epochs.recover import RecoveryReport
 from writers.stream import BatchProgress, StreamTotals
 
@@ -57,6 +59,18 @@ class Progress:
         if self._verbose:
             parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())
             self.say(stream, f"seconds: {parts}")
+
+    def older(self, stream: str, count: int, paths: Sequence[str], feed: FeedSpec) -> None:
+        """Newcomers that are never taken, the newest of them by name."""
+        days = feed.max_file_age_s / DAY_S
+        named = ", ".join(map(escape, paths[-count:])) + (
+            f" and {count - len(paths)} more" if count > len(paths) else ""
+        )
+        self.say(
+            stream,
+            f"[yellow]{count:,} new files are not taken: older than max_file_age ({days:g} d): {named}; "
+            "touch a file to have it taken[/yellow]",
+        )
 
     def ended(self, stream: str, totals: StreamTotals) -> None:
         """The sums of a run."""

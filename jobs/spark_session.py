@@ -56,27 +56,39 @@ def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, 
     return conf
 
 
+def is_submitted(environ: Mapping[str, str]) -> bool:
+    """Whether spark-submit runs this process, so that the JVM is there already."""
+    return "PYSPARK_GATEWAY_PORT" in environ
+
+
+def require_jdk(fs: Fs, environ: Mapping[str, str]) -> None:
+    """SettingsError when Spark would have no JDK to start; for jobs that change something before Spark starts."""
+    if not is_submitted(environ):
+        check_jdk(fs, environ)
+
+
 def build_session(
     name: str,
     *,
     workers: int | None = None,
     memory: str = "1g",
-    log_level: str = "ERROR",
+    verbose: bool = False,
     extra: Mapping[str, str] | None = None,
     fs: Fs | None = None,
     environ: MutableMapping[str, str] | None = None,
 ) -> SparkSession:
     """A session for one job, or the one that spark-submit has prepared. ``extra`` is laid over our settings.
 
+    Spark's own errors are logged only if ``verbose``: what stops a job is told by the job, in one piece.
     Raises SettingsError when the JDK is missing or too old, before Spark is touched.
     """
     environ = os.environ if environ is None else environ
-    submitted = "PYSPARK_GATEWAY_PORT" in environ
+    submitted = is_submitted(environ)
     conf = settings(workers=workers, memory=memory, submitted=submitted)
     if submitted:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
-        check_jdk(fs or Fs(), environ)
+        require_jdk(fs or Fs(), environ)
         _prepare_workers(environ)
     from pyspark.sql import SparkSession
 
@@ -84,7 +96,7 @@ def build_session(
     for key, value in {**conf, **(extra or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(log_level)
+    session.sparkContext.setLogLevel("ERROR" if verbose else "OFF")
     return session
 
 

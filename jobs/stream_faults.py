@@ -20,7 +20,7 @@ def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> Settin
         (_fault(dict(item), raw, path) for item in error.errors(include_url=False)), key=lambda f: not f["unknown"]
     )
     first, others = faults[0], faults[1:]
-    also = "; ".join(f"{fault['where']}: {fault['what']}" for fault in others) or None
+    also = "; ".join(": ".join(filter(None, (fault["where"], fault["what"]))) for fault in others) or None
     return SettingsError(
         first["what"],
         where=f"{path}: {first['where']}" if first["where"] else path,

@@ -1,8 +1,8 @@
 """The Spark edge of a stream: one query whose micro-batches become epochs.
 
-The source's rows name splits (``writers.splits``) and ``tasks``, how many tasks share the batch; a task opens and
-decodes them itself, so no row of data passes through the JVM. What comes back from a task is one pickled result, errors
-included.
+The source's rows name splits (``writers.splits``); further fields are ``tasks``, how many tasks share the batch, and, if
+the source counts it, ``waiting``, what is left for later batches. A task opens and decodes splits itself, so no row of
+data passes through the JVM. What comes back from a task is one pickled result, errors included.
 
 Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
 Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
@@ -30,6 +30,7 @@ from store.errors import CommitError, EpochConflictError, SettingsError, Sparkha
 from store.fs import Fs
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
+from writers.source_reports import SourceReports
 from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
@@ -106,9 +107,9 @@ class StreamTotals:
 class StreamPlan:
     """How a stream is to be run. ``trigger`` is what Spark's ``trigger()`` takes; ``availableNow`` ends by itself.
 
-    ``judge`` decides about rejected rows and ``park`` keeps them; ``lag`` counts what is still to be taken, in files or
-    messages; ``sync_seconds`` is for durability ``periodic``; ``adopt`` lets a stream start anew although Spark
-    remembers batches of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing offsets,
+    ``judge`` decides about rejected rows and ``park`` keeps them; ``report`` is told what the source says of itself,
+    whenever that changes; ``sync_seconds`` is for durability ``periodic``; ``adopt`` lets a stream start anew although
+    Spark remembers batches of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing offsets,
     which are otherwise refused.
     """
 
@@ -119,7 +120,7 @@ class StreamPlan:
     park: Park | None = None
     progress: Callable[[BatchProgress], None] = lambda progress: None
     warn: Callable[[SparkhavenError], None] = lambda error: None
-    lag: Callable[[], int] | None = None
+    report: Callable[[Mapping[str, Any]], None] = lambda said: None
     sync_seconds: float = 10.0
     adopt: bool = False
     split_of: SplitOf = file_of
@@ -153,8 +154,9 @@ def run_stream(
     batches = Batches(fs, log, target, plan, clock)
     writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)
     query = writer.option("checkpointLocation", str(checkpoint)).start()
+    told = SourceReports(query, plan.report, clock)
     try:
-        _watch(query, batches, stop)
+        _watch(query, batches, stop, told)
     except Exception as error:
         if batches.error is None:
             raise _translated(error) from error
@@ -163,6 +165,7 @@ def run_stream(
     if query.status["message"] != ENDED_WELL:
         # an error so deep in Spark that it found no way into the query's exception
         raise SparkhavenError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
+    told.look()
     if plan.trigger.get("availableNow") is None:
         log.sync_now()
     batches.totals.seconds = clock() - started
@@ -170,13 +173,14 @@ def run_stream(
     return batches.totals
 
 
-def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event) -> None:
+def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, told: SourceReports) -> None:
     while not query.awaitTermination(POLL_SECONDS):  # raises what ended the query
         if stop.is_set() or batches.error is not None:
             batches.close()
             query.stop()
             return
         batches.idle()
+        told.look_if_due()
 
 
 def refuse_speculation(spark: SparkSession) -> None:
@@ -212,6 +216,7 @@ class Batches:
         self._closing = False
         self._first = True
         self._memory = WorkerMemory()
+        self._waiting: int | None = None
         self._synced = clock()
 
     def __call__(self, splits: DataFrame, batch_id: int) -> None:
@@ -241,7 +246,7 @@ class Batches:
 
     def _write(self, splits: DataFrame, batch_id: int) -> None:
         before = self._clock()
-        proposed = None
+        self._waiting = proposed = None
         if self._first:
             proposed = [self._plan.split_of(row.asDict()) for row in splits.collect()]
         outcome = write_batch(
@@ -249,7 +254,7 @@ class Batches:
             self._log,
             self._target,
             self._memory,
-            partial(run_in_spark, splits, self._fs, self._target, self._plan),
+            partial(run_in_spark, splits, self._fs, self._target, self._plan, self._left),
             query_id=self._plan.query_id,
             batch_id=batch_id,
             proposed=proposed,
@@ -260,8 +265,11 @@ class Batches:
         )
         self._first = False
         self.totals.add(outcome)
-        lag = self._plan.lag() if self._plan.lag else None
-        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, self._clock() - before, lag))
+        seconds = self._clock() - before
+        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, seconds, self._waiting))
+
+    def _left(self, waiting: int | None) -> None:
+        self._waiting = waiting
 
     def _housekeeping(self) -> None:
         if self._target.durability == "periodic":
@@ -287,10 +295,13 @@ def run_in_spark(
     fs: Fs,
     target: StreamTarget,
     plan: StreamPlan,
+    left: Callable[[int | None], None],
     scratch: str,
     instead: Mapping[Split, Split | None],
 ) -> list[TaskResult]:
     """Runs one task for each partition of ``splits``; their results by way of one binary column.
+
+    ``left`` is told what waits after this batch, as far as the source counts it.
 
     CommitError when a worker dies or fails with an error that is none of ours.
     """
@@ -299,13 +310,14 @@ def run_in_spark(
 
     work = partial(task_rows, fs, target, plan.decode, plan.split_of, scratch, instead)
     try:
-        rows = splits.mapInArrow(work, "result binary").collect()
+        rows = splits.mapInArrow(work, "result binary, waiting int").collect()
     except (PySparkException, Py4JError) as error:
         raise carried_error(str(error)) or CommitError(
             "Spark could not run the tasks of a batch",
             found=_gist(error),
             hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
         ) from error
+    left(next((row.waiting for row in rows), None))
     return [pickle.loads(row.result) for row in rows]  # noqa: S301 our own tasks have written it
 
 
@@ -330,7 +342,8 @@ def task_rows(
     splits = (split_of(row) for row in chain((first,), rows))
     task = Task(index, attempt, scratch, splits, alone=first["tasks"] == 1, instead=instead)
     result = run_task(fs, _MEMORY, target, decode, task)
-    yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
+    packed, waiting = pa.array([pickle.dumps(result)], pa.binary()), pa.array([first.get("waiting")], pa.int32())
+    yield pa.RecordBatch.from_pydict({"result": packed, "waiting": waiting})
 
 
 def _translated(error: Exception) -> SparkhavenError:

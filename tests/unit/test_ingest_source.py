@@ -47,7 +47,9 @@ def test_offsets_hold_the_files_of_their_batch(tmp_path: Path) -> None:
     assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
     first = reader.latestOffset(START, ReadMaxFiles(2))
     assert (first["n"], _rows(first)) == (1, files[:2])
-    assert reader.reportLatestOffset() == {"n": 1, "waiting_files": 1, "waiting_bytes": 100, "older_files": 0}
+    said = {"waiting_files": 1, "waiting_bytes": 100, "older_files": 0, "older": []}
+    assert reader.reportLatestOffset() == {"n": 1, **said}
+    assert [row[3:] for run in reader.partitions(START, first) for row in reader.read(run)] == [(1, 1), (1, 1)]
     second = reader.latestOffset(first, ReadMaxFiles(2))
     assert (second["n"], _rows(second)) == (2, files[2:])
     assert reader.latestOffset(second, ReadMaxFiles(2)) == second
@@ -72,6 +74,23 @@ def test_restart_with_an_offset_that_the_log_does_not_know(tmp_path: Path) -> No
     assert [row for run in reader.partitions(START, planned) for row in _read(reader, run)] == files[:2]
     after = reader.latestOffset(planned, ReadAllAvailable())
     assert (after["n"], _rows(after)) == (8, files[2:])
+
+
+def test_newcomers_too_old_to_be_taken_are_counted_and_the_last_are_named(tmp_path: Path) -> None:
+    _feed(tmp_path / "feed", 1)
+    reader = _reader(tmp_path)
+    first = reader.latestOffset(START, ReadAllAvailable())
+    for n in range(7):
+        path = tmp_path / "feed" / f"late-{n}"
+        path.write_bytes(b"x")
+        os.utime(path, (NOW - 30 * 86_400,) * 2)
+    os.utime(tmp_path / "feed", (NOW, NOW))
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    said = reader.reportLatestOffset()
+    assert said["older_files"] == 7
+    assert [Path(path).name for path in said["older"]] == [f"late-{n}" for n in range(2, 7)]
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert reader.reportLatestOffset() == said
 
 
 def test_available_now_ends(tmp_path: Path) -> None:
