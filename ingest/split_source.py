@@ -35,7 +35,7 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 
 SOURCE = "sparkhaven_files"
-SCHEMA = "path string, size bigint, mtime_ns bigint, tasks int, waiting int"  # tasks share the batch; files are left
+SCHEMA = "path string, size bigint, mtime_ns bigint, tasks int, waiting bigint"  # tasks share the batch; files are left
 SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
 OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 

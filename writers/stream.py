@@ -1,8 +1,8 @@
 """The Spark edge of a stream: one query whose micro-batches become epochs.
 
-The source's rows name splits (``writers.splits``); further fields are ``tasks``, how many tasks share the batch, and, if
-the source counts it, ``waiting``, what is left for later batches. A task opens and decodes splits itself, so no row of
-data passes through the JVM. What comes back from a task is one pickled result, errors included.
+The source's rows name splits (``writers.splits``); further fields are ``tasks``, how many tasks share the batch, and
+``waiting``, what is left for later batches if the source counts it. A task opens and decodes splits itself, so no row
+of data passes through the JVM. What comes back from a task is one pickled result, errors included.
 
 Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
 Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
@@ -109,8 +109,8 @@ class StreamPlan:
 
     ``judge`` decides about rejected rows and ``park`` keeps them; ``report`` is told what the source says of itself,
     whenever that changes; ``sync_seconds`` is for durability ``periodic``; ``adopt`` lets a stream start anew although
-    Spark remembers batches of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing offsets,
-    which are otherwise refused.
+    Spark remembers batches of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing
+    offsets, which are otherwise refused.
     """
 
     query_id: str
@@ -310,7 +310,7 @@ def run_in_spark(
 
     work = partial(task_rows, fs, target, plan.decode, plan.split_of, scratch, instead)
     try:
-        rows = splits.mapInArrow(work, "result binary, waiting int").collect()
+        rows = splits.mapInArrow(work, "result binary, waiting bigint").collect()
     except (PySparkException, Py4JError) as error:
         raise carried_error(str(error)) or CommitError(
             "Spark could not run the tasks of a batch",
@@ -342,7 +342,7 @@ def task_rows(
     splits = (split_of(row) for row in chain((first,), rows))
     task = Task(index, attempt, scratch, splits, alone=first["tasks"] == 1, instead=instead)
     result = run_task(fs, _MEMORY, target, decode, task)
-    packed, waiting = pa.array([pickle.dumps(result)], pa.binary()), pa.array([first.get("waiting")], pa.int32())
+    packed, waiting = pa.array([pickle.dumps(result)], pa.binary()), pa.array([first.get("waiting")], pa.int64())
     yield pa.RecordBatch.from_pydict({"result": packed, "waiting": waiting})
 
 
