@@ -29,7 +29,14 @@ from store.epochs.merged import require_unmerged
 from store.epochs.positions import DEFAULT_MAX_FILE_AGE_S
 from store.epochs.publish import publish_location
 from store.epochs.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
-from store.epochs.recover import RecoveryReport, apply, plan_recovery, remove_temporaries, settle_locations
+from store.epochs.recover import (
+    RecoveryReport,
+    apply,
+    lost_beyond,
+    plan_recovery,
+    remove_temporaries,
+    settle_locations,
+)
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState
 from store.epochs.requirements import require
@@ -290,7 +297,11 @@ class StreamLog:
         boot_id = fs.boot_id()
         resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
         self.state = state = resumed.state
-        plan = plan_recovery(fs, layout, table, state, rolled_back=resumed.rolled_back, went_down=resumed.went_down)
+        plan = plan_recovery(fs, layout, table, resumed)
+        records, lost = resumed.log, resumed.lost
+        if plan.ahead:
+            lost += lost_beyond(state, plan)
+            records += frame(encode(self._pass_over(plan.ahead)))
         self._unsynced.note(resumed.unsynced)
         with fs.during("resume-sync"):
             self._unsynced.sync(fs)
@@ -310,13 +321,21 @@ class StreamLog:
             columns=schema_columns(schema) if schema else (),
         )
         remove_temporaries(fs, layout, table, stream)
-        self._file.begin(resumed.log + frame(encode(record)))
+        self._file.begin(records + frame(encode(record)))
         state.note(record)
         self._checkpoint_bytes, self._removals_end = resumed.checkpoint_bytes, resumed.removals_end
         write_holder(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
         with fs.during("recover-files"):
             apply(fs, layout, table, stream, plan)
-        self.recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=resumed.lost)
+        self.recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost)
+
+    def _pass_over(self, ahead: int) -> RollbackRecord:
+        """An epoch after those up to ``ahead``, whose records went down with the machine: no number comes twice."""
+        state, reason = self.state, "the machine went down before the records of these epochs were synced"
+        record = RollbackRecord(state.n + 1, ahead + 1, state.generation, self._now_ms(), state.epoch, reason, ())
+        state.apply(record)
+        state.note(record)
+        return record
 
     def _gate(self) -> Lock:
         """Keeps maintenance from removing a location between the check and the record of a commit."""

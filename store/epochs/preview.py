@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from store.epochs.holder import take_lock
 from store.epochs.load import load_stream
-from store.epochs.recover import RecoveryReport, plan_recovery
+from store.epochs.recover import RecoveryReport, lost_beyond, plan_recovery
 from store.epochs.resume import resume
 from store.fs import Fs
 from store.layout import Layout, TableName, check_stream
@@ -21,8 +21,9 @@ def preview_recovery(fs: Fs, layout: Layout, table: TableName, stream: str, *, t
     lock = take_lock(fs, path) if fs.stat(path) is not None else None
     try:
         found = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=time_ms)
-        plan = plan_recovery(fs, layout, table, found.state, rolled_back=found.rolled_back, went_down=found.went_down)
+        plan = plan_recovery(fs, layout, table, found)
     finally:
         if lock is not None:
             lock.release()
-    return RecoveryReport.of(found.state, plan, log_bytes=found.dropped_bytes, lost=found.lost)
+    lost = found.lost + lost_beyond(found.state, plan)
+    return RecoveryReport.of(found.state, plan, log_bytes=found.dropped_bytes, lost=lost)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from store.epochs.publish import TABLE_SIZE, physical_size, publish_location, read_published, record_bytes
 from store.epochs.replay import StreamState
+from store.epochs.resume import Resumed
 from store.epochs.state import LocationState
 from store.errors import CorruptFileError
 from store.format.tablesize import TableSize
@@ -36,13 +37,17 @@ class Cut:
 
 @dataclass(slots=True)
 class Settlement:
-    """What has to be done so that the directories hold what the log says."""
+    """What has to be done so that the directories hold what the log says.
+
+    ``ahead`` is the newest epoch of the stream that a ``table.size`` names, where that is beyond the log.
+    """
 
     cuts: list[Cut] = field(default_factory=list)
     stray_files: list[Path] = field(default_factory=list)
     stray_locations: list[Path] = field(default_factory=list)
     foreign: list[Path] = field(default_factory=list)
     unpublished: list[LocationState] = field(default_factory=list)
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,8 @@ def settle_locations(
         if location.truncated and not names:
             continue
         published = _published(fs, directory, names, state, ahead=ahead)
+        if published is not None:
+            plan.ahead = max(plan.ahead, _beyond(published[0], state))
         if published is None or published[1] != record_bytes(state.stream, location):
             plan.unpublished.append(location)
         if not location.truncated:
@@ -118,7 +125,7 @@ def _published(
     found = read_published(data, path)
     if found is None:
         return None
-    if found.stream == state.stream and (found.epoch or 0) > state.epoch and not ahead:
+    if _beyond(found, state) and not ahead:
         raise CorruptFileError(
             "a location was published at an epoch that the commit log does not have: acknowledged records are lost",
             where=path,
@@ -127,6 +134,17 @@ def _published(
             hint="restore the log from a copy; nothing was changed or deleted",
         )
     return found, data
+
+
+def _beyond(found: TableSize, state: StreamState) -> int:
+    """The epoch of a record of this stream that the log does not have, else 0."""
+    epoch = found.epoch or 0
+    return epoch if found.stream == state.stream and epoch > state.epoch else 0
+
+
+def lost_beyond(state: StreamState, plan: Settlement) -> tuple[int, ...]:
+    """Epochs that were published, but whose records went down with the machine."""
+    return tuple(range(state.epoch + 1, plan.ahead + 1))
 
 
 def _settle_files(
@@ -156,23 +174,14 @@ def is_temporary(name: str) -> bool:
     return name.startswith(".") and ".tmp-" in name
 
 
-def find_strays(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
-    state: StreamState,
-    plan: Settlement,
-    *,
-    rolled_back: Iterable[LocationKey],
-    alone: bool,
-    ahead: bool,
-) -> None:
+def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan: Settlement, *, alone: bool) -> None:
     """Adds directories that no epoch of the stream knows to the plan.
 
-    Removed are those that the log itself shows as rolled back, those published by this stream at an epoch that went
-    down with the machine (``ahead``), and, where the stream is ``alone`` in its table, those never published at all.
+    Removed are those that the log itself shows as rolled back, those published by this stream at an epoch that was
+    rolled back or went down with the machine, and, where the stream is ``alone`` in its table, those never published.
     """
-    doomed = {layout.intraday_location(table, key) for key in rolled_back if key not in state.locations}
+    state, ahead = resumed.state, resumed.went_down
+    doomed = {layout.intraday_location(table, key) for key in resumed.rolled_back if key not in state.locations}
     plan.stray_locations.extend(sorted(path for path in doomed if fs.stat(path) is not None))
     for internal in fs.names(layout.intraday(table)):
         if internal.startswith("."):
@@ -185,10 +194,14 @@ def find_strays(
             path = directory / TABLE_SIZE
             if fs.stat(path) is None:
                 (plan.stray_locations if alone else plan.foreign).append(directory)
-            elif ahead:
+            elif ahead or resumed.dead:
                 found = read_published(fs.read(path), path)
-                if found and found.stream == state.stream and (found.epoch or 0) > state.epoch:
+                if found is None or found.stream != state.stream:
+                    continue
+                epoch = found.epoch or 0
+                if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.dead):
                     plan.stray_locations.append(directory)
+                    plan.ahead = max(plan.ahead, _beyond(found, state))
 
 
 def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlement) -> None:
@@ -226,20 +239,12 @@ def _remove_location(fs: Fs, directory: Path) -> None:
         fs.sync_dirs([parent.parent])
 
 
-def plan_recovery(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
-    state: StreamState,
-    *,
-    rolled_back: Iterable[LocationKey],
-    went_down: bool,
-) -> Settlement:
+def plan_recovery(fs: Fs, layout: Layout, table: TableName, found: Resumed) -> Settlement:
     """The plan for all locations of a stream and the strays around them; changes nothing."""
-    plan = settle_locations(fs, layout, table, state, state.locations, ahead=went_down)
-    own = layout.stream_log(table, state.stream).name
+    plan = settle_locations(fs, layout, table, found.state, found.state.locations, ahead=found.went_down)
+    own = layout.stream_log(table, found.state.stream).name
     alone = all(name == own or not name.endswith(".log") for name in fs.names(layout.streams(table)))
-    find_strays(fs, layout, table, state, plan, rolled_back=rolled_back, alone=alone, ahead=went_down)
+    find_strays(fs, layout, table, found, plan, alone=alone)
     return plan
 
 

@@ -27,8 +27,8 @@ class Resumed:
     """State at the newest epoch that holds, and the log up to it.
 
     ``log`` is what the new log begins with. ``unsynced`` are reports of epochs that are not known to be on disk.
-    ``rolled_back`` are locations that only rolled-back records know. ``went_down`` is True when epochs without a
-    sync met another boot id.
+    ``rolled_back`` are locations that only rolled-back records know, ``dead`` the epochs that were rolled back, each
+    (last that stays, last that goes). ``went_down`` is True when epochs without a sync met another boot id.
     """
 
     state: StreamState
@@ -37,6 +37,7 @@ class Resumed:
     checkpoint_bytes: int = 0
     unsynced: tuple[LocationReport, ...] = ()
     rolled_back: frozenset[LocationKey] = frozenset()
+    dead: tuple[tuple[int, int], ...] = ()
     dropped_bytes: int = 0
     lost: tuple[int, ...] = ()
     went_down: bool = False
@@ -80,6 +81,7 @@ def resume(fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: st
         checkpoint_bytes=files.checkpoint_bytes,
         unsynced=() if went_down else tuple(report for r in unsynced for report in r.batch.reports),
         rolled_back=_only_rolled_back(records, kept),
+        dead=tuple((record.to, record.epoch) for record in records if isinstance(record, RollbackRecord)),
         dropped_bytes=files.found.rest,
         lost=lost,
         went_down=went_down,
