@@ -16,7 +16,7 @@ from store.fs import Fs
 from store.layout import TableName
 from store.schema.deploy import load_deployed
 from writers import remove
-from writers.merge.dates import GRACE_S
+from writers.merge.closing import GRACE_S
 from writers.removal_proof import prove
 from writers.remove import Removed
 from writers.states import States

@@ -15,7 +15,7 @@ import mmap
 import os
 import shutil
 import stat as stat_module
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,9 +197,14 @@ class Fs:
 
         Whoever has made them: a process may have died between making a directory and syncing its name.
         """
-        made = self.mkdirs(path)
-        holders = [directory.parent for directory in made]
-        holders += [parent for parent in path.parents if parent == top or top in parent.parents]
+        self.keep_all_dirs([path], top)
+
+    def keep_all_dirs(self, paths: Iterable[Path], top: Path) -> None:
+        """The same for several directories, which wait for the disk together."""
+        holders: list[Path] = []
+        for path in paths:
+            holders += [directory.parent for directory in self.mkdirs(path)]
+            holders += [parent for parent in path.parents if parent == top or top in parent.parents]
         self.sync_dirs(holders)
 
     def _mkdir(self, path: Path) -> None:
@@ -222,13 +227,19 @@ class Fs:
 
     def replace(self, path: Path, data: bytes, *, sync: bool = True) -> None:
         """Atomic replace: temporary file beside the target, write, sync, rename over it, sync the directory."""
-        temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-        self.write_new(temporary, data)
+        self.replace_all({path: data}, sync=sync)
+
+    def replace_all(self, files: Mapping[Path, bytes], *, sync: bool = True) -> None:
+        """Replaces several files, each atomically and in the given order, and waits for the disk once, not for each."""
+        temporaries = {path: path.with_name(f".{path.name}.tmp-{os.getpid()}") for path in files}
+        for path, data in files.items():
+            self.write_new(temporaries[path], data)
         if sync:
-            self.sync([temporary])
-        self.rename(temporary, path)
+            self.sync(temporaries.values())
+        for path, temporary in temporaries.items():
+            self.rename(temporary, path)
         if sync:
-            self.sync_dirs([path.parent])
+            self.sync_dirs(path.parent for path in files)
 
     def write_new(self, path: Path, data: bytes) -> None:
         """Writes a whole file from its first byte, dropping what was there; does not sync."""

@@ -7,15 +7,17 @@ The file has the frames of ``store.epochs.framing``: magic ``SHVMRG1``, as numbe
 file name), and one frame, to the end of the file. Its payload has the fields of ``MergeRecord``; inputs are lists
 [stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.records`` spells them.
 
-*Writer.* A record is replaced as a whole (temporary file, sync, rename, sync of the directory) at the end of each
-phase; ``phase`` is the last phase that is finished. *Reader.* A record from phase ``record`` on is complete; earlier
-ones belong to a merge that runs or was killed, and change nothing. A damaged record is an error, never skipped:
-falling back to an older one would show rows twice or not at all.
+*Writer.* A record is replaced as a whole (temporary file, sync, rename, sync of the directory); ``phase`` is the last
+phase that is finished of those that are kept. Kept are ``plan``, ``check`` (from there a restart goes on), ``record``
+(from there readers believe it) and ``clean``, for a large date also ``stage`` and ``sync``. *Reader.* A record from
+phase ``record`` on is complete; earlier ones belong to a merge that runs or was killed, and change nothing. A damaged
+record is an error, never skipped: falling back to an older one would show rows twice or not at all.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,11 +135,17 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
 
 def store_record(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
     """Puts a record in its place, durably; an older state of the same generation is replaced at once."""
-    directory = layout.merges(table) / check_partition("partition value", record.value)
-    path = directory / f"{record.generation}.json"
-    if fs.stat(path) is None:
-        fs.keep_dirs(directory, layout.root)
-    fs.replace(path, encode_record(record))
+    store_records(fs, layout, table, [record])
+
+
+def store_records(fs: Fs, layout: Layout, table: TableName, records: Iterable[MergeRecord]) -> None:
+    """The same for records of several dates, which wait for the disk together."""
+    base, files = layout.merges(table), {}
+    for record in records:
+        path = base / check_partition("partition value", record.value) / f"{record.generation}.json"
+        files[path] = encode_record(record)
+    fs.keep_all_dirs([path.parent for path in files if fs.stat(path) is None], layout.root)
+    fs.replace_all(files)
 
 
 def generations(fs: Fs, layout: Layout, table: TableName, value: str) -> list[int]:

@@ -27,7 +27,7 @@ from store.errors import LockLostError, TableNotFoundError, TooEarlyError, Valid
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import lock_table
-from writers.merge.dates import GRACE_S
+from writers.merge.closing import GRACE_S
 from writers.removal_proof import RemovalProof
 from writers.states import States
 

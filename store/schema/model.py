@@ -56,13 +56,12 @@ class Column:
     @property
     def files(self) -> tuple[str, ...]:
         """Names of the files of this column in a location, ``.dat`` first."""
-        suffixes = {
-            Storage.FIXED: (".dat",),
-            Storage.SYMBOL: (".dat", ".sym", ".sym.bytes"),
-            Storage.BLOB: (".dat", ".bytes"),
-            Storage.NONE: (),
-        }[self.storage]
-        return tuple(self.name + suffix for suffix in suffixes)
+        name, storage = self.name, self.storage
+        if storage is Storage.FIXED:
+            return (f"{name}.dat",)
+        if storage is Storage.SYMBOL:
+            return (f"{name}.dat", f"{name}.sym", f"{name}.sym.bytes")
+        return (f"{name}.dat", f"{name}.bytes") if storage is Storage.BLOB else ()
 
 
 @dataclass(frozen=True, slots=True)

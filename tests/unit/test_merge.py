@@ -18,7 +18,7 @@ from store.layout import Layout, LocationKey
 from store.merges import lock_table, newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, naive_order, random_row, read_location
-from writers.merge import check, columns, dates, phases, source
+from writers.merge import check, columns, dates, share, source
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.keys import SortKey
@@ -114,7 +114,7 @@ def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monke
     monkeypatch.setattr(source, "BLOCK_ROWS", 64)
     monkeypatch.setattr(check, "BLOCK_ROWS", 64)
     monkeypatch.setattr(columns, "CHUNK_ROWS", 50)
-    monkeypatch.setattr(phases, "STRETCH_ROWS", 100)
+    monkeypatch.setattr(share, "STRETCH_ROWS", 100)
     results: dict[int, dict[str, bytes]] = {}
     for pieces in (1, 2, 7, 40):
         # 7: ordered in pieces, then written column by column, by tasks over all workers

@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from store.errors import SparkhavenError
 from store.fs import Fs
 from store.layout import Layout, TableName
-from store.merges import PHASES, MergeRecord, generations, load_record, lock_table, newest, store_record
+from store.merges import PHASES, MergeRecord, lock_table, newest, store_records
+from writers.merge.closing import Closing, staging_of
 from writers.merge.executor import Executor
 from writers.merge.intake import Intake, Pins, holds, still_pinned, take_in
-from writers.merge.phases import WholeDate, run_phases, run_whole
-from writers.merge.plan import PARALLEL_ROWS, Destination, MergeOptions
-from writers.merge.publish import publish, retire, sweep, write_index
+from writers.merge.phases import Failure, WholeDate, run_group, run_large
+from writers.merge.plan import PARALLEL_ROWS, MergeOptions, MergePlan
+from writers.merge.publish import sweep
 
-GRACE_S = 3600.0
-WAVE_TASKS = 32  # small dates per worker that are staged before the first of them is published
+WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
+GROUP_DATES = 16  # small dates that one task takes at most; they wait for the disk together
+GROUPS = 4  # tasks per worker that small dates are given to, to even them out
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,24 @@ class DateResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
-    error: SparkhavenError | OSError
+class _Taken:
+    """A date with rows to merge, from here on."""
+
+    intake: Intake
+    plan: MergePlan
+    begun: float
+
+    @property
+    def value(self) -> str:
+        return self.plan.value
+
+    @property
+    def large(self) -> bool:
+        return self.plan.ranges() > 1 and self.plan.rows >= PARALLEL_ROWS // 2
+
+    @property
+    def task(self) -> WholeDate:
+        return WholeDate(self.plan, self.intake.record, self.intake.record.time_ms)
 
 
 def merge_dates(
@@ -115,98 +132,106 @@ class _Merge:
         self.options = replace(options, workers=max(options.workers, executor.workers))
         self.executor, self.clock = executor, clock
         self.pins = Pins(fs, layout, table)
+        self.closing = Closing(fs, layout, table, clock)
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
         """All dates, in waves: what is published after each is safe from a kill during the next."""
-        wave = WAVE_TASKS * self.options.workers
+        wave = WAVE_DATES * self.options.workers
         for first in range(0, len(values), wave):
             yield from self._wave(values[first : first + wave])
 
     def _wave(self, values: Sequence[str]) -> Iterator[DateResult]:
-        """Small dates together, one task each; large ones one after the other, over all workers."""
-        small: list[tuple[Intake, float]] = []
-        large: list[tuple[Intake, float]] = []
+        """Small dates together, some in each task; large ones one after the other, over all workers."""
+        taken: list[_Taken] = []
         for value in values:
             begun = self.clock()
             try:
                 done = self._resume(value, begun)
-                if done is not None:
-                    yield done
-                    continue
-                intake = self._plan(value)
+                intake = None if done else take_in(self.fs, self.layout, self.table, value, self.options, self.pins)
             except (SparkhavenError, OSError) as error:
                 yield self._failed(value, "plan", begun, error)
                 continue
-            if intake.plan is None:
+            if intake is None:
+                assert done is not None  # noqa: S101
+                yield done
+            elif intake.plan is None:
                 yield self._settle(intake, begun)
-            elif intake.plan.ranges() > 1 and intake.plan.rows >= PARALLEL_ROWS // 2:
-                large.append((intake, begun))
             else:
-                small.append((intake, begun))
-        yield from self._small(small)
-        for intake, begun in large:
-            yield self._large(intake, begun)
+                record = replace(intake.record, time_ms=int(begun * 1000))
+                taken.append(_Taken(replace(intake, record=record), intake.plan, begun))
+        if not taken:
+            return
+        try:
+            self._begin([each.intake.record for each in taken])
+        except (SparkhavenError, OSError) as error:
+            yield from (self._failed(each.value, "plan", each.begun, error) for each in taken)
+            return
+        yield from self._small([each for each in taken if not each.large])
+        for each in taken:
+            if each.large:
+                yield from self._large(each)
 
     # --- up to the check ---
 
-    def _plan(self, value: str) -> Intake:
+    def _begin(self, records: Sequence[MergeRecord]) -> None:
         with self.fs.during("merge-plan"):
-            intake = take_in(self.fs, self.layout, self.table, value, self.options, self.pins)
-            if intake.plan is None:
-                return intake
-            record = replace(intake.record, time_ms=int(self.clock() * 1000))
-            sweep(self.fs, staging_of(record))
-            store_record(self.fs, self.layout, self.table, record)
-            return replace(intake, record=record)
+            for record in records:
+                sweep(self.fs, staging_of(record))
+            store_records(self.fs, self.layout, self.table, records)
 
-    def _task(self, intake: Intake) -> WholeDate:
-        assert intake.plan is not None  # noqa: S101
-        return WholeDate(intake.plan, intake.record, intake.record.time_ms)
+    def _small(self, taken: Sequence[_Taken]) -> Iterator[DateResult]:
+        size = min(GROUP_DATES, -(-len(taken) // (GROUPS * self.options.workers)))
+        groups = [taken[first : first + size] for first in range(0, len(taken), size)] if taken else []
+        tasks = [[each.task for each in group] for group in groups]
+        for group, results in zip(groups, self.executor.run(partial(run_group, self.fs), tasks), strict=True):
+            yield from self._end(group, results)
 
-    def _small(self, intakes: Sequence[tuple[Intake, float]]) -> Iterator[DateResult]:
-        tasks = [self._task(intake) for intake, _ in intakes]
-        results = self.executor.run(partial(_guarded, self.fs, self.layout), tasks)
-        for (intake, begun), result in zip(intakes, results, strict=True):
-            yield self._end(intake, begun, result)
-
-    def _large(self, intake: Intake, begun: float) -> DateResult:
+    def _large(self, each: _Taken) -> Iterator[DateResult]:
+        result: MergeRecord | Failure
         try:
-            record = run_phases(self.fs, self.layout, self._task(intake), self.executor.run, split=True)
+            result = run_large(self.fs, self.layout, each.task, self.executor.run)
         except (SparkhavenError, OSError) as error:
-            return self._end(intake, begun, _Failure(error))
-        return self._end(intake, begun, record)
+            result = Failure(error)
+        yield from self._end([each], [result])
 
-    def _end(self, intake: Intake, begun: float, result: MergeRecord | _Failure) -> DateResult:
-        value, plan = intake.record.value, intake.plan
-        assert plan is not None  # noqa: S101
-        if isinstance(result, _Failure):
-            sweep(self.fs, [d.stage_root for d in plan.destinations])
-            return self._failed(value, getattr(result.error, "phase", None) or "stage", begun, result.error)
-        record = result
+    def _end(self, group: Sequence[_Taken], results: Sequence[MergeRecord | Failure]) -> Iterator[DateResult]:
+        """Closes what passed its check and is still true."""
+        passed: list[tuple[_Taken, MergeRecord]] = []
+        for each, result in zip(group, results, strict=True):
+            if isinstance(result, Failure):
+                sweep(self.fs, [d.stage_root for d in each.plan.destinations])
+                yield self._failed(
+                    each.value, getattr(result.error, "phase", None) or "stage", each.begun, result.error
+                )
+                continue
+            try:
+                still_pinned(each.plan, self.pins)
+            except (SparkhavenError, OSError) as error:
+                yield self._failed(each.value, "check", each.begun, error)
+                continue
+            passed.append((each, result))
+        closed: Sequence[MergeRecord | Failure]
         try:
-            still_pinned(plan, self.pins)
-            record = intake.combine(record)
-            store_record(self.fs, self.layout, self.table, record)
-            record = self._publish(record)
+            records = [each.intake.combine(record) for each, record in passed]
+            store_records(self.fs, self.layout, self.table, records)
+            closed = self.closing.close(records)
         except (SparkhavenError, OSError) as error:
-            return self._failed(value, record.phase, begun, error)
-        written = tuple((o.internal, o.rows) for o in result.outputs)
-        rows = sum(count for _, count in written)
-        return DateResult(
-            value,
-            intake.outcome,
-            record.phase,
-            plan.rows,
-            rows,
-            written,
-            self.clock() - begun,
-            record.generation,
-            plan.ranges(),
-        )
+            closed = [Failure(error)] * len(passed)
+        for (each, record), last in zip(passed, closed, strict=True):
+            if isinstance(last, Failure):
+                yield self._failed(each.value, "check", each.begun, last.error)
+            else:
+                yield self._merged(each, record, last.phase)
+
+    def _merged(self, each: _Taken, record: MergeRecord, phase: str) -> DateResult:
+        written = tuple((o.internal, o.rows) for o in record.outputs)
+        rows, seconds = sum(count for _, count in written), self.clock() - each.begun
+        outcome, pieces = each.intake.outcome, each.plan.ranges()
+        return DateResult(each.value, outcome, phase, each.plan.rows, rows, written, seconds, record.generation, pieces)
 
     def _settle(self, intake: Intake, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""
-        self._clean(intake.record.value)
+        self.closing.retire_replaced(intake.record.value)
         record = intake.record
         return DateResult(record.value, intake.outcome, record.phase, 0, 0, (), self.clock() - begun, record.generation)
 
@@ -221,70 +246,14 @@ class _Merge:
         if record is None or record.phase == "clean" or PHASES.index(record.phase) < PHASES.index("check"):
             return None
         if record.complete:  # killed while it tidied up
-            self._tidy(record)
+            self.closing.tidy([record])
             return None
         if record.phase == "check" and not holds(record, self.pins):
             sweep(self.fs, staging_of(record))
             return None
         rows = sum(output.rows for output in record.outputs)
-        record = self._publish(record)
+        (closed,) = self.closing.close([record])
+        if isinstance(closed, Failure):
+            return self._failed(value, record.phase, begun, closed.error)
         written = tuple((o.internal, o.rows) for o in record.outputs)
-        return DateResult(value, "resumed", record.phase, rows, rows, written, self.clock() - begun, record.generation)
-
-    def _publish(self, record: MergeRecord) -> MergeRecord:
-        fs, layout, table, value = self.fs, self.layout, self.table, record.value
-        with fs.during("merge-publish"):
-            for destination in destinations_of(record):
-                publish(fs, layout, table, value, destination)
-        record = self._advance(record, "publish")
-        with fs.during("merge-index"):
-            write_index(fs, layout, table, value, record.outputs, record.replaces, record.time_ms)
-        record = self._advance(record, "index")
-        with fs.during("merge-record"):
-            record = self._advance(record, "record")
-        return self._tidy(record)
-
-    def _tidy(self, record: MergeRecord) -> MergeRecord:
-        with self.fs.during("merge-clean"):
-            sweep(self.fs, staging_of(record))
-            self._clean(record.value)
-        return self._advance(record, "clean")
-
-    def _advance(self, record: MergeRecord, phase: str) -> MergeRecord:
-        record = replace(record, phase=phase)
-        store_record(self.fs, self.layout, self.table, record)
-        return record
-
-    def _clean(self, value: str) -> None:
-        """Removes replaced locations whose grace is over."""
-        now = self.clock()
-        current = newest(self.fs, self.layout, self.table, value)
-        if current is None:
-            return
-        alive = {output.internal for output in current.outputs}
-        for number in generations(self.fs, self.layout, self.table, value):
-            record = load_record(self.fs, self.layout, self.table, value, number)
-            if record.complete and now - record.time_ms / 1000 >= GRACE_S:
-                for internal in record.replaces:
-                    if internal not in alive:
-                        retire(self.fs, self.layout, self.table, value, internal)
-
-
-def _guarded(fs: Fs, layout: Layout, task: WholeDate) -> MergeRecord | _Failure:
-    try:
-        return run_whole(fs, layout, task)
-    except (SparkhavenError, OSError) as error:
-        return _Failure(error)
-
-
-def destinations_of(record: MergeRecord) -> list[Destination]:
-    """The destinations that a record's own run wrote and that have rows."""
-    made = {output.internal for output in record.outputs}
-    entries = [entry for entry in record.details["destinations"] if entry[1] in made]
-    return [Destination(entry[0], entry[1], Path(entry[2]), Path(entry[3])) for entry in entries]
-
-
-def staging_of(record: MergeRecord) -> list[Path]:
-    """Every staging directory of a record's run, used or not."""
-    roots = {Path(entry[2]) for entry in record.details["destinations"]} | {Path(record.details["work"])}
-    return sorted(roots)
+        return DateResult(value, "resumed", closed.phase, rows, rows, written, self.clock() - begun, record.generation)

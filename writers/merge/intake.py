@@ -49,6 +49,7 @@ class Pins:
         self._fs, self._layout, self._table = fs, layout, table
         self._stamp: _Stamp | None = None
         self._states: tuple[StreamState, ...] = ()
+        self._by_value: dict[str, list[tuple[str, LocationState]]] = {}
 
     def states(self) -> tuple[StreamState, ...]:
         """The newest durable state of each stream."""
@@ -59,6 +60,7 @@ class Pins:
             self._states = tuple(self._durable(state) for state in newest)
             self.waiting = any(state.durable < state.epoch for state in newest)
             self._stamp, stamp = stamp, self._now()
+            self._by_value = _by_value(self._states)
         return self._states
 
     def _durable(self, state: StreamState) -> StreamState:
@@ -74,17 +76,24 @@ class Pins:
 
     def locations(self, value: str) -> list[tuple[str, LocationState]]:
         """Locations of a date that have rows, with their stream, in tie order."""
-        found = [
-            (state.stream, location)
-            for state in self.states()
-            for key, location in state.locations.items()
-            if key.value == value and location.rows
-        ]
-        return sorted(found, key=lambda item: (item[1].key.internal, item[0]))
+        self.states()
+        return self._by_value.get(value, [])
 
     def values(self) -> list[str]:
         """Dates that have intraday rows, sorted."""
-        return sorted({k.value for state in self.states() for k, loc in state.locations.items() if loc.rows})
+        self.states()
+        return sorted(self._by_value)
+
+
+def _by_value(states: Sequence[StreamState]) -> dict[str, list[tuple[str, LocationState]]]:
+    found: dict[str, list[tuple[str, LocationState]]] = {}
+    for state in states:
+        for key, location in state.locations.items():
+            if location.rows:
+                found.setdefault(key.value, []).append((state.stream, location))
+    for locations in found.values():
+        locations.sort(key=lambda item: (item[1].key.internal, item[0]))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from store.format import tablesize
 from store.format.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
-from store.merges import MergeOutput
+from store.merges import MergeRecord
 from writers.merge.plan import Destination
 
 
@@ -86,8 +86,12 @@ def destination(volume: Volume, table: TableName, value: str, generation: int, m
     return Destination(volume.name, internal, stage_root(volume, table, value, generation), target)
 
 
-def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destination) -> None:
-    """Renames one staged location into place, durably; done before is no error, other data in its place is one."""
+def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destination) -> list[Path]:
+    """Renames one staged location into place; done before is no error, other data in its place is one.
+
+    Returns the directories that the caller has to sync: whoever has made the names in them, this merge, one that died
+    before its sync, or another table's.
+    """
     staged, final = output.stage(table, value), output.published(table, value)
     if fs.stat(final) is None:
         _rename(fs, output, value, staged, final)
@@ -100,10 +104,8 @@ def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destin
     link = layout.partitions(table.namespace) / output.internal
     if fs.stat(link) is None:
         fs.symlink(str(output.target), link)
-    # whoever has made these names: this merge, one that died before its sync, or another table's
     places = [final.parent, output.target, output.target.parent, output.target.parent.parent]
-    fs.keep_dirs(link, layout.root)
-    fs.sync_dirs(places)
+    return places + [parent for parent in link.parents if parent == layout.root or layout.root in parent.parents]
 
 
 def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) -> None:
@@ -149,24 +151,17 @@ def read_index(fs: Fs, layout: Layout, table: TableName) -> dict[LocationKey, In
     return found
 
 
-def write_index(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
-    value: str,
-    outputs: Iterable[MergeOutput],
-    retired: Iterable[str],
-    now_ms: int,
-) -> None:
-    """Puts a date's outputs into the location index and takes retired ones out; the same call twice is harmless."""
+def write_index(fs: Fs, layout: Layout, table: TableName, records: Sequence[MergeRecord]) -> None:
+    """Puts outputs of merges into the location index, takes those they replace out; a second time is harmless."""
     entries = read_index(fs, layout, table)
-    for internal in retired:
-        entries.pop(LocationKey(internal, value), None)
-    for output in outputs:
-        key = LocationKey(output.internal, value)
-        known = entries.get(key)
-        if known is None or known.rows != output.rows:
-            entries[key] = IndexEntry(key, output.rows, now_ms)
+    for record in records:
+        for internal in record.replaces:
+            entries.pop(LocationKey(internal, record.value), None)
+        for output in record.outputs:
+            key = LocationKey(output.internal, record.value)
+            known = entries.get(key)
+            if known is None or known.rows != output.rows:
+                entries[key] = IndexEntry(key, output.rows, record.time_ms)
     path = layout.metadata_index(table)
     fs.keep_dirs(path.parent, layout.root)
     fs.replace(path, encode_tlmi(entries.values()))

@@ -1,0 +1,94 @@
+"""What follows the check of a merge: publish, index, record, clean, for one date or several at once.
+
+All of it may be done again after a kill, so of these phases only the last two are kept. The record of phase ``record``
+is the commit point: readers see the old state before it and the new one after it. Several dates share one index, and
+wait for the disk together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from store.errors import SparkhavenError
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.merges import MergeRecord, generations, load_record, newest, store_records
+from writers.merge.phases import Failure
+from writers.merge.plan import Destination
+from writers.merge.publish import publish, retire, sweep, write_index
+
+GRACE_S = 3600.0
+
+
+class Closing:
+    """Closes merges of one table. ``clock`` gives seconds since the epoch; replaced locations live ``GRACE_S`` on."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
+        self._fs, self._layout, self._table, self._clock = fs, layout, table, clock
+
+    def close(self, records: Sequence[MergeRecord]) -> list[MergeRecord | Failure]:
+        """Publishes merges whose check is stored; results in order. One that cannot be published leaves the others."""
+        fs, layout, table = self._fs, self._layout, self._table
+        results: list[MergeRecord | Failure] = []
+        with fs.during("merge-publish"):
+            touched: list[Path] = []
+            for record in records:
+                try:
+                    for destination in destinations_of(record):
+                        touched += publish(fs, layout, table, record.value, destination)
+                    results.append(record)
+                except (SparkhavenError, OSError) as error:
+                    results.append(Failure(error))
+            fs.sync_dirs(touched)
+        published = [result for result in results if isinstance(result, MergeRecord)]
+        if not published:
+            return results
+        with fs.during("merge-index"):
+            write_index(fs, layout, table, published)
+        with fs.during("merge-record"):
+            published = [replace(record, phase="record") for record in published]
+            store_records(fs, layout, table, published)
+        cleaned = iter(self.tidy(published))
+        return [next(cleaned) if isinstance(result, MergeRecord) else result for result in results]
+
+    def tidy(self, records: Sequence[MergeRecord]) -> list[MergeRecord]:
+        """Removes what merges have left behind."""
+        with self._fs.during("merge-clean"):
+            for record in records:
+                sweep(self._fs, staging_of(record))
+                self.retire_replaced(record.value)
+        cleaned = [replace(record, phase="clean") for record in records]
+        store_records(self._fs, self._layout, self._table, cleaned)
+        return cleaned
+
+    def retire_replaced(self, value: str) -> None:
+        """Removes a date's replaced locations whose grace is over."""
+        now = self._clock()
+        current = newest(self._fs, self._layout, self._table, value)
+        if current is None:
+            return
+        alive = {output.internal for output in current.outputs}
+        for number in generations(self._fs, self._layout, self._table, value):
+            if number == current.generation:
+                record = current
+            else:
+                record = load_record(self._fs, self._layout, self._table, value, number)
+            if record.complete and now - record.time_ms / 1000 >= GRACE_S:
+                for internal in record.replaces:
+                    if internal not in alive:
+                        retire(self._fs, self._layout, self._table, value, internal)
+
+
+def destinations_of(record: MergeRecord) -> list[Destination]:
+    """The destinations that a record's own run wrote and that have rows."""
+    made = {output.internal for output in record.outputs}
+    entries = [entry for entry in record.details["destinations"] if entry[1] in made]
+    return [Destination(entry[0], entry[1], Path(entry[2]), Path(entry[3])) for entry in entries]
+
+
+def staging_of(record: MergeRecord) -> list[Path]:
+    """Every staging directory of a record's run, used or not."""
+    roots = {Path(entry[2]) for entry in record.details["destinations"]} | {Path(record.details["work"])}
+    return sorted(roots)
