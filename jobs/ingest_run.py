@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from ingest.spec import BadRowBudget
 from ingest.split_source import SOURCE, FilesSource, source_options
 from jobs.decoding import Budget, Decoder
+from jobs.delta import delta_conf, require_delta
 from jobs.progress import Progress
+from jobs.quarantines import catch_up, keeps_bad_rows, quarantine_of, settle
 from jobs.spark_session import build_session, require_jdk
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
@@ -81,19 +83,22 @@ def run_streams(
 ) -> list[Run]:
     """Runs all streams; a stream that fails stops no other. SIGTERM and SIGINT end each after its batch.
 
-    Whatever can be wrong before Spark starts is told first: settings, schema, lock, recovery.
+    Whatever can be wrong before Spark starts is told first: jars that are not there, settings, schema, lock, recovery.
     """
+    require_jdk(fs, os.environ)
+    delta = delta_conf(fs) if any(keeps_bad_rows(settings) for settings in streams) else {}
     with ExitStack() as opened:
-        require_jdk(fs, os.environ)
         runs = [open_stream(fs, layout, settings, opened, progress) for settings in streams]
         spark = build_session(
             "sparkhaven ingest",
             workers=options.workers,
             memory=options.memory,
             verbose=options.verbose,
-            extra=STREAM_CONF,
+            extra=STREAM_CONF | delta,
         )
         opened.callback(spark.stop)
+        if delta:
+            require_delta(spark)
         spark.dataSource.register(FilesSource)
         with stopping(progress) as stop:
             threads = [
@@ -129,6 +134,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
         )
     )
     progress.recovered(log.recovery)
+    catch_up(fs, layout, settings, log.state)
     return Run(settings, schema, log)
 
 
@@ -142,20 +148,24 @@ def _run(
     stop: threading.Event,
 ) -> None:
     settings = run.settings
-    # rows that are rejected have no place to go yet, so none may be: a batch with one is not committed
-    spec = replace(settings.spec, bad_rows=NO_BAD_ROWS)
+    keeps = keeps_bad_rows(settings)
+    spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
+    quarantine = quarantine_of(fs, layout, spark, settings) if keeps else None
     milliseconds = max(0, round(settings.trigger_s * 1000))
     plan = StreamPlan(
         query_id=str(uuid.uuid4()),
         trigger={"availableNow": True} if options.once else {"processingTime": f"{milliseconds} milliseconds"},
         decode=Decoder(fs, spec, run.schema),
-        judge=Budget(NO_BAD_ROWS),
+        judge=Budget(spec.bad_rows),
+        park=quarantine.park if quarantine else None,
         progress=lambda done: progress.batch(run.name, done),
         report=run.heard(progress),
         warn=lambda error: progress.say(run.name, f"[yellow]{error}[/yellow]"),
     )
     try:
+        if quarantine is not None:
+            settle(fs, layout, settings, run.log.state, quarantine)
         tasks = spark.sparkContext.defaultParallelism
         given = source_options(layout.root, settings.table, run.name, spec.feed, tasks=tasks)
         source = spark.readStream.format(SOURCE).options(**given).load()

@@ -55,7 +55,9 @@ class Progress:
         if outcome.passed:
             self.say(stream, f"[yellow]{outcome.passed:,} offsets were missing and passed over, as allowed[/yellow]")
         if outcome.rejected:
-            self.say(stream, f"[red]{outcome.rejected:,} rows rejected[/red]")
+            self.say(
+                stream, f"[red]{outcome.rejected:,} rows rejected[/red], see `sparkhaven quarantine list {stream}`"
+            )
         if self._verbose:
             parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())
             self.say(stream, f"seconds: {parts}")

@@ -14,7 +14,7 @@ from store.epochs.state import FileId
 from store.fs import Fs
 from store.layout import Layout, TableName
 
-STREAM_FILES = (".log", ".checkpoint", ".lock", ".removals")
+STREAM_FILES = (".log", ".checkpoint", ".lock", ".removals", ".quarantine")
 
 
 def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Finding]:

@@ -140,6 +140,10 @@ class Layout:
         """Log of truncated and deleted locations of a stream, written by maintenance."""
         return self.streams(table) / f"{stream}.removals"
 
+    def stream_quarantine(self, table: TableName, stream: str) -> Path:
+        """Ledger of a stream's quarantine: where it is, and what it has not taken over from the commit log yet."""
+        return self.streams(table) / f"{stream}.quarantine"
+
     # --- history
     def system(self, namespace: str) -> Path:
         """Root of a namespace's history."""
@@ -177,3 +181,7 @@ class Layout:
     def quarantine(self, stream: str) -> Path:
         """Default place of a stream's quarantine table."""
         return self.root / ".quarantine" / stream
+
+    def requeues(self, table: TableName, stream: str) -> Path:
+        """Rows of the quarantine on their way back into the table; empty but for a requeue that was interrupted."""
+        return self.root / ".requeue" / str(table) / stream

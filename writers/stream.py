@@ -314,7 +314,7 @@ def run_in_spark(
     except (PySparkException, Py4JError) as error:
         raise carried_error(str(error)) or CommitError(
             "Spark could not run the tasks of a batch",
-            found=_gist(error),
+            found=gist(error),
             hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
         ) from error
     left(next((row.waiting for row in rows), None))
@@ -348,10 +348,10 @@ def task_rows(
 
 def _translated(error: Exception) -> SparkhavenError:
     """Our error inside one of Spark's, or a short one that quotes it."""
-    return carried_error(str(error)) or SparkhavenError("Spark ended the stream", found=_gist(error), hint=GO_ON)
+    return carried_error(str(error)) or SparkhavenError("Spark ended the stream", found=gist(error), hint=GO_ON)
 
 
-def _gist(error: Exception) -> str:
+def gist(error: Exception) -> str:
     """What a foreign error says, in one line: that of the Python traceback inside it, or of the first exception."""
     text = str(error)
     _, python, rest = text.partition("Traceback (most recent call last):\n")

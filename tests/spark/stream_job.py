@@ -7,23 +7,33 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from jobs.delta import delta_conf
 from jobs.spark_session import build_session
+from store.errors import SettingsError
 from store.fs import Fs
 from tests.crash.stream_kit import decode, open_log, target_of
 from tests.spark.feed_source import FeedSource
 from writers.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
 
 
-def session() -> SparkSession:
-    """A session with the settings of streams; a worker needs our packages and these tests."""
+def session(*, delta: bool = True) -> SparkSession:
+    """A session with the settings of streams; a worker needs our packages and these tests.
+
+    With Delta where its jars can be had: the first session of a process decides for all, since they share one JVM.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = build_session("stream-test", workers=2, extra=STREAM_CONF)
+    extra = dict(STREAM_CONF)
+    if delta:
+        with suppress(SettingsError):
+            extra |= delta_conf(Fs())
+    spark = build_session("stream-test", workers=2, extra=extra)
     spark.dataSource.register(FeedSource)
     return spark
 
@@ -55,7 +65,7 @@ def _tell(progress: BatchProgress) -> None:
 
 
 if __name__ == "__main__":
-    spark = session()
+    spark = session(delta=False)
     print("session", flush=True)
     per_batch = int(sys.argv[3]) if len(sys.argv) > 3 else 2
     totals = run(spark, Path(sys.argv[1]), Path(sys.argv[2]), per_batch=per_batch, progress=_tell)

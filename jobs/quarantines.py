@@ -1,0 +1,49 @@
+"""A stream's quarantine, from its settings: whether it has one, where it is, and that it follows the commit log."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobs.stream_file import StreamSettings
+from store.epochs.replay import StreamState
+from store.fs import Fs
+from store.layout import Layout
+from writers.ledger import follow_log, leftovers
+from writers.quarantine import Quarantine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def keeps_bad_rows(settings: StreamSettings) -> bool:
+    """Whether rejected rows may be set aside at all; else the first one stops its batch, and no Delta is needed."""
+    budget = settings.spec.bad_rows
+    return budget.max_rows > 0 and budget.max_fraction > 0
+
+
+def place_of(layout: Layout, settings: StreamSettings) -> Path:
+    """Directory of the Delta table."""
+    return settings.quarantine or layout.quarantine(settings.spec.stream)
+
+
+def quarantine_of(fs: Fs, layout: Layout, spark: SparkSession, settings: StreamSettings) -> Quarantine:
+    """The quarantine that a stream file means."""
+    stream, place, file = settings.spec.stream, place_of(layout, settings), str(settings.file.absolute())
+    return Quarantine(spark, fs, layout, settings.table, stream, place, clock=time.time, file=file)
+
+
+def catch_up(fs: Fs, layout: Layout, settings: StreamSettings, state: StreamState) -> None:
+    """Brings the ledger up to a log that was just opened; requeues that were not committed go. Needs no Spark.
+
+    To be called at every start, also of a stream that sets nothing aside: the log forgets its rollbacks.
+    """
+    follow_log(fs, layout, settings.table, state)
+    for requeue in leftovers(fs, layout, settings.table, state)[1]:
+        fs.unlink(requeue.path)
+
+
+def settle(fs: Fs, layout: Layout, settings: StreamSettings, state: StreamState, quarantine: Quarantine) -> None:
+    """Brings the quarantine up to its ledger, before anything is parked. Without anything to do, Delta is not asked."""
+    quarantine.settle(leftovers(fs, layout, settings.table, state)[0])

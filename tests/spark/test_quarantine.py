@@ -1,0 +1,127 @@
+"""The quarantine in a real Delta: parked once whatever is replayed, and always what the commit log says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from store.errors import ErrorBudgetExceeded
+from store.fs import Fs
+from store.layout import Layout
+from tests.crash.model_fs import Crash, CrashingFs
+from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
+from tests.quarantine_cases import again, bad, take
+from tests.spark.delta_cases import need_delta, places, quarantine, start
+from tests.spark.stream_job import session
+from writers.ledger import Ledger, read_ledger
+from writers.quarantine import Chosen
+
+pytestmark = pytest.mark.spark
+FS = Fs()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    spark = session()
+    need_delta(spark)
+    yield spark
+    spark.stop()
+
+
+def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkSession, tmp_path: Path) -> None:
+    parked = quarantine(spark, tmp_path)
+    one = put_file(tmp_path / "feed", "1", [record(0), bad(1), {**bad(2), "Note": "x" * 2_000_000}], 1)
+    two = put_file(tmp_path / "feed", "2", [record(3), bad(4)], 2)
+    three = put_file(tmp_path / "feed", "3", [record(5)], 3)
+    with open_log(FS, tmp_path) as log:
+        for number, file in enumerate((one, two, three)):
+            take(FS, tmp_path, log, [[file]], parked.park, number)
+        assert numbers(tmp_path, log.state) == [0, 3, 5]
+    rows = [row.asDict() for row in parked.select(Chosen()).collect()]
+    assert [(Path(r["SourcePartition"]).name, r["Position"], r["Epoch"]) for r in rows] == [
+        ("1", 2, 1),
+        ("1", 3, 1),
+        ("2", 2, 2),
+    ]
+    first = rows[0]
+    assert json.loads(first["Payload"]) == bad(1)
+    assert (len(rows[1]["Payload"]), rows[1]["PayloadBytes"] > 2_000_000) == (1 << 20, True)
+    assert (first["Namespace"], first["TableName"], first["Stream"]) == ("Test", "Event", STREAM)
+    assert (first["Reason"], first["Detail"]) == ("wrong-json-type", "wrong JSON type (string)")
+    assert (first["Column"], first["Expected"], first["Value"]) == ("N", "a number", '"x1"')
+    assert (first["SourceTime"], first["Time"].timestamp()) == (10**9, 1_000_000.25)
+    assert first["RequeuedEpoch"] is None
+    assert places(parked, Chosen(source="*/2")) == [("2", 2, 2, None)]
+    assert places(parked, Chosen(reason="overflow")) == []
+
+
+@pytest.mark.parametrize("step", ["quarantine-sync:before", "quarantine:after", "commit-record:before"])
+def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(
+    spark: SparkSession, tmp_path: Path, step: str
+) -> None:
+    feed = tmp_path / "feed"
+    first = put_file(feed, "0", [record(100), bad(101)], 1)
+    one = put_file(feed, "1", [bad(0), record(1), bad(2)], 2)
+    fs = CrashingFs(crash_at=step, occurrence=2)
+    log = open_log(fs, tmp_path)
+    parked = quarantine(spark, tmp_path, fs)
+    take(fs, tmp_path, log, [[first]], parked.park)
+    with pytest.raises(Crash):
+        take(fs, tmp_path, log, [[one]], parked.park, 1)
+    log._lock.release()
+    parked = quarantine(spark, tmp_path)
+    assert places(parked) == [("0", 2, 1, None), ("1", 1, 2, None), ("1", 3, 2, None)]
+    # meanwhile the feed is mended: had the rows stayed, they would be in the table and in quarantine
+    mended = put_file(feed, "1", [record(0), record(1), bad(2)], 3)
+    with start(FS, tmp_path, parked) as log:
+        assert places(parked) == [("0", 2, 1, None)]
+        assert take(FS, tmp_path, log, [[mended]], parked.park, 2).epoch == 2
+        assert take(FS, tmp_path, log, [[mended]], parked.park, 3).epoch is None
+        assert numbers(tmp_path, log.state) == [0, 1, 100]
+    assert places(parked) == [("0", 2, 1, None), ("1", 3, 2, None)]
+
+
+def test_a_batch_over_the_budget_leaves_no_table_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    parked = quarantine(spark, tmp_path)
+    one = put_file(tmp_path / "feed", "1", [bad(number) for number in range(1001)], 1)
+    with open_log(FS, tmp_path) as log, pytest.raises(ErrorBudgetExceeded):
+        take(FS, tmp_path, log, [[one]], parked.park)
+    assert not parked.exists
+    assert read_ledger(FS, Layout(tmp_path).stream_quarantine(TABLE, STREAM)) is None
+
+
+def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_path: Path) -> None:
+    parked = quarantine(spark, tmp_path)
+    files = [put_file(tmp_path / "feed", str(n), [record(2 * n), bad(2 * n + 1)], n) for n in (1, 2, 3)]
+    with open_log(FS, tmp_path) as log:
+        for number, file in enumerate(files):
+            take(FS, tmp_path, log, [[file]], parked.park, number)
+        assert log.rollback(1) == 4
+    with start(FS, tmp_path, parked) as log:
+        assert places(parked) == [("1", 2, 1, None)]
+        path = Layout(tmp_path).stream_quarantine(TABLE, STREAM)
+        assert read_ledger(FS, path) == Ledger(str(parked.place), "s.toml", 3, 4)
+        mended = put_file(tmp_path / "feed", "2", [record(4), record(5)], 4)
+        take(FS, tmp_path, log, [[mended], [again(Path(files[2].path), 5)]], parked.park, 3)
+    with start(FS, tmp_path, parked) as log:
+        assert numbers(tmp_path, log.state) == [2, 4, 5, 6]
+    assert places(parked) == [("1", 2, 1, None), ("3", 2, 5, None)]
+
+
+def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    from writers.quarantine import Quarantine
+
+    parked = quarantine(spark, tmp_path)
+    one = put_file(tmp_path / "feed", "1", [bad(0), record(1)], 1)
+    with open_log(FS, tmp_path) as log:
+        take(FS, tmp_path, log, [[one]], parked.park)
+    other = Quarantine(spark, FS, Layout(tmp_path), TABLE, "other", parked.place, clock=lambda: 0.0)
+    assert places(other) == []
+    assert other.drop(Chosen()) == 0
+    assert parked.drop(Chosen(epoch=2)) == 0
+    assert parked.drop(Chosen(epoch=1)) == 1
+    assert places(parked) == []
