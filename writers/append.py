@@ -20,12 +20,12 @@ import pyarrow as pa
 from store.epochs.publish import TABLE_DEFINITION, TABLE_SIZE, physical_size
 from store.epochs.state import FileState, LocationReport, RangeStats
 from store.epochs.stats import join
-from store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
+from store.errors import CommitError, CorruptFileError, InvalidNameError, LockLostError, SchemaMismatchError
 from store.format.codecs import Base, encode_column
 from store.format.symbols import decode_symbols
 from store.format.tablesize import TableSize, decode
 from store.fs import Fs
-from store.layout import LocationKey
+from store.layout import LocationKey, check_stream
 from store.schema.model import Column, Storage
 from writers.blank import WorkerMemory
 from writers.column_stats import range_stats
@@ -99,10 +99,18 @@ class LocationAppender:
                 owner = self._fs.read(path)
             except FileNotFoundError:
                 owner = b""
-            if owner and owner != name:
+            if owner and owner != name and self._is_stream(owner):
                 raise _belongs(self.directory, self._target.stream, owner.decode("utf-8", "replace"))
-            if not owner:
+            if owner != name:
                 self._fs.write_new(path, name)
+
+    def _is_stream(self, owner: bytes) -> bool:
+        """Whether these bytes name a stream of the table: a power cut may have torn them, as nothing waits for them."""
+        try:
+            stream = check_stream(owner.decode())
+        except (UnicodeDecodeError, InvalidNameError):
+            return False
+        return self._fs.stat(self._target.layout.stream_lock(self._target.table, stream)) is not None
 
     def _start(self, committed: TableSize | None, resume: LocationReport | None) -> None:
         self.base_epoch = committed.epoch or 0 if committed else 0
@@ -171,8 +179,8 @@ class LocationAppender:
                 # an earlier try may have made these directories and died before any sync
                 value = self.directory.parent
                 self.directories.update(dict.fromkeys((value, value.parent, value.parent.parent)))
-            else:
-                self._fs.replace(path, self._blank.tbl, sync=False)
+            else:  # of a committed location: it must be whole on disk before it takes the place of the old one
+                self._fs.replace(path, self._blank.tbl)
         self.touched[path] = None
         self.directories[self.directory] = None
 

@@ -238,9 +238,11 @@ class Batches:
 
     def idle(self) -> None:
         """What is due while no batch runs: the sync of mode ``periodic``."""
-        if self._target.durability == "periodic" and self._gate.acquire(blocking=False):
+        if self._target.durability == "periodic" and self.error is None and self._gate.acquire(blocking=False):
             try:
                 self._sync_if_due()
+            except BaseException as error:  # noqa: BLE001 run_stream raises it, after it has stopped the query
+                self.error = error
             finally:
                 self._gate.release()
 

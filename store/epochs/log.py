@@ -175,10 +175,15 @@ class StreamLog:
         self._file.require_usable()
         epochs = [made for made in self._pending if epoch is None or made <= epoch]
         keys = dict.fromkeys(key for made in epochs for key in self._pending[made])
-        for key in keys:
-            location = self.state.locations.get(key)
-            if location is not None and not location.truncated:
-                publish_location(self._fs, self._layout, self._table, self._stream, location)
+        gate = self._gate()
+        try:
+            self.refresh()  # a location that was removed since its commit stays so
+            for key in keys:
+                location = self.state.locations.get(key)
+                if location is not None and not location.truncated:
+                    publish_location(self._fs, self._layout, self._table, self._stream, location)
+        finally:
+            gate.release()
         for made in epochs:
             del self._pending[made]
         return len(keys)

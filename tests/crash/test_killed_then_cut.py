@@ -6,21 +6,28 @@ What the second process acknowledges must stand, so it may not believe that a na
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from readers.table import open_table
 from store.epochs.load import load_stream
+from store.epochs.state import Batch, FileId
 from store.errors import SparkhavenError
+from store.format.tblread import decode_tbl
 from store.fs import Fs
-from store.layout import Layout
+from store.layout import Layout, LocationKey
 from store.schema.deploy import deploy, load_deployed
+from store.schema.model import Column, Kind, Storage
+from store.schema.types import data_type
 from tests.crash.model_fs import Crash, PowerCutFs
-from tests.crash.stream_kit import STREAM, ingest, numbers, open_log, put_file, record
+from tests.crash.stream_kit import SCHEMA as EVENTS_SCHEMA
+from tests.crash.stream_kit import STREAM, ingest, numbers, open_log, put_file, record, run_alone, target_of
 from tests.crash.stream_kit import TABLE as EVENTS
 from tests.merge_cases import SCHEMA, TABLE
 from tests.unit.test_merge import make, merge
+from writers.task import TaskResult
 
 
 def revive(fs: PowerCutFs) -> None:
@@ -89,3 +96,40 @@ def test_a_merge_that_was_published_by_a_process_that_died(tmp_path: Path) -> No
             raise AssertionError(f"change {change}") from error
         fs.cut(0)
         assert open_table(root, str(TABLE)).to_arrow(tier="history").num_rows == 9, f"change {change}"
+
+
+def test_the_definition_of_a_committed_location_is_whole_whenever_the_power_goes(tmp_path: Path) -> None:
+    """A new version of the schema replaces ``table.tbl`` beside rows that are acknowledged."""
+    wider = replace(
+        EVENTS_SCHEMA,
+        version=2,
+        columns=(*EVENTS_SCHEMA.columns, Column("More", data_type("int"), Kind.NORMAL, Storage.FIXED, 9)),
+    )
+    one = put_file(tmp_path / "feed", "1", [record(1)], 1)
+    two = put_file(tmp_path / "feed", "2", [record(2)], 2)
+    (tmp_path / "made").mkdir()
+    with open_log(Fs(), tmp_path / "made") as log:
+        ingest(Fs(), tmp_path / "made", log, [[one]])
+    replaced = set()
+    for seed in range(80):
+        root = tmp_path / f"db{seed}"
+        shutil.copytree(tmp_path / "made", root)
+        fs = PowerCutFs(root, crash_after=7 + seed // 5)
+        try:
+            log = open_log(fs, root, schema=wider)
+            target = replace(target_of(root, log), schema=wider)
+            log.commit(batch_of(run_alone(fs, target, "2-0", [two]), two))
+        except Crash:
+            pass
+        fs.cut(seed)
+        path = Layout(root).intraday_location(EVENTS, LocationKey("a", "2026-11-20")) / "table.tbl"
+        columns = len(decode_tbl(path.read_bytes(), path).columns)
+        assert columns in (len(EVENTS_SCHEMA.columns), len(wider.columns)), f"seed {seed}"
+        replaced.add(columns)
+    assert len(replaced) == 2
+
+
+def batch_of(result: TaskResult, file: FileId) -> Batch:
+    assert result.error is None, result.error
+    reports = tuple(part.report for part in result.appended)
+    return Batch("query", 1, (file,), reports, 2, sum(r.rows - r.base_rows for r in reports))

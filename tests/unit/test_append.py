@@ -242,3 +242,14 @@ def test_notes_of_tasks_add_up_and_keep_a_bounded_sample() -> None:
     other.count("ignored", 3)
     notes.merge(other)
     assert (len(notes.rejected), notes.rejected_rows, notes.counts) == (20, 5_900, {"ignored": 5})
+
+
+@pytest.mark.parametrize("owner", [b"\0\0\0\0", b"fe", b"\xff\xfe"])
+def test_an_owner_that_a_power_cut_tore_bars_nobody(tmp_path: Path, owner: bytes) -> None:
+    one = put_file(tmp_path / "feed", "1", [record(1)], 1)
+    with open_log(FS, tmp_path) as log:
+        target = target_of(tmp_path, log)
+        FS.mkdirs(target.location(A))
+        FS.write_new(target.location(A) / ".stream", owner)
+        assert run_alone(FS, target, "1-0", [one]).error is None
+        assert FS.read(target.location(A) / ".stream") == b"feed"

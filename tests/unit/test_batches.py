@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import pytest
 from store.epochs.load import load_stream
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.state import FileId
-from store.errors import EpochConflictError, ErrorBudgetExceeded, LockLostError, PositionGapError
+from store.errors import CommitUnknownError, EpochConflictError, ErrorBudgetExceeded, LockLostError, PositionGapError
 from store.format.tablesize import decode as decode_size
 from store.fs import Fs
 from store.layout import Layout, LocationKey
+from tests.crash.model_fs import FaultFs
 from tests.crash.stream_kit import (
     STREAM,
     TABLE,
@@ -34,6 +36,7 @@ from tests.crash.stream_kit import (
 )
 from writers.blank import WorkerMemory
 from writers.commit import write_batch
+from writers.stream import Batches, StreamPlan
 from writers.target import SplitNotes
 from writers.task import Task, TaskResult, run_task
 
@@ -285,3 +288,22 @@ def test_a_location_of_another_stream_is_refused_before_and_after_its_first_epoc
             if log.state.epoch == 0:
                 ingest(FS, tmp_path, log, [[one]])
         assert numbers(tmp_path, log.state) == [1]
+
+
+def test_a_sync_that_fails_while_no_batch_runs_stops_the_stream(tmp_path: Path) -> None:
+    one = put_file(tmp_path / "feed", "1", [record(1)], 1)
+    fs = FaultFs("sync", nth=10**9)
+    with open_log(fs, tmp_path, durability="periodic") as log:
+        target = replace(target_of(tmp_path, log), durability="periodic")
+        execute = LocalExecutor(fs, target, [[one]])
+        write_batch(fs, log, target, WorkerMemory(), execute, query_id="q", batch_id=0)
+        times = iter([0.0, 1.0, 20.0])
+        plan = StreamPlan(query_id="q", trigger={}, decode=decode, sync_seconds=10.0)
+        batches = Batches(fs, log, target, plan, lambda: next(times))
+        batches.idle()
+        assert (batches.error, log.state.durable) == (None, 0)
+        fs._nth = fs._calls + 1
+        batches.idle()
+        assert isinstance(batches.error, CommitUnknownError)
+        batches.idle()  # never tried again
+        assert fs.failed == 1

@@ -9,10 +9,14 @@ import pytest
 
 from readers.table import open_table
 from store.errors import LockLostError, MergeError, TableExistsError, ValidationFailedError
+from store.layout import LocationKey
 from store.merges import lock_table, newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.unit.test_merge import FS, Killed, KillingFs, merge
+from tests.unit.test_merge import FS, Killed, KillingFs, QuickFs, merge
+from writers.merge.dates import GRACE_S, merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan import MergeOptions
 from writers.removal_proof import prove
 from writers.remove import delete, truncate
 
@@ -108,3 +112,26 @@ def test_rows_that_a_power_cut_could_bring_again_are_not_truncated(tmp_path: Pat
     house.log.sync_now()
     remove(house, files=False)
     assert count(house) == 5
+
+
+def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(tmp_path: Path) -> None:
+    house = house_of(tmp_path)
+    commit(house, a=5)
+    merge(house.layout)
+    old = house.layout.history_location(TABLE, LocationKey("0", DAY))
+    options, executor = MergeOptions(force=True), LocalExecutor(1)
+    now = [NOW]
+
+    class Slow(QuickFs):
+        def step(self, name: str) -> None:
+            if name == "merge-sync:before":
+                now[0] += 2 * GRACE_S
+
+    def again() -> None:
+        (result,) = merge_dates(Slow(), house.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now[0])
+        assert (result.error, result.outcome) == (None, "merged")
+
+    again()
+    assert old.is_dir()
+    again()
+    assert not old.exists()

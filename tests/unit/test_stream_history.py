@@ -327,3 +327,13 @@ def test_a_damaged_record_is_a_loss_only_where_it_was_never_synced(tmp_path: Pat
         with open_log(CrashingFs(boot="boot-2"), tmp_path, durability="periodic") as log:
             assert (log.state.epoch, log.recovery.clean, log.state.locations) == (3, False, {})
             assert log.recovery.lost_epochs == (1, 2)  # published, so their numbers are not given again
+
+
+def test_a_location_that_was_truncated_since_its_commit_is_not_published_again(tmp_path: Path) -> None:
+    with open_log(FS, tmp_path) as log:
+        log.commit(batch_of([append(FS, tmp_path, None, A, [1, 2])], 1))
+        assert _remove(tmp_path, Removal(A, 1, 2, "truncate", 1)) == 1
+        log.publish()  # the driver stood still in between
+    path = _location(tmp_path, A) / TABLE_SIZE
+    record = decode(FS.read(path), path)
+    assert (record.size, record.truncated) == (0, True)
