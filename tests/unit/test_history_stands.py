@@ -14,7 +14,8 @@ from store.merges import lock_table, newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.unit.test_merge import FS, Killed, KillingFs, QuickFs, merge
-from writers.merge.dates import GRACE_S, merge_dates
+from writers.merge.closing import GRACE_S
+from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan import MergeOptions
 from writers.removal_proof import prove

@@ -48,7 +48,8 @@ class Closing:
         with fs.during("merge-index"):
             write_index(fs, layout, table, published)
         with fs.during("merge-record"):
-            published = [replace(record, phase="record") for record in published]
+            now = {"switched_ms": int(self._clock() * 1000)}
+            published = [replace(record, phase="record", details=record.details | now) for record in published]
             store_records(fs, layout, table, published)
         cleaned = iter(self.tidy(published))
         return [next(cleaned) if isinstance(result, MergeRecord) else result for result in results]
@@ -75,7 +76,8 @@ class Closing:
                 record = current
             else:
                 record = load_record(self._fs, self._layout, self._table, value, number)
-            if record.complete and now - record.time_ms / 1000 >= GRACE_S:
+            switched = record.details.get("switched_ms", record.time_ms)  # the merge may have begun long before
+            if record.complete and now - switched / 1000 >= GRACE_S:
                 for internal in record.replaces:
                     if internal not in alive:
                         retire(self._fs, self._layout, self._table, value, internal)
