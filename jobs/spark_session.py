@@ -96,6 +96,10 @@ def build_session(
     for key, value in {**conf, **(extra or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    if submitted:
+        # Spark looks for --py-files in a wrong directory when it starts the planner of a stream's source
+        sent = session.sparkContext.environment
+        sent["PYTHONPATH"] = _with_import_root(sent.get("PYTHONPATH", ""))
     session.sparkContext.setLogLevel("ERROR" if verbose else "OFF")
     return session
 
@@ -103,9 +107,12 @@ def build_session(
 def _prepare_workers(environ: MutableMapping[str, str]) -> None:
     """Workers run this interpreter and find our packages: both come from the environment in which the JVM starts."""
     environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    environ["PYTHONPATH"] = _with_import_root(environ.get("PYTHONPATH", ""))
+
+
+def _with_import_root(paths: str) -> str:
     root = str(import_root())
-    paths = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
-    environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+    return os.pathsep.join([root, *(path for path in paths.split(os.pathsep) if path and path != root)])
 
 
 if __name__ == "__main__":

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from jobs.cli import app
 
 
 def submit(command: str, words: Sequence[str] | None = None) -> None:
     """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the words given; ``--root`` may stand anywhere among them."""
+    part_outputs()
     app(arrange(command, list(sys.argv[1:] if words is None else words)), prog_name=f"jobs/{command}")
+
+
+def part_outputs() -> None:
+    """Gives messages their own way out again: spark-submit hands both outputs of a driver to its standard output.
+
+    Its own standard error is found through /proc, if that is a pipe or a terminal. A file is left alone: it would be
+    opened a second time, and Spark would write over our lines. Then both stay together, as Spark has it.
+    """
+    outer = Path(f"/proc/{os.getppid()}/fd/2")
+    try:
+        mode = outer.stat().st_mode
+        if not os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()):
+            return  # nobody has joined them
+        if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+            found = os.open(outer, os.O_WRONLY)
+            os.dup2(found, sys.stderr.fileno())
+            os.close(found)
+    except OSError:  # no /proc, or a process of somebody else
+        return
 
 
 def arrange(command: str, words: list[str]) -> list[str]:
