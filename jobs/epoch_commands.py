@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example, table
-from store.epochs.load import list_epochs, list_streams, load_stream
+from store.epochs.load import EpochEntry, list_epochs, list_streams, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.merged import require_unmerged
 from store.epochs.preview import preview_recovery
@@ -64,8 +64,9 @@ def list_(
     layout, parsed = door.database(), TableName.parse(name)
     state = load_stream(Fs(), layout, parsed, check_stream(stream))
     entries = list_epochs(Fs(), layout, parsed, stream)
-    listed = [asdict(entry) | {"time": _time(entry.time_ms)} for entry in entries]
-    header = ["epoch", "kind", "live", "time", "rows", "files", "locations", "restores", "generation"]
+    listed = [asdict(entry) | _shown(entry) for entry in entries]
+    unit = "messages" if state.offsets else "files"
+    header = ["epoch", "kind", "live", "time", "rows", unit, "locations", "restores", "generation"]
 
     def people() -> None:
         table(header, [[entry[key] for key in header] for entry in listed])
@@ -95,10 +96,14 @@ def show(
 
     def people() -> None:
         table(header, [[at[key] for key in header] for at in located])
+        if state.offsets:
+            table(["partition", "read to offset"], [list(position) for position in positions.items()])
         print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
-    door.result({"table": name, "stream": stream, **numbers, "locations": located}, people)
+    positions = state.offsets.positions()
+    remembered = {"files": len(state.files), "positions": positions}
+    door.result({"table": name, "stream": stream, **numbers, **remembered, "locations": located}, people)
 
 
 def rollback(
@@ -182,6 +187,15 @@ def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
             )
         return [parsed]
     return [each for each in deployed_tables(fs, layout) if list_streams(fs, layout, each)]
+
+
+def _shown(entry: EpochEntry) -> dict[str, object]:
+    """What a list tells in other words than the entry does."""
+    spans = {
+        name: [[part.place, part.start, part.stop] for part in parts]
+        for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))
+    }
+    return {"time": _time(entry.time_ms), "messages": entry.messages, **spans}
 
 
 def _time(milliseconds: int) -> str:

@@ -57,7 +57,12 @@ def _summary(record: Record) -> dict[str, Any]:
     match record:
         case CommitRecord(batch=batch):
             counts = {"rows": batch.rows, "locations": len(batch.reports), "files": len(batch.files)}
-            return {"kind": "commit", **common, **counts, "batch": batch.batch_id, "time": batch.time_ms}
+            read = {
+                name: [[part.place, part.start, part.stop] for part in parts]
+                for name, parts in (("ranges", batch.ranges), ("gaps", batch.gaps))
+                if parts
+            }
+            return {"kind": "commit", **common, **counts, **read, "batch": batch.batch_id, "time": batch.time_ms}
         case RollbackRecord():
             return {"kind": "rollback", **common, "to": record.to, "reason": record.reason, "time": record.time_ms}
         case OpenRecord():
@@ -78,6 +83,7 @@ def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
         record=state.n,
         horizon=state.horizon,
         rememberedFiles=len(state.files),
+        positions=state.offsets.positions(),
         removalsBytes=found.removals,
         rows=sum(at.rows for at in state.locations.values()),
         locations=[

@@ -118,6 +118,7 @@ def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, 
         "durability": state.durability,
         "locations": len(state.locations),
         "rememberedFiles": len(state.files),
+        "positions": state.offsets.positions(),
         "logBytes": sum(_size(fs, part(table, stream)) for part in parts),
     }
 

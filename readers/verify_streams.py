@@ -7,13 +7,16 @@ from pathlib import Path
 
 from readers.findings import Finding, finding
 from store.epochs.load import list_streams, read_files
+from store.epochs.offsets import Offsets
 from store.epochs.records import CommitRecord
 from store.epochs.removals import read_removals
 from store.epochs.replay import chain
-from store.epochs.state import FileId
+from store.epochs.state import Batch, FileId
+from store.errors import PositionGapError
 from store.fs import Fs
 from store.layout import Layout, TableName
 
+TWICE = "roll the stream back to the epoch before this one"
 STREAM_FILES = (".log", ".checkpoint", ".lock", ".removals", ".quarantine")
 
 
@@ -41,12 +44,12 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
     yield from _torn(layout.stream_removals(table, stream), removals.end, removals.torn)
     base = files.checkpoint.state
     taken: dict[str, tuple[FileId, int]] = {file.path: (file, base.epoch) for file in base.files}
-    horizon = base.horizon
-    offsets = {record.n: part.offset for record, part in zip(files.records, files.frames, strict=True)}
+    horizon, offsets = base.horizon, base.offsets
+    bytes_at = {record.n: part.offset for record, part in zip(files.records, files.frames, strict=True)}
     for record in chain(files.records, base.epoch, None, path):
         if not isinstance(record, CommitRecord):
             continue
-        at = f"epoch {record.epoch}, byte {offsets[record.n]}"
+        at = f"epoch {record.epoch}, byte {bytes_at[record.n]}"
         for file in record.batch.files:
             before, epoch = taken.get(file.path, (None, 0))
             if before is not None and before.mtime_ns >= horizon:  # an older one was forgotten: its name may come again
@@ -61,11 +64,28 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
                 )
             taken[file.path] = (file, record.epoch)
         horizon = record.horizon
+        yield from _offsets(path, at, offsets, record.batch)
         rows = sum(report.rows - report.base_rows for report in record.batch.reports)
         if rows != record.batch.rows:
             yield finding(
                 "error", path, "rows of an epoch do not add up", at=at, expected=record.batch.rows, found=rows
             )
+
+
+def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[Finding]:
+    """Ranges must go on from the epoch before, gaps aside; takes ``offsets`` on by them."""
+    try:
+        verdict = offsets.judge(batch.ranges, batch.gaps)
+    except PositionGapError as error:
+        what = f"offsets of an epoch do not go on from the one before: {error.what}"
+        found = f"{error.where}, {error.found}" if error.found else error.where
+        yield finding("error", path, what, at=at, expected=error.expected, found=found, hint=TWICE)
+    else:
+        for proposed, rest in [*((again, None) for again in verdict.taken), *verdict.cut]:
+            expected = f"from offset {rest.start} on" if rest else "no offset of them"
+            found = getattr(proposed, "path", None)
+            yield finding("error", path, "offsets were taken twice", at=at, expected=expected, found=found, hint=TWICE)
+    offsets.take(batch.ranges)
 
 
 def _torn(path: Path, end: int, rest: int) -> Iterator[Finding]:

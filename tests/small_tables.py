@@ -12,7 +12,7 @@ import pyarrow as pa
 from store.columnfile import create_column
 from store.epochs.log import StreamLog
 from store.epochs.publish import physical_size
-from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
+from store.epochs.state import Batch, FileId, FileState, LocationReport, OffsetRange, RangeStats
 from store.format.codecs import Base, encode_column
 from store.format.tbl import encode_tbl
 from store.fs import Fs
@@ -123,13 +123,22 @@ class SmallTable:
         if column.storage is Storage.SYMBOL:
             known.update((text, len(known)) for text in encoded.symbols)
 
-    def commit(self, *reports: LocationReport, stream: str = "s", publish: bool = True) -> int:
-        """Makes appended rows an epoch."""
+    def commit(
+        self,
+        *reports: LocationReport,
+        stream: str = "s",
+        publish: bool = True,
+        ranges: tuple[OffsetRange, ...] = (),
+        gaps: tuple[OffsetRange, ...] = (),
+    ) -> int:
+        """Makes appended rows an epoch: of one more file, or of ``ranges``."""
         self._batches += 1
         self.now += 60
         rows = sum(report.rows - report.base_rows for report in reports)
         file = FileId(f"/feed/{self._batches}.json", 1, int(self.now * 1e9))
-        epoch = self.log(stream).commit(Batch("q", self._batches, (file,), reports, self.schema.version, rows))
+        files = () if ranges else (file,)
+        batch = Batch("q", self._batches, files, reports, self.schema.version, rows, ranges=ranges, gaps=gaps)
+        epoch = self.log(stream).commit(batch)
         if publish:
             self.log(stream).publish()
         return epoch

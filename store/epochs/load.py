@@ -10,6 +10,7 @@ from store.epochs.framing import LOG_MAGIC, Frame, Scan, read_header, refuse_dam
 from store.epochs.records import CommitRecord, Record, RollbackRecord, decode
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
+from store.epochs.state import OffsetRange
 from store.errors import CorruptFileError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName
@@ -37,7 +38,7 @@ class LogFiles:
 
 @dataclass(frozen=True, slots=True)
 class EpochEntry:
-    """One epoch as a list shows it; ``live`` is False once it was rolled back."""
+    """One epoch as a list shows it; ``live`` is False once it was rolled back. ``ranges`` and ``gaps`` of offsets."""
 
     epoch: int
     kind: Literal["commit", "rollback"]
@@ -50,6 +51,13 @@ class EpochEntry:
     files: int
     restores: int | None
     live: bool
+    ranges: tuple[OffsetRange, ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()
+
+    @property
+    def messages(self) -> int:
+        """Offsets that the epoch took."""
+        return sum(part.stop - part.start for part in self.ranges)
 
 
 def list_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:
@@ -121,17 +129,14 @@ def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[E
 
 
 def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
-    numbers = record.epoch, record.generation
+    made, generation = record.epoch, record.generation
     if isinstance(record, RollbackRecord):
         changed = len(record.changed)
-        return EpochEntry(
-            record.epoch, "rollback", record.generation, record.time_ms, None, None, 0, changed, 0, record.to, live
-        )
+        return EpochEntry(made, "rollback", generation, record.time_ms, None, None, 0, changed, 0, record.to, live)
     batch = record.batch
     counts = batch.rows, len(batch.reports), len(batch.files)
-    return EpochEntry(
-        numbers[0], "commit", numbers[1], batch.time_ms, batch.query_id, batch.batch_id, *counts, None, live
-    )
+    names = batch.time_ms, batch.query_id, batch.batch_id
+    return EpochEntry(made, "commit", generation, *names, *counts, None, live, batch.ranges, batch.gaps)
 
 
 def _read_checkpoint(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[Checkpoint, int]:

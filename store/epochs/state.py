@@ -100,7 +100,12 @@ class OffsetRange:
     @property
     def path(self) -> str:
         """What to call it in messages, as a file's path is."""
-        return f"{self.topic}/{self.partition} [{self.start}, {self.stop})"
+        return f"{self.place} [{self.start}, {self.stop})"
+
+    @property
+    def place(self) -> str:
+        """Topic and partition as people read them."""
+        return f"{self.topic}/{self.partition}"
 
 
 Split = FileId | OffsetRange

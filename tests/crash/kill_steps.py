@@ -1,4 +1,4 @@
-"""SIGKILL before and after every named step of the protocol: ``python -m tests.crash.kill_steps [--every]``.
+"""SIGKILL before and after every named step: ``python -m tests.crash.kill_steps [files|topic] [--every]``.
 
 A step that comes often is tried at its first and last time and in between, with ``--every`` at every time.
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.crash.model_fs import CrashingFs
 from tests.crash.stream_kit import file_sizes_are_exact, numbers
-from tests.crash.stream_story import ROWS, Groups, tell, write_feed
+from tests.crash.stream_story import ROWS, STORIES, Groups, tell
 
 
 def in_child(work: Callable[[], None]) -> int:
@@ -78,9 +78,10 @@ def chosen(steps: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return [(step, n) for step, n in steps if n in (1, (last[step] + 1) // 2, last[step])]
 
 
-def main(base: Path, *, every: bool) -> int:
+def main(base: Path, story: str, *, every: bool) -> int:
     """All rounds; 0 if none lost or doubled a row."""
-    batches = write_feed(base / "feed")
+    base.mkdir()
+    batches = STORIES[story](base / "feed")
     (base / "plain").mkdir()
     steps = steps_of_the_story(base / "plain", batches)
     if not every:
@@ -104,6 +105,7 @@ def main(base: Path, *, every: bool) -> int:
 
 
 if __name__ == "__main__":
+    stories = [name for name in STORIES if name in sys.argv[1:]] or [*STORIES]
     with tempfile.TemporaryDirectory() as directory:
-        code = main(Path(directory), every="--every" in sys.argv[1:])
-    sys.exit(code)
+        codes = [main(Path(directory) / name, name, every="--every" in sys.argv[1:]) for name in stories]
+    sys.exit(max(codes))

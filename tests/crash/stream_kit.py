@@ -19,7 +19,7 @@ import pyarrow as pa
 from store.epochs.log import StreamLog
 from store.epochs.publish import physical_size
 from store.epochs.replay import StreamState
-from store.epochs.state import FileId, LocationState, Split
+from store.epochs.state import FileId, LocationState, OffsetRange, Split
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.schema.model import Column, Kind, Storage, TableSchema
@@ -40,6 +40,7 @@ COLUMNS = (
 )
 SCHEMA = TableSchema("Test", "Event", COLUMNS)
 Record = dict[str, Any]
+MESSAGES_0 = 30  # of partition 0 of the topic
 
 
 def record(number: int, source: str = "a", date: str = "2026-11-20") -> Record:
@@ -63,15 +64,27 @@ def put_file(feed: Path, name: str, rows: Sequence[Record], mtime: int) -> FileI
     return FileId(str(path), found.st_size, found.st_mtime_ns)
 
 
-def decode(split: FileId, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
-    """Reads a feed file a few rows at a time. A row without a number is bad."""
+def message(partition: int, offset: int) -> Record:
+    """What the topic of these tests holds at an offset: partition 1 goes on with the numbers of partition 0."""
+    return record(MESSAGES_0 * partition + offset, "ab"[offset % 2])
+
+
+def decode(split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+    """Reads a feed file, or a range of the topic, a few rows at a time. A row without a number is bad."""
     rows = []
+    if isinstance(split, OffsetRange):
+        yield from _batches([message(split.partition, offset) for offset in range(split.start, split.stop)])
+        return
     for number, line in enumerate(Path(split.path).read_text(encoding="utf-8").splitlines(), 1):
         row = json.loads(line)
         if row["N"] is None:
             notes.reject([f"{split.path}:{number} N is missing"], 1)
         else:
             rows.append(row)
+    yield from _batches(rows)
+
+
+def _batches(rows: Sequence[Record]) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
     for start in range(0, len(rows), 3):
         some = rows[start : start + 3]
         for key in dict.fromkeys((row["Src"], row["Date"]) for row in some):
@@ -120,7 +133,7 @@ class LocalExecutor:
 
     fs: Fs
     target: StreamTarget
-    groups: Sequence[Sequence[FileId]]
+    groups: Sequence[Sequence[Split]]
     order: Sequence[int] | None = None
     attempts: int = 1
     memories: Sequence[WorkerMemory] | None = None
@@ -149,7 +162,7 @@ def run_alone(
 
 
 def ingest(
-    fs: Fs, root: Path, log: StreamLog, groups: Sequence[Sequence[FileId]], batch_id: int = 0, **settings: Any
+    fs: Fs, root: Path, log: StreamLog, groups: Sequence[Sequence[Split]], batch_id: int = 0, **settings: Any
 ) -> BatchOutcome:
     """One batch, checked against the log first, as the first one after a start."""
     target = target_of(root, log)

@@ -1,7 +1,7 @@
 """One small story of a stream, told again after every crash: four batches that use each step of the protocol.
 
 New locations and grown ones, new and known symbols, a batch of two tasks that meet at both locations, a retried task, a
-file without rows.
+file without rows. The story of a topic is the same with ranges of offsets in place of files.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from store.epochs.log import StreamLog
-from store.epochs.state import FileId
+from store.epochs.state import FileId, OffsetRange, Split
 from store.fs import Fs
-from tests.crash.stream_kit import ingest, open_log, put_file, record
+from tests.crash.stream_kit import MESSAGES_0, ingest, open_log, put_file, record
 
-Groups = list[list[FileId]]
+Groups = list[list[Split]]
 ROWS = 46
 
 
@@ -34,6 +34,24 @@ def write_feed(feed: Path) -> list[Groups]:
         [[file(5, ("c", range(28, 32)))], [file(6, ("a", range(32, 36)))]],
         [[file(7, ("b", range(36, 41)), ("c", range(41, 46)))]],
     ]
+
+
+def write_topic(feed: Path) -> list[Groups]:
+    """The ranges of four batches, grouped by task; the topic needs no writing. Both partitions go to both locations."""
+    del feed
+
+    def read(partition: int, start: int, stop: int) -> OffsetRange:
+        return OffsetRange("topic", partition, start, stop, "id")
+
+    return [
+        [[read(0, 0, 12), read(1, 0, 0)]],
+        [[read(0, 12, 17)], [read(0, 17, 20), read(0, 20, 25)]],
+        [[read(0, 25, MESSAGES_0)], [read(1, 0, 4)]],
+        [[read(1, 4, 9), read(1, 9, ROWS - MESSAGES_0)]],
+    ]
+
+
+STORIES = {"files": write_feed, "topic": write_topic}
 
 
 def tell(fs: Fs, root: Path, batches: list[Groups], committed: Callable[[int], None] = lambda epoch: None) -> StreamLog:

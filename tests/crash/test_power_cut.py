@@ -17,6 +17,7 @@ import pytest
 from store.epochs import survivors
 from store.epochs.log import StreamLog
 from store.epochs.replay import StreamState
+from store.epochs.state import OffsetRange
 from store.errors import SparkhavenError
 from store.fs import Fs
 from store.layout import LocationKey
@@ -26,14 +27,16 @@ from tests.crash.tiny_writer import open_log, read_state, write_batch
 pytestmark = pytest.mark.slow
 KEYS = [LocationKey(internal, value) for internal in "ab" for value in ("d1", "d2")]
 LIVES = 60
-Seen = tuple[tuple[tuple[LocationKey, tuple[int, ...]], ...], frozenset[str]]
+Positions = frozenset[str | tuple[str, int]]  # files taken, ends of partitions
+Seen = tuple[tuple[tuple[LocationKey, tuple[int, ...]], ...], Positions]
 MakeFs = Callable[..., PowerCutFs]
 
 
 def seen(fs: Fs, root: Path, state: StreamState) -> Seen:
     """Rows and positions of a state, to be compared."""
     rows = read_state(fs, root, state)
-    return tuple(sorted((key, tuple(values)) for key, values in rows.items())), frozenset(f.path for f in state.files)
+    positions: Positions = frozenset([*(file.path for file in state.files), *state.offsets.positions().items()])
+    return tuple(sorted((key, tuple(values)) for key, values in rows.items())), positions
 
 
 class Life:
@@ -84,15 +87,19 @@ class Life:
 
     def batch(self, fs: Fs, log: StreamLog) -> None:
         self.number += 1
-        before, files = self.allowed[-1]
+        before, positions = self.allowed[-1]
         rows = dict(before)
         added = {
             key: [self.chance.randrange(10**6) for _ in range(self.chance.choice([1, 3, 200]))]
             for key in self.chance.sample(KEYS, self.chance.randint(1, 2))
         }
         after = rows | {key: (*rows.get(key, ()), *values) for key, values in added.items()}
-        self.allowed.append((tuple(sorted(after.items())), files | {f"/feed/{self.number}"}))
-        write_batch(fs, self.root, log, added, self.number, sync=self.durability == "fsync")
+        ends = dict(entry for entry in positions if isinstance(entry, tuple))
+        start = ends.get("topic/0", 0)
+        read = OffsetRange("topic", 0, start, start + self.chance.randint(1, 9), "id")
+        taken = {entry for entry in positions if isinstance(entry, str)} | {f"/feed/{self.number}"}
+        self.allowed.append((tuple(sorted(after.items())), frozenset([*taken, ("topic/0", read.stop)])))
+        write_batch(fs, self.root, log, added, self.number, sync=self.durability == "fsync", ranges=[read])
         if self.durability == "fsync":
             self.allowed = self.allowed[-1:]
 

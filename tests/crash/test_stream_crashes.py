@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from store.fs import Fs
 from store.layout import Layout
 from tests.crash.model_fs import Crash, CrashingFs, FaultFs, PowerCutFs
 from tests.crash.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers
-from tests.crash.stream_story import ROWS, Groups, tell, write_feed
+from tests.crash.stream_story import ROWS, STORIES, Groups, tell
 
 STEPS = (
     "check-lease",
@@ -35,9 +34,9 @@ STEPS = (
 EXACT = [*range(ROWS)]
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Groups]]:
-    yield write_feed(tmp_path_factory.mktemp("feed"))
+@pytest.fixture(scope="module", params=sorted(STORIES))
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Groups]:
+    return STORIES[request.param](tmp_path_factory.mktemp("feed"))
 
 
 def committed_rows(root: Path) -> list[int]:
@@ -56,9 +55,10 @@ def goes_on(root: Path, story: list[Groups], **settings: str) -> list[int]:
 
 
 @pytest.mark.slow
-def test_killed_before_and_after_every_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", sorted(STORIES))
+def test_killed_before_and_after_every_step(tmp_path: Path, name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.kill_steps"],
+        [sys.executable, "-m", "tests.crash.kill_steps", name],
         capture_output=True,
         text=True,
         timeout=300,
@@ -189,4 +189,4 @@ def test_a_full_disk_commits_nothing_and_says_so(
         rows = committed_rows(root)
         assert rows == EXACT[: len(rows)], f"{kind} {nth}"
         assert goes_on(root, story) == EXACT, f"{kind} {nth}"
-    assert failed > 2
+    assert failed > 1

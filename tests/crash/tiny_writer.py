@@ -14,7 +14,7 @@ import numpy as np
 
 from store.epochs.log import StreamLog
 from store.epochs.replay import StreamState
-from store.epochs.state import Batch, FileId, FileState, LocationReport, LocationState, RangeStats
+from store.epochs.state import Batch, FileId, FileState, LocationReport, LocationState, OffsetRange, RangeStats
 from store.format.prefix import encode_prefix
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
@@ -86,20 +86,34 @@ def append(
     return LocationReport(key, base.epoch if base else 0, start, stop, files, stats)
 
 
-def batch_of(reports: Sequence[LocationReport], number: int, files: Sequence[FileId] | None = None) -> Batch:
-    """A batch of the one file ``/feed/<number>`` unless told otherwise."""
+def batch_of(
+    reports: Sequence[LocationReport],
+    number: int,
+    files: Sequence[FileId] | None = None,
+    ranges: Sequence[OffsetRange] = (),
+    gaps: Sequence[OffsetRange] = (),
+) -> Batch:
+    """A batch of the one file ``/feed/<number>`` unless told otherwise, and of ``ranges``."""
     taken = tuple(files) if files is not None else (FileId(f"/feed/{number}", number, number * 10**9),)
     rows = sum(report.rows - report.base_rows for report in reports)
-    return Batch("query", number, taken, tuple(reports), 1, rows)
+    return Batch("query", number, taken, tuple(reports), 1, rows, ranges=tuple(ranges), gaps=tuple(gaps))
 
 
 def write_batch(
-    fs: Fs, root: Path, log: StreamLog, rows: Mapping[LocationKey, Sequence[int]], number: int, *, sync: bool = True
+    fs: Fs,
+    root: Path,
+    log: StreamLog,
+    rows: Mapping[LocationKey, Sequence[int]],
+    number: int,
+    *,
+    sync: bool = True,
+    ranges: Sequence[OffsetRange] = (),
+    gaps: Sequence[OffsetRange] = (),
 ) -> int:
     """Appends, commits and publishes one batch; returns its epoch."""
     log.refresh()
     reports = [append(fs, root, log.state.locations.get(key), key, values, sync=sync) for key, values in rows.items()]
-    epoch = log.commit(batch_of(reports, number))
+    epoch = log.commit(batch_of(reports, number, ranges=ranges, gaps=gaps))
     log.publish(epoch)
     return epoch
 

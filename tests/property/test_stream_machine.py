@@ -6,8 +6,10 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,9 +18,11 @@ from store.epochs.load import list_epochs, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.removals import Removal
 from store.epochs.remove import append_removals
+from store.epochs.state import OffsetRange
+from store.errors import EpochConflictError, PositionGapError
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs
-from tests.crash.tiny_writer import STREAM, TABLE, append, open_log, read_location, write_batch
+from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_location, write_batch
 
 KEYS = st.sampled_from([LocationKey(internal, value) for internal in "ab" for value in ("d1", "d2")])
 ROWS = st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=4)
@@ -35,10 +39,14 @@ def steps(names: tuple[str, ...]) -> st.SearchStrategy[str | None]:
 
 
 Rows = dict[LocationKey, tuple[int, tuple[int, ...]]]  # since, values
+Ends = dict[int, int]  # partition of the one topic to the offset that comes next
+READS = st.dictionaries(st.integers(0, 2), st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=2)  # gap, messages
 
 
 class StreamMachine(RuleBasedStateMachine):
-    """``epochs``: rows of every epoch that can be read; ``removed``: (key, since) to whether it is gone for good."""
+    """``epochs`` and ``ends``: rows and positions of every epoch that can be read; ``removed``: (key, since) to whether
+    it is gone for good.
+    """
 
     log: StreamLog
     fs: CrashingFs
@@ -49,6 +57,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.layout = Layout(self.root)
         self.keep = keep
         self.epochs: dict[int, Rows] = {0: {}}
+        self.ends: dict[int, Ends] = {0: {}}
         self.newest = 0
         self.number = 0
         self.removed: dict[tuple[LocationKey, int], bool] = {}
@@ -85,18 +94,62 @@ class StreamMachine(RuleBasedStateMachine):
         """What the model holds of an epoch, deleted locations left out."""
         return {key: found for key, found in self.epochs[epoch].items() if not self.removed.get((key, found[0]))}
 
-    @rule(batch=BATCHES, crash_at=steps(COMMIT_STEPS))
-    def commit(self, batch: dict[LocationKey, list[int]], crash_at: str | None) -> None:
-        before = self.rows(self.newest)
+    @rule(batch=BATCHES, reads=READS, pieces=st.integers(1, 2), crash_at=steps(COMMIT_STEPS))
+    def commit(
+        self,
+        batch: dict[LocationKey, list[int]],
+        reads: dict[int, tuple[int, int]],
+        pieces: int,
+        crash_at: str | None,
+    ) -> None:
+        before, ends = self.rows(self.newest), self.ends[self.newest]
         todo = {k: v for k, v in batch.items() if k not in before or (k, before[k][0]) not in self.removed}
+        ranges, gaps = self.positions(ends, reads, pieces)
+        assert self.log.state.judge(ranges, gaps).fresh == tuple(ranges)
         self.number += 1
-        if self.stopped(lambda: write_batch(self.fs, self.root, self.log, todo, self.number), crash_at):
+
+        def write() -> None:
+            write_batch(self.fs, self.root, self.log, todo, self.number, ranges=ranges, gaps=gaps)
+
+        if self.stopped(write, crash_at):
             self.newest += 1
+            self.ends[self.newest] = ends | {part.partition: part.stop for part in ranges}
             after = dict(before)
             for key, values in todo.items():
                 since, held = before.get(key, (self.newest, ()))
                 after[key] = (since, (*held, *values))
             self.epochs[self.newest] = after
+
+    def positions(
+        self, ends: Ends, reads: dict[int, tuple[int, int]], pieces: int
+    ) -> tuple[list[OffsetRange], list[OffsetRange]]:
+        """Ranges that go on from ``ends``, each in some pieces, and the gaps before them."""
+        ranges, gaps = [], []
+        for partition, (gap, messages) in reads.items():
+            start = ends.get(partition, 7) + gap
+            if gap and partition in ends:
+                gaps.append(OffsetRange("topic", partition, start - gap, start, "id"))
+            elif messages == 0 and partition in ends:
+                continue  # nothing new
+            cuts = sorted({start, start + messages, start + messages // pieces})
+            parts = list(pairwise(cuts)) or [(start, start)]
+            ranges.extend(OffsetRange("topic", partition, *part, "id") for part in parts)
+        return ranges, gaps
+
+    @precondition(lambda self: self.ends[self.newest])
+    @rule(data=st.data(), back=st.integers(1, 5), ahead=st.integers(1, 5))
+    def propose_again(self, data: st.DataObject, back: int, ahead: int) -> None:
+        """What is committed is known after any crash, rollback and compaction, and nothing but it."""
+        partition, end = data.draw(st.sampled_from(sorted(self.ends[self.newest].items())))
+        known = OffsetRange("topic", partition, end - back, end, "id")
+        rest = OffsetRange("topic", partition, end, end + ahead, "id")
+        over = OffsetRange("topic", partition, end - back, end + ahead, "id")
+        beyond = OffsetRange("topic", partition, end + ahead, end + ahead + back, "id")
+        assert self.log.state.judge([known]).instead == {known: None}
+        assert self.log.state.judge([over]).instead == {over: rest}
+        for wrong in (known, over, beyond):
+            with pytest.raises((EpochConflictError, PositionGapError)):
+                self.log.commit(batch_of([], self.number, files=[], ranges=[wrong]))
 
     @rule(key=KEYS, values=ROWS)
     def append_only(self, key: LocationKey, values: list[int]) -> None:
@@ -118,6 +171,7 @@ class StreamMachine(RuleBasedStateMachine):
     def compact(self, crash_at: str | None, now: bool) -> None:
         self.stopped(lambda: self.log.compact_if_due(now=now), crash_at)
         self.epochs = {e: rows for e, rows in self.epochs.items() if e >= self.log.state.floor}
+        self.ends = {e: self.ends[e] for e in self.epochs}
 
     @rule(data=st.data(), crash_at=steps(ROLLBACK_STEPS))
     def roll_back(self, data: st.DataObject, crash_at: str | None) -> None:
@@ -127,6 +181,7 @@ class StreamMachine(RuleBasedStateMachine):
         elif self.stopped(lambda: self.log.rollback(to), crash_at):
             self.newest += 1
             self.epochs = {e: rows for e, rows in self.epochs.items() if e <= to} | {self.newest: self.epochs[to]}
+            self.ends = {e: ends for e, ends in self.ends.items() if e <= to} | {self.newest: self.ends[to]}
 
     @precondition(lambda self: self.rows(self.newest))
     @rule(data=st.data(), delete=st.booleans())
@@ -155,6 +210,8 @@ class StreamMachine(RuleBasedStateMachine):
             }
             found = {key: tuple(read_location(self.fs, self.root, loc)) for key, loc in state.locations.items()}
             assert found == expected, epoch
+            ends = {f"topic/{partition}": stop for partition, stop in self.ends[epoch].items()}
+            assert state.offsets.positions() == ends, epoch
         newest = load_stream(self.fs, self.layout, TABLE, STREAM)
         assert newest.epoch == self.newest
         live = {entry.epoch for entry in list_epochs(self.fs, self.layout, TABLE, STREAM) if entry.live}

@@ -17,7 +17,9 @@ from typer.testing import CliRunner, Result
 from jobs import door as door_module
 from jobs.cli import app
 from jobs.door import Commands, Door, Json, Verbose
+from store.epochs.state import OffsetRange
 from store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
+from tests.small_tables import SmallTable
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -241,3 +243,19 @@ def test_help_is_quick() -> None:
     assert done.returncode == 0
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert not {"pyspark", "pandas", "duckdb"} & loaded, "these take a second: import them where a job starts"
+
+
+def test_epochs_show_offsets(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path)
+    small.commit(ranges=(OffsetRange("t", 0, 5, 20), OffsetRange("t", 0, 20, 22)))
+    small.commit(ranges=(OffsetRange("t", 0, 30, 40),), gaps=(OffsetRange("t", 0, 22, 30),))
+    small.log().close()
+    listed = json.loads(run("--root", str(tmp_path), "epochs", "list", "NS.T", "s", "--json").stdout)["epochs"]
+    assert [(entry["messages"], entry["ranges"], entry["gaps"]) for entry in listed] == [
+        (17, [["t/0", 5, 20], ["t/0", 20, 22]], []),
+        (10, [["t/0", 30, 40]], [["t/0", 22, 30]]),
+    ]
+    shown = json.loads(run("--root", str(tmp_path), "epochs", "show", "NS.T", "s", "--epoch", "1", "--json").stdout)
+    assert (shown["positions"], shown["files"]) == ({"t/0": 22}, 0)
+    assert "t/0" in run("--root", str(tmp_path), "epochs", "show", "NS.T", "s").stdout
+    assert "messages" in run("--root", str(tmp_path), "epochs", "list", "NS.T", "s").stdout

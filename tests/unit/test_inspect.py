@@ -13,6 +13,7 @@ from readers.inspect import Inspection, inspect_file
 from store.columnfile import add_grouping
 from store.epochs.removals import Removal
 from store.epochs.remove import append_removals
+from store.epochs.state import OffsetRange
 from store.errors import TableNotFoundError
 from store.format.grouping import group_ranges
 from store.format.tlmi import IndexEntry, encode_tlmi
@@ -258,6 +259,20 @@ def test_commit_logs(small: SmallTable) -> None:
     assert told(inspect_file(small.fs, path))[0][1] == "file starts with other bytes"
     path.write_bytes(whole[:10])
     assert told(inspect_file(small.fs, path))[0][1] == "file ends inside its header"
+
+
+def test_logs_and_checkpoints_with_offsets(small: SmallTable) -> None:
+    small.commit(ranges=(OffsetRange("t", 0, 5, 20), OffsetRange("t", 0, 20, 22)))
+    small.commit(ranges=(OffsetRange("t", 0, 30, 40),), gaps=(OffsetRange("t", 0, 22, 30),))
+    found = inspect_file(small.fs, small.layout.stream_log(small.table, "s"))
+    first, second = found.facts["records"][-2:]
+    assert first["ranges"] == [["t/0", 5, 20], ["t/0", 20, 22]] and "gaps" not in first
+    assert (second["ranges"], second["gaps"]) == ([["t/0", 30, 40]], [["t/0", 22, 30]])
+    small.log().close()
+    small.logs.clear()
+    small.log(keep_epochs=0).compact_if_due(now=True)
+    found = inspect_file(small.fs, small.layout.stream_checkpoint(small.table, "s"))
+    assert found.facts["positions"] == {"t/0": 40}
 
 
 def test_checkpoints(small: SmallTable) -> None:

@@ -14,7 +14,7 @@ from store.epochs.framing import frame
 from store.epochs.load import read_files
 from store.epochs.publish import read_published
 from store.epochs.records import CommitRecord, encode
-from store.epochs.state import RangeStats
+from store.epochs.state import OffsetRange, RangeStats
 from store.merges import MergeInput, Proof, load_record, store_record
 from tests.small_tables import SmallTable
 
@@ -206,6 +206,30 @@ def test_a_position_that_was_committed_twice(small: SmallTable) -> None:
     assert taken.what == "a source file was taken twice: /feed/3.json"
     assert taken.at == f"epoch 4, byte {log.found.end}"
     assert (rows.what, rows.expected, rows.found) == ("rows of an epoch do not add up", "3", "0")
+
+
+def test_offsets_that_do_not_go_on(small: SmallTable) -> None:
+    read = OffsetRange("t", 0, 5, 20, "id-1")
+    small.commit(ranges=(read, OffsetRange("t", 1, 0, 0)))
+    small.commit(
+        ranges=(replace(read, start=30, stop=40),),
+        gaps=(replace(read, start=20, stop=30),),
+    )
+    assert check(small).findings == []
+    path = small.layout.stream_log(small.table, "s")
+    whole, log = path.read_bytes(), read_files(small.fs, small.layout, small.table, "s")
+    last = log.records[-1]
+    assert isinstance(last, CommitRecord)
+    for start, stop, what, expected in (
+        (30, 40, "offsets were taken twice", "no offset of them"),
+        (35, 50, "offsets were taken twice", "from offset 40 on"),
+        (41, 50, "offsets of an epoch do not go on from the one before: the source does not go on", "offset 40"),
+    ):
+        batch = replace(last.batch, ranges=(replace(read, start=start, stop=stop),), gaps=())
+        path.write_bytes(whole + frame(encode(replace(last, n=last.n + 1, epoch=last.epoch + 1, batch=batch))))
+        found = only(check(small))
+        assert (found.severity, found.what[: len(what)], found.expected) == ("error", what, expected)
+        assert found.at == f"epoch 6, byte {log.found.end}"
 
 
 def test_a_schema_that_was_changed_by_hand(small: SmallTable) -> None:
