@@ -51,6 +51,9 @@ class SyncGuard:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def __del__(self) -> None:
+        self.close()
+
     def _covers(self, files: list[Path], directories: list[Path]) -> bool:
         holders = {path.parent for path in files} | set(directories)
         found = [self._fs.stat(path) for path in holders]

@@ -44,7 +44,7 @@ from store.epochs.resume import resume
 from store.epochs.state import Batch, Durability
 from store.epochs.unsynced import Unsynced
 from store.errors import EpochConflictError
-from store.fs import Fs, Lock
+from store.fs import Fs, Lock, SyncGuard
 from store.layout import Layout, LocationKey, TableName, check_stream
 from store.merges import lock_table
 from store.schema.model import TableSchema
@@ -80,6 +80,7 @@ class StreamLog:
         self._clock, self._max_age_ns, self._compact_bytes = clock, int(max_file_age_s * 1e9), compact_bytes
         self._file = LogFile(fs, layout.stream_log(table, stream), lock.path)
         self._unsynced = Unsynced(layout, table)
+        self._guard: SyncGuard | None = None if durability == "fsync" else SyncGuard(fs, layout.root)
         self._pending: dict[int, list[LocationKey]] = {}
         self._checkpoint_bytes = self._removals_end = self._no_compaction_before = 0
 
@@ -103,8 +104,9 @@ class StreamLog:
     ) -> StreamLog:
         """Takes the stream over as a new generation and recovers it; see ``recovery`` for what was dropped.
 
-        1. lock; 2. read the log, decide which epochs hold; 3. plan what the directories need (until here nothing was
-        changed); 4. sync epochs that were not; 5. replace the log by its sound records and the ``open`` record;
+        1. lock; 2. read the log, make durable what is not, decide which epochs hold; 3. plan what the directories need;
+        4. number an epoch past those that were published but lost; until here nothing was changed; 5. replace the log
+        by its sound records and the ``open`` record;
         6. cut tails, remove strays, write ``table.size`` again where it is missing, torn or old.
         ``schema`` None (maintenance) keeps what the log says. LockLostError names the process that holds the
         stream; CorruptFileError says what is damaged.
@@ -140,7 +142,7 @@ class StreamLog:
         if kind is None:
             self.close()
         else:
-            self._lock.release()
+            self._let_go()
 
     # --- the way of a batch ----------------------------------------------------------------------------
 
@@ -207,7 +209,7 @@ class StreamLog:
             self._file.require_owned()
             self.refresh()  # files that were deleted with proof need no sync
             with self._file.unknown_on_failure("data could not be synced"), self._fs.during("data-sync"):
-                self._unsynced.sync(self._fs)
+                self._unsynced.sync(self._fs, self._guard)
                 self._fs.sync([self._layout.stream_log(self._table, self._stream)])  # before the record that says so
             record = SyncRecord(state.n + 1, state.epoch, state.generation, self._now_ms())
             self._file.append(record, sync=True)
@@ -293,7 +295,7 @@ class StreamLog:
                 if not self._file.poisoned:
                     self.sync_now()
             finally:
-                self._lock.release()
+                self._let_go()
 
     # --- inside ----------------------------------------------------------------------------------------
 
@@ -307,9 +309,6 @@ class StreamLog:
         if plan.ahead:
             lost += lost_beyond(state, plan)
             records += frame(encode(self._pass_over(plan.ahead)))
-        self._unsynced.note(resumed.unsynced)
-        with fs.during("resume-sync"):
-            self._unsynced.sync(fs)
         record = OpenRecord(
             n=state.n + 1,
             epoch=state.epoch,
@@ -341,6 +340,11 @@ class StreamLog:
         state.apply(record)
         state.note(record)
         return record
+
+    def _let_go(self) -> None:
+        if self._guard is not None:
+            self._guard.close()
+        self._lock.release()
 
     def _gate(self) -> Lock:
         """Keeps maintenance from removing a location between the check and the record of a commit."""

@@ -15,8 +15,8 @@ from store.epochs.load import LogFiles, read_files
 from store.epochs.records import CommitRecord, Record, RollbackRecord, decode, encode
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
-from store.epochs.state import LocationReport, LocationState
-from store.epochs.survivors import first_lost
+from store.epochs.state import LocationState
+from store.epochs.survivors import first_lost, first_unwritten
 from store.errors import CorruptFileError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
@@ -26,7 +26,7 @@ from store.layout import Layout, LocationKey, TableName
 class Resumed:
     """State at the newest epoch that holds, and the log up to it.
 
-    ``log`` is what the new log begins with. ``unsynced`` are reports of epochs that are not known to be on disk.
+    ``log`` is what the new log begins with; the files of its epochs are on disk.
     ``rolled_back`` are locations that only rolled-back records know, ``dead`` the epochs that were rolled back, each
     (last that stays, last that goes). ``went_down`` is True when epochs without a sync met another boot id.
     """
@@ -35,7 +35,6 @@ class Resumed:
     log: bytes
     removals_end: int
     checkpoint_bytes: int = 0
-    unsynced: tuple[LocationReport, ...] = ()
     rolled_back: frozenset[LocationKey] = frozenset()
     dead: tuple[tuple[int, int], ...] = ()
     dropped_bytes: int = 0
@@ -61,8 +60,10 @@ def resume(fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: st
     durable = _apply(state, kept, state.durable)
     unsynced = [r for r in kept if isinstance(r, CommitRecord) and r.epoch > state.durable]
     lost: tuple[int, ...] = ()
-    if went_down and unsynced:
-        first = first_lost(fs, layout, table, durable, unsynced)
+    if unsynced:
+        with fs.during("resume-sync"):
+            left = first_lost if went_down else first_unwritten
+            first = left(fs, layout, table, durable, unsynced)
         if first is not None:
             gone = [r for r in unsynced if r.epoch >= first]
             rollback = _fall_back(kept, gone, state, floor, time_ms)
@@ -79,7 +80,6 @@ def resume(fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: st
         log=log,
         removals_end=removals.end,
         checkpoint_bytes=files.checkpoint_bytes,
-        unsynced=() if went_down else tuple(report for r in unsynced for report in r.batch.reports),
         rolled_back=_only_rolled_back(records, kept),
         dead=tuple((record.to, record.epoch) for record in records if isinstance(record, RollbackRecord)),
         dropped_bytes=files.found.rest,
@@ -129,7 +129,7 @@ def _fall_back(
         generation=state.generation,
         time_ms=time_ms,
         to=made[-1] if made else floor,
-        reason="the machine went down before these epochs were synced",
+        reason="these epochs were not synced, and the disk does not have them",
         changed=tuple(sorted(touched)),
     )
 

@@ -1,4 +1,4 @@
-"""What is left of unsynced epochs after the machine went down (modes ``periodic`` and ``none``).
+"""What is left of unsynced epochs after the machine or the process went down (modes ``periodic`` and ``none``).
 
 Epochs up to the durable one are on disk. Of the later ones any write may be lost, in any order; what holds is the
 longest prefix of epochs whose files are long enough and whose running CRC-32 agrees at every epoch. Only bytes that
@@ -8,13 +8,14 @@ came after the durable epoch are read.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.epochs.publish import DATA_OFFSET, TABLE_DEFINITION
+from store.epochs.publish import DATA_OFFSET, TABLE_DEFINITION, physical_size
 from store.epochs.records import CommitRecord
 from store.epochs.state import FileState, LocationState
+from store.epochs.unsynced import Unsynced
 from store.errors import FormatError
 from store.format.prefix import decode_prefix
 from store.fs import Fs
@@ -53,6 +54,36 @@ def first_lost(
                 trail.marks.append((commit.epoch, state))
     lost.extend(epoch for path, trail in trails.items() if (epoch := _first_bad(fs, path, trail)) is not None)
     return min(lost, default=None)
+
+
+def first_unwritten(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    durable: dict[LocationKey, LocationState],
+    commits: Sequence[CommitRecord],
+) -> int | None:
+    """The same for a machine that did not go down: makes the epochs durable, and reads back what the disk has of them.
+
+    A sync that failed before is not told again: the kernel has given those pages up, and a second sync succeeds. So
+    success proves nothing about epochs of a process that has ended. Files that are missing or too short were not lost
+    that way; they are left to the plan of recovery, which tells it as damage. OSError where a sync fails.
+    """
+    unsynced = Unsynced(layout, table)
+    unsynced.note(report for commit in commits for report in commit.batch.reports)
+    paths = unsynced.files(fs)
+    lengths: dict[Path, int] = {}
+    for commit in commits:
+        for report in commit.batch.reports:
+            directory = layout.intraday_location(table, report.key)
+            lengths |= {directory / name: physical_size(name, state.size) for name, state in report.files.items()}
+    for path, length in lengths.items():
+        found = fs.stat(path)
+        if found is None or found.size < length:
+            return None
+    unsynced.sync(fs)
+    fs.drop_cached(paths)
+    return first_lost(fs, layout, table, durable, commits)
 
 
 def _has_definition(fs: Fs, directory: Path) -> bool:

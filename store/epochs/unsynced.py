@@ -7,7 +7,7 @@ from pathlib import Path
 
 from store.epochs.publish import TABLE_DEFINITION
 from store.epochs.state import LocationReport
-from store.fs import Fs
+from store.fs import Fs, SyncGuard
 from store.layout import Layout, LocationKey, TableName
 
 
@@ -38,11 +38,21 @@ class Unsynced:
         for path in (directory, directory.parent):
             self._directories.pop(path, None)
 
-    def sync(self, fs: Fs) -> None:
-        """Files first, then the directories that name them; OSError leaves everything noted."""
+    def files(self, fs: Fs) -> list[Path]:
+        """The noted files; a definition only where there is one."""
+        return [path for path in self._files if path.name != TABLE_DEFINITION or fs.stat(path) is not None]
+
+    def sync(self, fs: Fs, guard: SyncGuard | None = None) -> None:
+        """Files first, then the directories that name them; OSError leaves everything noted.
+
+        A ``guard`` that was opened before the files were written also tells of errors that others have been told.
+        """
         if self._files:
-            files = [path for path in self._files if path.name != TABLE_DEFINITION or fs.stat(path) is not None]
-            fs.sync(files)
-            fs.sync_dirs(self._directories)
+            files = self.files(fs)
+            if guard is not None:
+                guard.sync(files, self._directories)
+            else:
+                fs.sync(files)
+                fs.sync_dirs(self._directories)
         self._files.clear()
         self._directories.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,17 @@ from store.epochs.publish import TABLE_SIZE
 from store.epochs.removals import Removal, read_removals
 from store.epochs.remove import append_removals
 from store.epochs.state import LocationReport, LocationState, RangeStats
-from store.errors import CorruptFileError, EpochConflictError, SnapshotMovedError, TableNotFoundError
+from store.errors import (
+    CommitUnknownError,
+    CorruptFileError,
+    EpochConflictError,
+    SnapshotMovedError,
+    TableNotFoundError,
+)
 from store.format.tablesize import decode
-from store.fs import Fs
+from store.fs import SYNCFS_FROM, Fs
 from store.layout import Layout, LocationKey
-from tests.crash.model_fs import CrashingFs
+from tests.crash.model_fs import CrashingFs, FaultFs
 from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_location, read_state, write_batch
 
 A, B, C = (LocationKey(internal, "2026-11-20") for internal in "abc")
@@ -337,3 +344,47 @@ def test_a_location_that_was_truncated_since_its_commit_is_not_published_again(t
     path = _location(tmp_path, A) / TABLE_SIZE
     record = decode(FS.read(path), path)
     assert (record.size, record.truncated) == (0, True)
+
+
+class ForgetfulFs(FaultFs):
+    """A disk that could not write one file: the sync fails once, then the cache alone has the bytes past ``kept``."""
+
+    def __init__(self, path: Path, kept: int, **settings: object) -> None:
+        super().__init__("sync", name=path.name, **settings)  # type: ignore[arg-type]
+        self.path, self.kept = path, kept
+
+    def drop_cached(self, paths: Iterable[Path]) -> None:
+        if self.path in paths:
+            data = self.path.read_bytes()
+            self.path.write_bytes(data[: self.kept] + bytes(len(data) - self.kept))
+
+
+def test_rows_of_a_sync_that_failed_are_read_again_from_the_disk_before_they_count(tmp_path: Path) -> None:
+    path = _location(tmp_path, A) / "N.dat"
+    fs = ForgetfulFs(path, 4096 + 8, nth=2)
+    with pytest.raises(CommitUnknownError), open_log(fs, tmp_path, durability="periodic") as log:
+        write_batch(fs, tmp_path, log, {A: [1]}, 1, sync=False)
+        assert log.sync_now() == 1
+        write_batch(fs, tmp_path, log, {A: [2], B: [3]}, 2, sync=False)
+        log.sync_now()
+    with open_log(fs, tmp_path, durability="periodic") as log:  # here the sync of the same file succeeds
+        assert (log.recovery.lost_epochs, log.state.durable) == ((2,), 3)
+        assert read_state(fs, tmp_path, log.state) == {A: [1]}
+        assert write_batch(fs, tmp_path, log, {A: [2], B: [3]}, 2, sync=False) == 4
+    with open_log(fs, tmp_path) as log:
+        assert read_state(fs, tmp_path, log.state) == {A: [1, 2], B: [3]}
+
+
+def test_the_sync_of_many_files_is_watched_from_before_they_are_written(tmp_path: Path) -> None:
+    watched: list[bool] = []
+
+    class Watching(CrashingFs):
+        def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+            watched.append(descriptor is not None)
+
+    fs = Watching()
+    with open_log(fs, tmp_path, durability="periodic") as log:
+        keys = [LocationKey(str(number), "d") for number in range(SYNCFS_FROM)]
+        write_batch(fs, tmp_path, log, {key: [1] for key in keys}, 1, sync=False)
+        log.sync_now()
+    assert watched == [True]
