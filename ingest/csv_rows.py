@@ -190,7 +190,7 @@ class CsvRows:
             if not raw:
                 continue
             rejects.read += 1
-            found = self._one(raw, header, file, int(block.numbers[start]), rejects)
+            found = self.one(raw, header, file, int(block.numbers[start]), rejects)
             if isinstance(found, BadRow):
                 rejects.add_all([found])
             else:
@@ -198,7 +198,8 @@ class CsvRows:
                 values.append(found)
         return np.array(good, np.int64), values
 
-    def _one(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+    def one(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+        """Values of one record by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
         expected = f"{len(header.names)} fields"
         try:
             text = raw.decode("utf-8")

@@ -171,7 +171,7 @@ class JsonRows:
             if not line.strip():
                 continue
             rejects.read += 1
-            found = self._one(line, file, int(block.numbers[index]), rejects)
+            found = self.one(line, file, int(block.numbers[index]), rejects)
             if isinstance(found, BadRow):
                 rejects.add_all([found])
             else:
@@ -179,7 +179,8 @@ class JsonRows:
                 values.append(found)
         return np.array(good, np.int64), values
 
-    def _one(self, line: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+    def one(self, line: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+        """Values of one line by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
         try:
             text = line.decode("utf-8")
             record = strict_object(text)

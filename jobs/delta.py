@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.jars import Artifact, jars
@@ -44,12 +45,17 @@ def delta_conf(fs: Fs, environ: Mapping[str, str] = os.environ) -> dict[str, str
     if "PYSPARK_GATEWAY_PORT" in environ:
         return dict(CONF)
     try:
-        found = jars(fs, f"delta-{VERSION}", JARS, environ)
+        found = delta_jars(fs, environ)
     except SettingsError as error:
         raise SettingsError(
             f"{_WHY}: {error.what}", where=error.where, expected=error.expected, found=error.found, hint=_HINT
         ) from error
     return CONF | {"spark.jars": ",".join(map(str, found))}
+
+
+def delta_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Delta's jars in the cache; fetched if they are not there. SettingsError when they cannot be."""
+    return jars(fs, f"delta-{VERSION}", JARS, environ)
 
 
 def require_delta(spark: SparkSession) -> None:

@@ -67,7 +67,7 @@ def ingest(
 def _show_run(door: Door, run: Run) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
     done, state = run.totals, run.log.state
-    unit, read = ("messages", done.messages) if state.offsets else ("files", done.splits)
+    unit, read = ("messages", done.messages) if state.offsets.positions() else ("files", done.splits)
     value = {
         "stream": run.name,
         "table": run.settings.spec.table,
@@ -88,8 +88,9 @@ def _show_run(door: Door, run: Run) -> None:
 
 def _positions(state: StreamState) -> dict[str, int | None]:
     """Where the source stands: the end of each partition, or how many files are remembered, from when on."""
-    if state.offsets:
-        return dict(state.offsets.positions())
+    ends = state.offsets.positions()
+    if ends:
+        return dict(ends)
     return {"files": len(state.files), "horizon_ns": None if state.horizon == NO_HORIZON else state.horizon}
 
 

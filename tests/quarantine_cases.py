@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from ingest.spec import BadRowBudget, FeedSpec, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
 from jobs.decoding import Budget, Decoder
+from jobs.requeue import Requeued, requeue_rows
 from store.epochs.log import StreamLog
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.state import FileId
@@ -19,10 +21,12 @@ from store.format.tablesize import decode as decode_size
 from store.format.tablesize import encode as encode_size
 from store.fs import Fs
 from store.layout import Layout, LocationKey
-from store.rejected import decode_rejected
-from tests.crash.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, record, target_of
+from store.rejected import REJECTED, decode_rejected
+from tests.crash.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Park, write_batch
+from writers.ledger import Requeue, follow_log, leftovers
+from writers.quarantine import Quarantine, requeued_rows
 from writers.target import ParkedFile
 
 DATE = "2026-11-20"
@@ -66,6 +70,72 @@ class Shelf:
     def places(self) -> list[tuple[str, int]]:
         """Where the rows come from."""
         return sorted(self.rows)
+
+
+class ModelQuarantine(Quarantine):
+    """The quarantine without Spark and Delta: its rows are in memory, its ledger is the real one."""
+
+    def __init__(self, fs: Fs, root: Path, rows: dict[tuple[str, int], dict[str, Any]] | None = None) -> None:
+        layout = Layout(root)
+        super().__init__(None, fs, layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)  # type: ignore[arg-type]
+        self.rows = {} if rows is None else rows
+
+    def park(self, files: Sequence[ParkedFile], epoch: int) -> None:
+        self.announce(epoch)
+        with self._fs.during("model-merge"):
+            for file in files:
+                for row in decode_rejected(file.path.read_bytes()).to_pylist():
+                    key = (row["SourcePartition"], row["Position"])
+                    self.rows.setdefault(key, {**row, "Epoch": epoch, "RequeuedEpoch": None})
+
+    def mark(self, requeue: Requeue) -> None:
+        with self._fs.during("quarantine-mark"):
+            for key in requeued_rows(self._fs, requeue):
+                if self.rows[key]["RequeuedEpoch"] is None:
+                    self.rows[key]["RequeuedEpoch"] = requeue.epoch
+        self._fs.unlink(requeue.path)
+
+    def _bury(self, dead: Sequence[tuple[int, int]]) -> None:
+        for after, upto in dead:
+            for key in [key for key, row in self.rows.items() if after < row["Epoch"] <= upto]:
+                del self.rows[key]
+            for row in self.rows.values():
+                if row["RequeuedEpoch"] is not None and after < row["RequeuedEpoch"] <= upto:
+                    row["RequeuedEpoch"] = None
+
+    def pending(self) -> pa.Table:
+        """Rows that were not sent again, sorted."""
+        chosen = [row for _, row in sorted(self.rows.items()) if row["RequeuedEpoch"] is None]
+        return pa.Table.from_pylist([{name: row[name] for name in REJECTED.names} for row in chosen], REJECTED)
+
+    def marks(self) -> list[tuple[int, int | None]]:
+        """Epoch and epoch of the requeue of every row."""
+        return [(row["Epoch"], row["RequeuedEpoch"]) for _, row in sorted(self.rows.items())]
+
+
+def restart(fs: Fs, root: Path, quarantine: Quarantine) -> StreamLog:
+    """Opens the stream and lets the quarantine follow, as a start of a stream does."""
+    log = open_log(fs, root)
+    follow_log(fs, Layout(root), TABLE, log.state)
+    committed, others = leftovers(fs, Layout(root), TABLE, log.state)
+    for requeue in others:
+        fs.unlink(requeue.path)
+    quarantine.settle(committed)
+    return log
+
+
+def mended(rows: pa.Table) -> pa.Table:
+    """The rows of ``bad`` as those of ``record``."""
+    texts = [json.dumps(record(int(json.loads(text)["N"].strip("x")))) for text in rows["Payload"].to_pylist()]
+    at = rows.schema.get_field_index("Payload")
+    return rows.set_column(at, REJECTED.field("Payload"), pa.array([text.encode() for text in texts], pa.binary()))
+
+
+def send(fs: Fs, root: Path, log: StreamLog, quarantine: Quarantine, rows: pa.Table) -> Requeued:
+    """Sends rows again by the settings of the stream."""
+    done = Requeued()
+    requeue_rows(fs, log, target_of(root, log), spec(), quarantine, rows, done, clock=lambda: 0.0)
+    return done
 
 
 def take(

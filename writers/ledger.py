@@ -21,14 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from store.epochs.load import list_epochs
-from store.epochs.offsets import Offsets
 from store.epochs.replay import StreamState
 from store.errors import CorruptFileError
 from store.fs import Fs
 from store.layout import Layout, TableName
-
-REQUEUE_TOPIC = "@quarantine"  # no topic of Kafka can have this name
-_PLACE = (REQUEUE_TOPIC, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +105,12 @@ def follow_log(
     return followed
 
 
-def requeue_position(offsets: Offsets) -> int:
-    """How many rows of the quarantine were ever sent again, as the commit log says: the position of the next one."""
-    return offsets[_PLACE].stop if _PLACE in offsets else 0
-
-
 def leftovers(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> tuple[list[Requeue], list[Requeue]]:
     """Requeues that were interrupted: those that were committed and those that were not.
 
     The commit log holds the position of those that were; of the others nothing is in the table.
     """
-    directory, position = layout.requeues(table, state.stream), requeue_position(state.offsets)
+    directory, position = layout.requeues(table, state.stream), state.offsets.requeued
     found = []
     for name in fs.names(directory):
         start, _, epoch = name.removesuffix(".parquet").partition("-")

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -54,13 +54,12 @@ State = Literal["all", "pending", "requeued"]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which rows: all that fit every part. ``source`` may have ``*``; ``after`` is the last key of a portion."""
+    """Which rows: all that fit every part. ``source`` may have ``*``."""
 
     reason: str | None = None
     source: str | None = None
     epoch: int | None = None
     state: State = "all"
-    after: tuple[str, int] | None = None
 
 
 class Quarantine:
@@ -112,27 +111,20 @@ class Quarantine:
     def announce(self, epoch: int) -> None:
         """Notes in the ledger that rows of this epoch may be in the quarantine."""
         ledger = read_ledger(self._fs, self._ledger) or Ledger()
-        noted = Ledger(str(self.place), self._file, max(ledger.newest, epoch), ledger.seen, ledger.dead)
+        noted = replace(ledger, place=str(self.place), file=self._file, newest=max(ledger.newest, epoch))
         if noted != ledger:
             write_ledger(self._fs, self._ledger, noted)
 
     def settle(self, committed: Sequence[Requeue]) -> None:
         """Takes over from the commit log what the ledger has left to do, and marks requeues that were not marked."""
-        from pyspark.sql import functions as f
-
         for requeue in committed:
             self.mark(requeue)
         ledger = read_ledger(self._fs, self._ledger)
         if ledger is None or not ledger.dead:
             return
-        if self.exists:
-            with self._writing() as table:
-                for after, upto in ledger.dead:
-                    with self._fs.during("quarantine-settle"):
-                        table.delete(self._mine() & (f.col("Epoch") > after) & (f.col("Epoch") <= upto))
-                        again = (f.col("RequeuedEpoch") > after) & (f.col("RequeuedEpoch") <= upto)
-                        table.update(self._mine() & again, {"RequeuedEpoch": f.lit(None), "RequeuedTime": f.lit(None)})
-        write_ledger(self._fs, self._ledger, Ledger(ledger.place, ledger.file, ledger.newest, ledger.seen))
+        with self._fs.during("quarantine-settle"):
+            self._bury(ledger.dead)
+        write_ledger(self._fs, self._ledger, replace(ledger, dead=()))
 
     # --- looking, sending again, dropping ----------------------------------------------------------------
 
@@ -173,6 +165,18 @@ class Quarantine:
 
     # --- inside ----------------------------------------------------------------------------------------
 
+    def _bury(self, dead: Sequence[tuple[int, int]]) -> None:
+        """Removes the rows of dead epochs, and takes back the marks of requeues that died."""
+        from pyspark.sql import functions as f
+
+        if not self.exists:
+            return
+        with self._writing() as table:
+            for after, upto in dead:
+                table.delete(self._mine() & _between("Epoch", after, upto))
+                again = self._mine() & _between("RequeuedEpoch", after, upto)
+                table.update(again, {"RequeuedEpoch": f.lit(None), "RequeuedTime": f.lit(None)})
+
     def _mine(self) -> Column:
         from pyspark.sql import functions as f
 
@@ -196,7 +200,7 @@ class Quarantine:
         from pyspark.errors import PySparkException
 
         fs, log = self._fs, self.place / "_delta_log"
-        made = fs.mkdirs(self.place)
+        fs.keep_dirs(self.place, self.place.parent.parent)
         lock = fs.lock(self.place, wait=True)
         try:
             before = frozenset(fs.names(log))
@@ -208,7 +212,6 @@ class Quarantine:
             yield DeltaTable.forPath(self._spark, str(self.place))
             with fs.during("quarantine-sync"):
                 sync_delta(fs, self.place, before)
-                fs.sync_dirs([directory.parent for directory in made])
         except (PySparkException, Py4JError) as error:
             raise CommitError(
                 "the quarantine could not be written",
@@ -265,10 +268,6 @@ def _fits(chosen: Chosen) -> Column:
     if chosen.state != "all":
         pending = f.col("RequeuedEpoch").isNull()
         found = found & (pending if chosen.state == "pending" else ~pending)
-    if chosen.after is not None:
-        source, position = chosen.after
-        same = f.col("SourcePartition") == source
-        found = found & ((f.col("SourcePartition") > source) | (same & (f.col("Position") > position)))
     return found
 
 

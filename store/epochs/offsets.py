@@ -30,6 +30,7 @@ from store.epochs.positions import Verdict
 from store.epochs.state import OffsetRange, Split
 from store.errors import PositionGapError
 
+QUARANTINE = "@quarantine"  # rows that are sent again: a source of our own, by a name that no topic of Kafka can have
 Place = tuple[str, int]  # topic, partition
 GAP_HINT = (
     "messages between the two were deleted before they were read, or the source was started elsewhere; bring them back,"
@@ -68,8 +69,14 @@ class Offsets(Mapping[Place, OffsetEnd]):
         return f"Offsets({self._ends})"
 
     def positions(self) -> dict[str, int]:
-        """The committed ends as people read them: ``{"topic/partition": stop}``."""
-        return {f"{topic}/{partition}": self._ends[topic, partition].stop for topic, partition in self}
+        """The committed ends of the feed as people read them: ``{"topic/partition": stop}``."""
+        return {f"{topic}/{part}": self._ends[topic, part].stop for topic, part in self if topic != QUARANTINE}
+
+    @property
+    def requeued(self) -> int:
+        """How many rows of the quarantine were ever sent again: the position of the next one."""
+        end = self._ends.get((QUARANTINE, 0))
+        return end.stop if end else 0
 
     def judge(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Verdict:
         """Sorts the ranges of a batch by what to do with them, keeping their order; ``gaps`` are permitted jumps.

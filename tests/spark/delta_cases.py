@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.delta import require_delta
-from store.epochs.log import StreamLog
 from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout
-from tests.crash.stream_kit import STREAM, TABLE, open_log
-from writers.ledger import follow_log, leftovers
+from tests.crash.stream_kit import STREAM, TABLE
 from writers.quarantine import Chosen, Quarantine
 
 NOW = 1_000_000.25
@@ -37,17 +34,6 @@ def quarantine(
     return Quarantine(
         spark, fs or Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=clock or (lambda: NOW), file="s.toml"
     )
-
-
-def start(fs: Fs, root: Path, parked: Quarantine, **settings: Any) -> StreamLog:
-    """Opens the stream and lets the quarantine follow, as a start of a stream does."""
-    log = open_log(fs, root, **settings)
-    follow_log(fs, Layout(root), TABLE, log.state)
-    committed, others = leftovers(fs, Layout(root), TABLE, log.state)
-    for requeue in others:
-        fs.unlink(requeue.path)
-    parked.settle(committed)
-    return log
 
 
 def places(parked: Quarantine, chosen: Chosen = Chosen()) -> list[tuple[str, int, int, int | None]]:  # noqa: B008

@@ -14,8 +14,8 @@ from store.fs import Fs
 from store.layout import Layout
 from tests.crash.model_fs import Crash, CrashingFs
 from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
-from tests.quarantine_cases import again, bad, take
-from tests.spark.delta_cases import need_delta, places, quarantine, start
+from tests.quarantine_cases import again, bad, restart, take
+from tests.spark.delta_cases import need_delta, places, quarantine
 from tests.spark.stream_job import session
 from writers.ledger import Ledger, read_ledger
 from writers.quarantine import Chosen
@@ -77,7 +77,7 @@ def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(
     assert places(parked) == [("0", 2, 1, None), ("1", 1, 2, None), ("1", 3, 2, None)]
     # meanwhile the feed is mended: had the rows stayed, they would be in the table and in quarantine
     mended = put_file(feed, "1", [record(0), record(1), bad(2)], 3)
-    with start(FS, tmp_path, parked) as log:
+    with restart(FS, tmp_path, parked) as log:
         assert places(parked) == [("0", 2, 1, None)]
         assert take(FS, tmp_path, log, [[mended]], parked.park, 2).epoch == 2
         assert take(FS, tmp_path, log, [[mended]], parked.park, 3).epoch is None
@@ -101,13 +101,13 @@ def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_
         for number, file in enumerate(files):
             take(FS, tmp_path, log, [[file]], parked.park, number)
         assert log.rollback(1) == 4
-    with start(FS, tmp_path, parked) as log:
+    with restart(FS, tmp_path, parked) as log:
         assert places(parked) == [("1", 2, 1, None)]
         path = Layout(tmp_path).stream_quarantine(TABLE, STREAM)
         assert read_ledger(FS, path) == Ledger(str(parked.place), "s.toml", 3, 4)
         mended = put_file(tmp_path / "feed", "2", [record(4), record(5)], 4)
         take(FS, tmp_path, log, [[mended], [again(Path(files[2].path), 5)]], parked.park, 3)
-    with start(FS, tmp_path, parked) as log:
+    with restart(FS, tmp_path, parked) as log:
         assert numbers(tmp_path, log.state) == [2, 4, 5, 6]
     assert places(parked) == [("1", 2, 1, None), ("3", 2, 5, None)]
 
