@@ -12,6 +12,7 @@ import numpy as np
 from readers.findings import Finding, finding, from_error
 from readers.verify_values import Expected, check_values
 from store.columnfile import OVR, column_header
+from store.epochs.publish import OWNER
 from store.epochs.state import FileState
 from store.errors import SparkhavenError
 from store.format.prefix import Prefix, check_prefix
@@ -21,7 +22,6 @@ from store.fs import Fs
 from store.schema.model import Column, TableSchema
 
 BLOCK = 8 << 20
-OWNER = ".stream"  # names the stream of a location that was never committed
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
 RECOVER = "run `sparkhaven recover`"
 

@@ -356,13 +356,13 @@ class Fs:
 
     # --- locks -----------------------------------------------------------------------------------------
 
-    def lock(self, path: Path, *, wait: bool = False) -> Lock | None:
-        """Takes the exclusive lock of a file (made if missing) or directory; None if another holds it.
+    def lock(self, path: Path, *, wait: bool = False, make: bool = True) -> Lock | None:
+        """Takes the exclusive lock of a file (made if missing, unless told) or directory; None if another holds it.
 
         ``wait`` blocks until it is free instead, for locks that are only held for moments.
         """
         found = self.stat(path)
-        flags = os.O_RDONLY if found and found.is_dir else os.O_RDWR | os.O_CREAT
+        flags = os.O_RDONLY if (found and found.is_dir) or not make else os.O_RDWR | os.O_CREAT
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.epochs.publish import TABLE_DEFINITION, TABLE_SIZE, physical_size
+from store.epochs.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, physical_size
 from store.epochs.state import FileState, LocationReport, RangeStats
 from store.epochs.stats import join
-from store.errors import CommitError, CorruptFileError, InvalidNameError, LockLostError, SchemaMismatchError
+from store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
 from store.format.codecs import Base, encode_column
 from store.format.symbols import decode_symbols
 from store.format.tablesize import TableSize, decode
-from store.fs import Fs
-from store.layout import LocationKey, check_stream
+from store.fs import Fs, Lock
+from store.layout import LocationKey
 from store.schema.model import Column, Storage
 from writers.blank import WorkerMemory
 from writers.column_stats import range_stats
@@ -33,7 +33,6 @@ from writers.symbols import Ids, SymbolKey
 from writers.target import StreamTarget
 from writers.values import column_values, nulls_like
 
-OWNER = ".stream"  # names the stream of a location that has no table.size yet
 LOCK_PAUSES = (0.001, 0.01, 0.05, *[0.1] * 100)  # seconds; another attempt holds the lock for one append
 EMPTY = FileState(0, 0)
 _WRITING_ORDER = (".sym.bytes", ".sym", ".bytes", ".dat")
@@ -95,22 +94,11 @@ class LocationAppender:
         """Marks a location that was never committed as ours; without this two streams could both think it new."""
         path, name = self.directory / OWNER, self._target.stream.encode()
         with writing(path):
-            try:
-                owner = self._fs.read(path)
-            except FileNotFoundError:
-                owner = b""
-            if owner and owner != name and self._is_stream(owner):
-                raise _belongs(self.directory, self._target.stream, owner.decode("utf-8", "replace"))
-            if owner != name:
+            owner = named_owner(self._fs, self._target.layout, self._target.table, self.directory)
+            if owner is None:
                 self._fs.write_new(path, name)
-
-    def _is_stream(self, owner: bytes) -> bool:
-        """Whether these bytes name a stream of the table: a power cut may have torn them, as nothing waits for them."""
-        try:
-            stream = check_stream(owner.decode())
-        except (UnicodeDecodeError, InvalidNameError):
-            return False
-        return self._fs.stat(self._target.layout.stream_lock(self._target.table, stream)) is not None
+            elif owner != self._target.stream:
+                raise _belongs(self.directory, self._target.stream, owner)
 
     def _start(self, committed: TableSize | None, resume: LocationReport | None) -> None:
         self.base_epoch = committed.epoch or 0 if committed else 0
@@ -271,10 +259,14 @@ class LocationAppender:
             self.key, self.base_epoch, self.base_rows, self.rows, dict(self._files), dict(self._stats)
         )
 
+    def _try_lock(self) -> Lock | None:
+        with writing(self.directory):  # the recovery of another stream may have taken an empty directory away
+            return self._fs.lock(self.directory, make=False)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         pauses = iter(LOCK_PAUSES)
-        while (lock := self._fs.lock(self.directory)) is None:
+        while (lock := self._try_lock()) is None:
             pause = next(pauses, None)
             if pause is None:
                 raise LockLostError(

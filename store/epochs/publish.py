@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from store.epochs.state import LocationState
-from store.errors import FormatError
+from store.errors import FormatError, InvalidNameError
 from store.format.tablesize import TableSize, decode, encode
 from store.fs import Fs
-from store.layout import Layout, TableName
+from store.layout import Layout, TableName, check_stream
 
+OWNER = ".stream"  # names the stream of a location that has no table.size yet
 TABLE_SIZE = "table.size"
 TABLE_DEFINITION = "table.tbl"
 DATA_OFFSET = 4096  # intraday prefixes always have this length
@@ -47,3 +50,15 @@ def read_published(data: bytes, where: object) -> TableSize | None:
         return decode(data, where)
     except FormatError:
         return None
+
+
+def named_owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
+    """The stream that a location without ``table.size`` says it belongs to; None if it names no stream of the table.
+
+    Nothing waits for the file to be on disk, so a power cut may have torn it.
+    """
+    try:
+        stream = check_stream(fs.read(directory / OWNER).decode())
+    except (FileNotFoundError, UnicodeDecodeError, InvalidNameError):
+        return None
+    return stream if fs.stat(layout.stream_lock(table, stream)) is not None else None

@@ -13,7 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.epochs.publish import TABLE_SIZE, physical_size, publish_location, read_published, record_bytes
+from store.epochs.publish import (
+    TABLE_SIZE,
+    named_owner,
+    physical_size,
+    publish_location,
+    read_published,
+    record_bytes,
+)
 from store.epochs.replay import StreamState
 from store.epochs.resume import Resumed
 from store.epochs.state import LocationState
@@ -178,7 +185,8 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
     """Adds directories that no epoch of the stream knows to the plan.
 
     Removed are those that the log itself shows as rolled back, those published by this stream at an epoch that was
-    rolled back or went down with the machine, and, where the stream is ``alone`` in its table, those never published.
+    rolled back or went down with the machine, and those never published that
+    name it as their stream, or any where the stream is ``alone`` in its table.
     """
     state, ahead = resumed.state, resumed.went_down
     doomed = {layout.intraday_location(table, key) for key in resumed.rolled_back if key not in state.locations}
@@ -193,7 +201,8 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
                 continue
             path = directory / TABLE_SIZE
             if fs.stat(path) is None:
-                (plan.stray_locations if alone else plan.foreign).append(directory)
+                mine = alone or named_owner(fs, layout, table, directory) == state.stream
+                (plan.stray_locations if mine else plan.foreign).append(directory)
             elif ahead or resumed.dead:
                 found = read_published(fs.read(path), path)
                 if found is None or found.stream != state.stream:
@@ -220,16 +229,21 @@ def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlemen
     fs.sync_dirs(changed)
     for path in plan.stray_locations:
         with fs.during("remove-stray-location"):
-            _remove_location(fs, path)
+            _remove_location(fs, layout, table, stream, path)
     for location in plan.unpublished:
         publish_location(fs, layout, table, stream, location)
 
 
-def _remove_location(fs: Fs, directory: Path) -> None:
-    lock = fs.lock(directory)
+def _remove_location(fs: Fs, layout: Layout, table: TableName, stream: str, directory: Path) -> None:
+    try:
+        lock = fs.lock(directory, make=False)
+    except FileNotFoundError:
+        return
     if lock is None:
         return  # a task of an older generation is still writing; the next open sees it again
     try:
+        if _owner(fs, layout, table, directory) not in (stream, None):
+            return  # a stream that was not there yet when the plan was made
         fs.remove_tree(directory)
     finally:
         lock.release()
@@ -237,6 +251,13 @@ def _remove_location(fs: Fs, directory: Path) -> None:
         if not fs.rmdir(parent):
             break
         fs.sync_dirs([parent.parent])
+
+
+def _owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
+    if fs.stat(directory / TABLE_SIZE) is None:
+        return named_owner(fs, layout, table, directory)
+    found = read_published(fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)
+    return found.stream if found else None
 
 
 def plan_recovery(fs: Fs, layout: Layout, table: TableName, found: Resumed) -> Settlement:

@@ -164,9 +164,9 @@ class CrashingFs(Fs):
     def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
         self._change("sync-fs", path)
 
-    def lock(self, path: Path, *, wait: bool = False) -> Lock | None:
+    def lock(self, path: Path, *, wait: bool = False, make: bool = True) -> Lock | None:
         self._live()
-        lock = super().lock(path, wait=wait)
+        lock = super().lock(path, wait=wait, make=make)
         if lock is not None:
             self._locks.append(lock)
         return lock
@@ -325,8 +325,8 @@ class PowerCutFs(CrashingFs):
             self._entry(path, None)
         return done
 
-    def lock(self, path: Path, *, wait: bool = False) -> Lock | None:
-        lock = super().lock(path, wait=wait)
+    def lock(self, path: Path, *, wait: bool = False, make: bool = True) -> Lock | None:
+        lock = super().lock(path, wait=wait, make=make)
         if self._node(path) is None:
             self._file(path)
         return lock

@@ -11,17 +11,20 @@ import pytest
 
 from store.columnfile import read_column
 from store.epochs.publish import TABLE_SIZE
+from store.epochs.recover import Settlement, apply
 from store.epochs.state import FileState, RangeStats
-from store.errors import CorruptFileError, LockLostError, SchemaMismatchError
+from store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
+from store.format.tablesize import TableSize
 from store.format.tablesize import decode as decode_size
 from store.format.tablesize import encode as encode_size
-from store.fs import Fs
+from store.fs import Fs, Lock
 from store.layout import Layout, LocationKey
 from store.schema.model import Column, Kind, Storage
 from store.schema.types import data_type
 from tests.crash.stream_kit import (
     COLUMNS,
     SCHEMA,
+    STREAM,
     TABLE,
     ingest,
     open_log,
@@ -253,3 +256,36 @@ def test_an_owner_that_a_power_cut_tore_bars_nobody(tmp_path: Path, owner: bytes
         FS.write_new(target.location(A) / ".stream", owner)
         assert run_alone(FS, target, "1-0", [one]).error is None
         assert FS.read(target.location(A) / ".stream") == b"feed"
+
+
+def test_a_recovery_leaves_the_locations_of_a_stream_that_came_since_its_plan(tmp_path: Path) -> None:
+    one = put_file(tmp_path / "feed", "1", [record(1)], 1)
+    with open_log(FS, tmp_path) as log:
+        target = target_of(tmp_path, log)
+        run_alone(FS, target, "1-0", [one])  # a batch that failed
+    theirs = [target.location(LocationKey(name, A.value)) for name in ("begun", "committed")]
+    FS.write_new(target.layout.stream_lock(TABLE, "other"), b"")
+    for directory in theirs:
+        FS.mkdirs(directory)
+        FS.write_new(directory / ".stream", b"other")
+    FS.write_new(theirs[1] / TABLE_SIZE, encode_size(TableSize(1, 0, {}, stream="other", epoch=1)))
+    plan = Settlement(stray_locations=[target.location(A), *theirs])
+    apply(FS, target.layout, TABLE, STREAM, plan)
+    assert [path.exists() for path in plan.stray_locations] == [False, True, True]
+
+
+def test_a_location_that_was_taken_away_is_not_replaced_by_a_lock_file(tmp_path: Path) -> None:
+    one = put_file(tmp_path / "feed", "1", [record(1)], 1)
+
+    class Taken(Fs):
+        def lock(self, path: Path, *, wait: bool = False, make: bool = True) -> Lock | None:
+            if path == directory:
+                super().remove_tree(path)
+            return super().lock(path, wait=wait, make=make)
+
+    with open_log(FS, tmp_path) as log:
+        target = target_of(tmp_path, log)
+        directory = target.location(A)
+        assert isinstance(run_alone(Taken(), target, "1-0", [one]).error, CommitError)
+        assert not directory.exists()
+        ingest(FS, tmp_path, log, [[one]])
