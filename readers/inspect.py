@@ -104,7 +104,9 @@ def inspect_file(fs: Fs, path: Path) -> Inspection:
         result.findings.append(finding("note", path, "neither name nor first bytes are those of a file of ours"))
         return result
     try:
-        result.findings.extend(inspector(fs, path, result.facts))
+        for told in inspector(fs, path, result.facts):
+            if all((told.path, told.what) != (known.path, known.what) for known in result.findings):
+                result.findings.append(told)  # a fault that two looks meet is one fault
     except (SparkhavenError, OSError) as error:
         result.findings.append(from_error(error, path))
         if found.size:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from readers.findings import Finding, finding, from_error
+from readers.verify_location import checksum
 from store.columnfile import column_header, open_column
 from store.errors import FormatError, SparkhavenError, UnsupportedVersionError
 from store.format import tablesize
@@ -63,6 +64,7 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
         facts["groups"] = len(prefix.metadata.entries)
         yield from _groups(prefix, column, rows, path)
     yield from _values(fs, path, column, sizes, rows, facts)
+    yield from _changed(fs, path, record, prefix.data_offset)
 
 
 def _values(
@@ -134,6 +136,7 @@ def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) 
     facts["duplicates"] = double
     if double:
         yield finding("note", sym, "a text has several symbols", expected=f"{len(texts) - double}", found=len(texts))
+    yield from _changed(fs, subject, record, 0)
 
 
 def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -145,6 +148,7 @@ def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     values: dict[str, Any] = {}
     yield from column_data(fs, path.with_suffix(".dat"), values)
     facts.update({name: values[name] for name in ("encoding", "rows", "nulls", "first") if name in values})
+    yield from _changed(fs, path, record, 0)
 
 
 def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -188,6 +192,25 @@ def _extent(path: Path, committed: int, on_disk: int) -> Iterator[Finding]:
             at=f"byte {committed}",
             expected=f"{committed} bytes",
             found=f"{on_disk} bytes",
+        )
+
+
+def _changed(fs: Fs, path: Path, record: tablesize.TableSize | None, offset: int) -> Iterator[Finding]:
+    """The checksum of the committed bytes, which covers the data and not the prefix before ``offset``."""
+    expected = record.checksums.get(path.name) if record else None
+    committed = record.data_file_sizes.get(path.name) if record else None
+    if expected is None or committed is None or _size(fs, path) < offset + committed:
+        return
+    found = checksum(fs, path, offset, committed)
+    if found != expected:
+        yield finding(
+            "error",
+            path,
+            "checksum does not match: committed bytes have changed",
+            at=f"bytes {offset} to {offset + committed}",
+            expected=f"CRC-32 {expected:08x}",
+            found=f"CRC-32 {found:08x}",
+            hint="restore it from a copy, or roll back to an epoch before the damage",
         )
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from ingest.spec import FeedSpec
 from jobs import door as door_module
 from jobs.cli import app
+from jobs.ingest_run import Run
+from jobs.progress import Progress
 from store.errors import CorruptFileError
 from store.layout import LocationKey
 from tests.intraday_rows import IntradayRows
@@ -18,6 +24,7 @@ from tests.merge_cases import DAY, TABLE
 from tests.unit.test_merge import make, merge
 
 NAME = str(TABLE)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(root: Path, *words: str) -> Result:
@@ -276,3 +283,44 @@ def test_what_the_system_refuses_is_an_error_with_its_exit_code() -> None:
     assert door_module.as_ours(PermissionError(13, "Permission denied", "/db")).exit_code == 2
     ours = CorruptFileError("x")
     assert door_module.as_ours(ours) is ours
+
+
+# --- ingest, before Spark starts -----------------------------------------------------------------------------------
+
+
+def write_stream(base: Path) -> Path:
+    (base / "feed").mkdir(exist_ok=True)
+    (base / "feed" / "one.json").write_text("{}\n")
+    text = (ROOT / "conf/streams/flights.toml").read_text()
+    text = text.replace("../schemas", str(ROOT / "conf/schemas")).replace("${FLIGHTS_FEED}", str(base / "feed"))
+    (base / "flights.toml").write_text(text)
+    return base / "flights.toml"
+
+
+def test_a_missing_jdk_is_told_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    code, value = told(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--once")
+    assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
+    assert not (tmp_path / "db").exists()
+
+
+def test_a_dry_ingest_counts_and_makes_nothing(tmp_path: Path) -> None:
+    code, value = told(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--dry-run")
+    assert (code, value["waiting_files"], value["waiting_bytes"], value["epoch"]) == (0, 1, 3, 0)
+    assert not (tmp_path / "db").exists()
+
+
+def test_progress_names_newcomers_that_are_too_old() -> None:
+    out = io.StringIO()
+    progress = Progress(console=Console(file=out, width=200))
+    run = Run(SimpleNamespace(spec=SimpleNamespace(stream="s", feed=FeedSpec("/feed"))), None, None)  # type: ignore[arg-type]
+    listen = run.heard(progress)
+    listen({"waiting_files": 3})
+    assert out.getvalue() == ""
+    listen({"older_files": 7, "older": [f"/feed/{n}" for n in range(2, 7)]})
+    assert "7 new files are not taken: older than max_file_age (7 d)" in out.getvalue()
+    assert "/feed/6 and 2 more" in out.getvalue()
+    listen({"older_files": 8, "older": [f"/feed/{n}" for n in range(3, 8)]})
+    assert out.getvalue().count("not taken") == 2 and "1 new files are not taken" in out.getvalue()
+    assert run.older == 8

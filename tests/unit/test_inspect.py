@@ -123,6 +123,26 @@ def test_a_damaged_prefix(small: SmallTable) -> None:
     assert not look(small, "Size.dat").sound
 
 
+@pytest.mark.parametrize("name", ["Size.dat", "Sym.sym.bytes", "Note.bytes"])
+def test_a_flipped_bit_of_committed_data(small: SmallTable, name: str) -> None:
+    path = small.location("a", DATE) / name
+    head = HEAD if name.endswith(".dat") else 0
+    path.write_bytes(path.read_bytes() + b"x" * 8)
+    assert look(small, name).sound, "what is behind the committed bytes does not count"
+    flip(path, head, 0x01)
+    found = look(small, name)
+    assert not found.sound
+    changed = next(f for f in found.findings if f.severity == "error" and "checksum" in f.what)
+    assert (changed.at or "").startswith(f"bytes {head} to ")
+    assert (changed.expected, changed.found) != (None, None) and changed.expected != changed.found
+
+
+def test_one_fault_is_told_once(small: SmallTable) -> None:
+    path = small.location("a", DATE) / "Size.dat"
+    path.write_bytes(path.read_bytes()[:-3])
+    assert [f.severity for f in look(small, "Size.dat").findings] == ["error"]
+
+
 def test_a_row_and_an_offset_that_point_nowhere(small: SmallTable) -> None:
     flip(small.location("a", DATE) / "Sym.dat", HEAD + 4, 0x20)
     found = look(small, "Sym.dat")
