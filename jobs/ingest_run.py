@@ -88,6 +88,7 @@ def run_streams(
     require_jdk(fs, os.environ)
     delta = delta_conf(fs) if any(keeps_bad_rows(settings) for settings in streams) else {}
     with ExitStack() as opened:
+        stop = opened.enter_context(stopping(progress))  # also while Spark starts: then no batch begins
         runs = [open_stream(fs, layout, settings, opened, progress) for settings in streams]
         spark = build_session(
             "sparkhaven ingest",
@@ -100,16 +101,15 @@ def run_streams(
         if delta:
             require_delta(spark)
         spark.dataSource.register(FilesSource)
-        with stopping(progress) as stop:
-            threads = [
-                threading.Thread(target=_run, args=(fs, layout, spark, run, options, progress, stop), name=run.name)
-                for run in runs
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():  # in short waits, so that signals are seen
-                    thread.join(0.2)
+        threads = [
+            threading.Thread(target=_run, args=(fs, layout, spark, run, options, progress, stop), name=run.name)
+            for run in runs
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():  # in short waits, so that signals are seen
+                thread.join(0.2)
     return runs
 
 
@@ -161,7 +161,7 @@ def _run(
         park=quarantine.park if quarantine else None,
         progress=lambda done: progress.batch(run.name, done),
         report=run.heard(progress),
-        warn=lambda error: progress.say(run.name, f"[yellow]{error}[/yellow]"),
+        warn=lambda error: progress.warn(run.name, error),
     )
     try:
         if quarantine is not None:
@@ -173,7 +173,7 @@ def _run(
         progress.ended(run.name, run.totals)
     except Exception as error:  # noqa: BLE001  told by the command, after the other streams have ended
         run.error = error
-        progress.say(run.name, f"[red]stopped: {error}[/red]")
+        progress.stopped(run.name, error)
 
 
 @contextmanager

@@ -74,6 +74,16 @@ class Progress:
             "touch a file to have it taken[/yellow]",
         )
 
+    def warn(self, stream: str, error: Exception) -> None:
+        """Something that does not stop the stream."""
+        self.say(stream, f"[yellow]{escape(str(error))}[/yellow]")
+
+    def stopped(self, stream: str, error: Exception) -> None:
+        """That a stream has failed, in one line: others may go on, and the command tells the error whole at the end."""
+        where = getattr(error, "where", None)
+        first = str(error).partition("\n")[0] + (f" ({where})" if where else "")
+        self.say(stream, f"[red]stopped: {escape(first)}[/red]")
+
     def ended(self, stream: str, totals: StreamTotals) -> None:
         """The sums of a run."""
         rate = totals.rows / totals.seconds if totals.seconds else 0.0

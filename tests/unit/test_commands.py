@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +16,13 @@ from typer.testing import CliRunner, Result
 
 from ingest.spec import FeedSpec
 from jobs import door as door_module
+from jobs import ingest_run
 from jobs.cli import app
 from jobs.ingest_run import Run
 from jobs.progress import Progress
 from store.errors import CorruptFileError
-from store.layout import LocationKey
+from store.fs import Fs
+from store.layout import Layout, LocationKey
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE
 from tests.unit.test_merge import make, merge
@@ -324,3 +328,29 @@ def test_progress_names_newcomers_that_are_too_old() -> None:
     listen({"older_files": 8, "older": [f"/feed/{n}" for n in range(3, 8)]})
     assert out.getvalue().count("not taken") == 2 and "1 new files are not taken" in out.getvalue()
     assert run.older == 8
+
+
+def test_texts_of_errors_are_no_markup() -> None:
+    out = io.StringIO()
+    progress = Progress(console=Console(file=out, width=200))
+    progress.warn("s", CorruptFileError("no [columns] at [/x]"))
+    progress.stopped("s", CorruptFileError("cut [bold] here", hint="told later"))
+    lines = out.getvalue().splitlines()
+    assert lines[0].endswith("s no [columns] at [/x]")
+    assert lines[1].endswith("s stopped: cut [bold] here")
+
+
+def test_a_sigterm_while_spark_starts_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = []
+
+    def start(*_: object, **__: object) -> object:
+        os.kill(os.getpid(), signal.SIGTERM)
+        registry = SimpleNamespace(register=lambda source: None)
+        return SimpleNamespace(stop=lambda: stopped.append(True), dataSource=registry)
+
+    monkeypatch.setattr(ingest_run, "build_session", start)
+    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
+    before = signal.getsignal(signal.SIGTERM)
+    assert ingest_run.run_streams(Fs(), Layout(tmp_path), [], ingest_run.Options(), Progress()) == []
+    assert stopped == [True]
+    assert signal.getsignal(signal.SIGTERM) is before
