@@ -24,7 +24,7 @@ OURS = frozenset(
         "auto.offset.reset",
     }
 )
-CONNECTION: dict[str, Any] = {"log_level": 3, "socket.keepalive.enable": True, "reconnect.backoff.max.ms": 1000}
+CONNECTION: dict[str, Any] = {"log_level": 2, "socket.keepalive.enable": True, "reconnect.backoff.max.ms": 1000}
 READING: dict[str, Any] = {
     "isolation.level": "read_committed",
     "check.crcs": True,

@@ -1,0 +1,234 @@
+"""Kafka topics as a Spark source: rows that *name* ranges of offsets, never messages.
+
+An offset of Spark's is the position of each partition, ``{"topic/partition": 17}``, so a progress report shows where
+the stream stands and what waits. Where to begin is asked from the commit log when the reader starts; Spark's checkpoint
+proposes, the log decides. Settings of the client come inside the source's class and not by options, which stand in
+plans and in Spark's UI, because they may hold secrets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from ingest.kafka_feed import KafkaFeed
+from ingest.kafka_planner import Position, lag, newcomers, next_ranges, share_out, verified
+from ingest.kafka_sizes import MessageSizes
+from ingest.kafka_starts import first_offsets
+from ingest.kafka_topics import KafkaTopics, Place, TopicView
+from ingest.spec import Limit
+from store.epochs.load import load_stream
+from store.epochs.offsets import Offsets
+from store.epochs.state import OffsetRange
+from store.errors import PositionGapError, TableNotFoundError, carrying
+from store.fs import Fs
+from store.layout import Layout, TableName
+
+SOURCE = "sparkhaven_kafka"
+SCHEMA = "topic string, partition int, start bigint, stop bigint, topic_id string, tasks int"
+
+Offset = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaStream:
+    """One stream over a feed of topics: where its log is, and how many tasks may share a batch."""
+
+    root: Path
+    table: TableName
+    stream: str
+    feed: KafkaFeed
+    tasks: int
+
+    @property
+    def format(self) -> str:
+        """The name for ``spark.readStream.format(...)``; each stream has its own, since a class holds its settings."""
+        return f"{SOURCE}_{self.table}_{self.stream}"
+
+
+def kafka_source(stream: KafkaStream) -> type[DataSource]:
+    """The source class of one stream, for ``spark.dataSource.register``. It travels by value, settings included."""
+
+    class KafkaSource(DataSource):  # type: ignore[misc]
+        """Made by ``kafka_source``."""
+
+        @classmethod
+        def name(cls) -> str:
+            return stream.format
+
+        def schema(self) -> str:
+            return SCHEMA
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+            del schema
+            with carrying():
+                return KafkaReaderOfRanges(stream, KafkaTopics(stream.feed), committed(Fs(), stream))
+
+    return KafkaSource
+
+
+def committed(fs: Fs, stream: KafkaStream) -> dict[Place, Position]:
+    """The positions that the commit log has; none before the first epoch of a stream."""
+    try:
+        offsets: Offsets = load_stream(fs, Layout(stream.root), stream.table, stream.stream).offsets
+    except TableNotFoundError:
+        return {}
+    return {place: Position(end.stop, end.topic_id) for place, end in offsets.items()}
+
+
+@dataclass
+class Run(InputPartition):  # type: ignore[misc]
+    """The ranges of one task in order."""
+
+    ranges: tuple[OffsetRange, ...]
+    tasks: int
+
+
+class KafkaReaderOfRanges(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Plans micro-batches for Spark. ``positions`` are those of the commit log."""
+
+    def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[Place, Position]) -> None:
+        self._feed, self._tasks = stream.feed, max(stream.tasks, 1)
+        self._topics = topics
+        self._committed = dict(positions)
+        self._positions = dict(positions)  # of what is planned so far
+        self._view: dict[str, TopicView] = {}
+        self._frozen = False
+        self._planned: dict[str, list[OffsetRange]] = {}
+        self._sizes = MessageSizes(stream.feed)
+
+    def initialOffset(self) -> Offset:
+        """The committed positions."""
+        return _offset(self._committed)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The first limit that is set; ``latestOffset`` keeps to both."""
+        limit = self._feed.max_per_trigger
+        if limit.rows is not None:
+            return ReadMaxRows(limit.rows)
+        return ReadMaxBytes(limit.bytes) if limit.bytes is not None else ReadAllAvailable()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The end of the next batch, or ``start`` when nothing is new."""
+        with carrying():
+            if not self._frozen:
+                self._look()
+            self._follow(start)
+            before = self._positions
+            moved = verified(before, self._view, allow_gap=self._feed.allow_gap)
+            fresh, added = newcomers(before, self._view)
+            for place in added:
+                moved[place] = self._beginning(place)
+            if fresh:
+                moved |= first_offsets(self._feed.start, fresh, self._view, self._topics)
+            waiting = lag(moved, self._view)
+            rows = self._rows(limit, moved, waiting)
+            unwritten = [place for place in moved if moved[place] != before.get(place)]
+            ranges = next_ranges(moved, waiting, rows, unwritten)
+            if not ranges:
+                return start
+            self._positions = {**before, **moved}
+            for item in ranges:
+                self._positions[item.topic, item.partition] = Position(item.stop, item.topic_id)
+        end = _offset(self._positions)
+        self._planned = {_key(end): ranges}
+        return end
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Only up to the ends as they are now."""
+        with carrying():
+            self._look()
+        self._frozen = True
+
+    def reportLatestOffset(self) -> Offset:
+        """The ends of the partitions, for the progress report."""
+        ends = {(topic, n): Position(b.end) for topic, now in self._view.items() for n, b in now.partitions.items()}
+        return _offset(ends)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Runs of the ranges between two offsets."""
+        ranges = self._planned.get(_key(end))
+        if ranges is None:
+            with carrying():
+                ranges = self._between(start, end)
+        runs = share_out(ranges, self._tasks)
+        return [Run(run, len(runs)) for run in runs]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, str, int]]:
+        """One row for each range of a run."""
+        if isinstance(partition, Run):
+            for item in partition.ranges:
+                yield item.topic, item.partition, item.start, item.stop, item.topic_id, partition.tasks
+
+    def _look(self) -> None:
+        self._view = self._topics.look()
+
+    def _beginning(self, place: Place) -> Position:
+        now = self._view[place[0]]
+        return Position(now.partitions[place[1]].beginning, now.topic_id)
+
+    def _follow(self, start: Offset) -> None:
+        """Takes over positions that Spark remembers and this reader has not planned: those of its checkpoint."""
+        for place, offset in _places(start).items():
+            known = self._positions.get(place)
+            if known is None or known.offset < offset:
+                self._positions[place] = Position(offset, known.topic_id if known else "")
+
+    def _between(self, start: Offset, end: Offset) -> list[OffsetRange]:
+        """A batch that Spark repeats from its checkpoint; the judge of the log has the last word about it."""
+        first = _places(start)
+        ranges = []
+        for place, stop in _places(end).items():
+            begin = first.get(place, self._committed[place].offset if place in self._committed else stop)
+            topic_id = self._committed[place].topic_id if place in self._committed else ""
+            if begin > stop:
+                raise PositionGapError(
+                    "Spark's checkpoint goes back", where=place, expected=f"offset {begin} or later", found=stop
+                )
+            if begin < stop:
+                ranges.append(OffsetRange(*place, begin, stop, topic_id))
+        return ranges
+
+    def _rows(self, limit: ReadLimit, positions: Mapping[Place, Position], waiting: Mapping[Place, int]) -> int | None:
+        """The most messages of this batch, by the limits in rows and in bytes."""
+        own = _limit(limit, self._feed.max_per_trigger)
+        if own.bytes is None or not any(waiting.values()):
+            return own.rows
+        by_bytes = max(1, int(own.bytes / self._sizes.bytes_per_message(positions, waiting)))
+        return by_bytes if own.rows is None else min(own.rows, by_bytes)
+
+
+def _offset(positions: Mapping[Place, Position]) -> Offset:
+    return {f"{topic}/{partition}": positions[topic, partition].offset for topic, partition in sorted(positions)}
+
+
+def _places(offset: Offset) -> dict[Place, int]:
+    split = ((*name.rpartition("/"), stop) for name, stop in offset.items())
+    return {(topic, int(partition)): stop for topic, _, partition, stop in split}
+
+
+def _key(offset: Offset) -> str:
+    return json.dumps(offset, sort_keys=True)
+
+
+def _limit(limit: ReadLimit, own: Limit) -> Limit:
+    """Spark's limit, with our other one beside it unless all is asked for."""
+    if isinstance(limit, ReadAllAvailable):
+        return Limit()
+    if isinstance(limit, ReadMaxBytes):
+        return replace(own, bytes=limit.max_bytes)
+    if isinstance(limit, ReadMaxRows):
+        return replace(own, rows=limit.max_rows)
+    return own

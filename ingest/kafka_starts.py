@@ -1,0 +1,50 @@
+"""The start rule of a feed: offsets for partitions that no epoch has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ingest.kafka_feed import Start
+from ingest.kafka_planner import Position
+from ingest.kafka_topics import KafkaTopics, Place, TopicView
+from store.errors import SettingsError
+
+
+def first_offsets(
+    start: Start, places: Sequence[Place], view: Mapping[str, TopicView], topics: KafkaTopics
+) -> dict[Place, Position]:
+    """Where each of ``places`` begins. SettingsError for a given offset that its partition does not have."""
+    bounds = {place: view[place[0]].partitions[place[1]] for place in places}
+    offsets: Mapping[Place, int | None] = {}
+    if start.kind == "latest":
+        offsets = {place: found.end for place, found in bounds.items()}
+    elif start.kind == "timestamp":
+        later = topics.at_time(places, start.at_ms or 0)
+        offsets = {place: bounds[place].end if offset is None else offset for place, offset in later.items()}
+    elif start.kind == "committed":
+        offsets = topics.committed(places)
+    elif start.kind == "offsets":
+        offsets = _given(start, places, view)
+    found: dict[Place, Position] = {}
+    for place in places:
+        offset = offsets.get(place)
+        found[place] = Position(bounds[place].beginning if offset is None else offset, view[place[0]].topic_id)
+    return found
+
+
+def _given(start: Start, places: Sequence[Place], view: Mapping[str, TopicView]) -> dict[Place, int | None]:
+    found: dict[Place, int | None] = {}
+    for topic, partition, offset in start.offsets:
+        bounds = view[topic].partitions.get(partition) if topic in view else None
+        if bounds is None or not bounds.beginning <= offset <= bounds.end:
+            there = "no such partition" if bounds is None else f"offsets {bounds.beginning} to {bounds.end}"
+            if (topic, partition) in places or bounds is None:
+                raise SettingsError(
+                    "the start offset of a partition is none that it has",
+                    where=f"feed.start {topic}:{partition}",
+                    expected=there,
+                    found=offset,
+                    hint="correct feed.start; it is only read for partitions that no epoch has",
+                )
+        found[topic, partition] = offset
+    return found

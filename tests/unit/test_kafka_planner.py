@@ -1,0 +1,126 @@
+"""Ranges of offsets are planned from positions and ends alone; every way to disagree has its own error."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.kafka_feed import Start
+from ingest.kafka_planner import Position, fair_amounts, lag, newcomers, next_ranges, share_out, verified
+from ingest.kafka_starts import first_offsets
+from ingest.kafka_topics import Bounds, TopicView
+from store.epochs.state import OffsetRange
+from store.errors import FeedError, PositionGapError, SettingsError
+
+VIEW = {"t": TopicView("one", {0: Bounds(10, 100), 1: Bounds(0, 50)})}
+
+
+class At:
+    """Answers of a broker about times and groups."""
+
+    def at_time(self, places: list[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int | None]:
+        return {place: at_ms if place[1] == 0 else None for place in places}
+
+    def committed(self, places: list[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
+        return {place: 33 if place[1] == 0 else None for place in places}
+
+
+def test_positions_that_can_be_read_stay() -> None:
+    positions = {("t", 0): Position(10, "one"), ("t", 1): Position(50), ("other", 0): Position(7, "x")}
+    assert verified(positions, VIEW) == {("t", 0): Position(10, "one"), ("t", 1): Position(50, "one")}
+    assert lag({("t", 0): Position(10), ("t", 1): Position(50)}, VIEW) == {("t", 0): 90, ("t", 1): 0}
+
+
+@pytest.mark.parametrize(
+    ("position", "message", "allowed"),
+    [
+        (Position(9, "one"), "retention has passed", Position(10, "one")),
+        (Position(101, "one"), "ends before our position", None),
+        (Position(60, "two"), "deleted and made again", Position(10, "one")),
+    ],
+)
+def test_each_disagreement_has_its_own_error(position: Position, message: str, allowed: Position | None) -> None:
+    with pytest.raises(PositionGapError, match=message) as caught:
+        verified({("t", 0): position}, VIEW)
+    assert caught.value.hint
+    if allowed is None:
+        with pytest.raises(PositionGapError, match=message):
+            verified({("t", 0): position}, VIEW, allow_gap=True)
+    else:
+        assert verified({("t", 0): position}, VIEW, allow_gap=True) == {("t", 0): allowed}
+
+
+def test_a_partition_that_is_gone_is_an_error() -> None:
+    with pytest.raises(FeedError, match="no such partition"):
+        verified({("t", 7): Position(0, "one")}, VIEW)
+
+
+def test_newcomers_of_a_known_topic_are_apart_from_new_topics() -> None:
+    view = {**VIEW, "u": TopicView("three", {0: Bounds(0, 5)})}
+    assert newcomers({("t", 0): Position(10)}, view) == ([("u", 0)], [("t", 1)])
+
+
+@pytest.mark.parametrize(
+    ("start", "first", "second"),
+    [
+        (Start(), 10, 0),
+        (Start("latest"), 100, 50),
+        (Start("timestamp", at_ms=70), 70, 50),
+        (Start("committed"), 33, 0),
+        (Start("offsets", offsets=(("t", 0, 17),)), 17, 0),
+    ],
+)
+def test_start_rules(start: Start, first: int, second: int) -> None:
+    found = first_offsets(start, [("t", 0), ("t", 1)], VIEW, At())  # type: ignore[arg-type]
+    assert found == {("t", 0): Position(first, "one"), ("t", 1): Position(second, "one")}
+
+
+@pytest.mark.parametrize("given_offset", [("t", 0, 9), ("t", 0, 101), ("t", 5, 0), ("x", 0, 0)])
+def test_start_offsets_must_be_there(given_offset: tuple[str, int, int]) -> None:
+    with pytest.raises(SettingsError, match="start offset"):
+        first_offsets(Start("offsets", offsets=(given_offset,)), [("t", 0)], VIEW, At())  # type: ignore[arg-type]
+
+
+def test_shares_are_fair() -> None:
+    waiting = {("t", 0): 1000, ("t", 1): 10, ("t", 2): 500, ("t", 3): 0}
+    assert fair_amounts(waiting, 300) == {("t", 0): 145, ("t", 1): 10, ("t", 2): 145}
+    assert fair_amounts(waiting, None) == {("t", 0): 1000, ("t", 1): 10, ("t", 2): 500}
+    assert sum(fair_amounts(waiting, 2).values()) == 2
+
+
+def test_a_new_partition_has_a_range_even_if_it_is_empty() -> None:
+    positions = {("t", 0): Position(10, "one"), ("t", 1): Position(50, "one"), ("t", 2): Position(3, "one")}
+    found = next_ranges(positions, {("t", 0): 5, ("t", 1): 0, ("t", 2): 0}, None, [("t", 1)])
+    assert found == [OffsetRange("t", 0, 10, 15, "one"), OffsetRange("t", 1, 50, 50, "one")]
+
+
+def test_a_partition_is_cut_only_where_runs_would_be_uneven() -> None:
+    even = [OffsetRange("t", n, 0, 100_000) for n in range(4)]
+    assert share_out(even, 2) == [tuple(even[:2]), tuple(even[2:])]
+    three = even[:3]
+    assert [[(r.partition, r.start, r.stop) for r in run] for run in share_out(three, 2)] == [
+        [(0, 0, 100_000), (1, 0, 50_000)],
+        [(1, 50_000, 100_000), (2, 0, 100_000)],
+    ]
+    assert len(share_out([OffsetRange("t", 0, 0, 10_000), OffsetRange("t", 1, 0, 9_000)], 2)) == 1
+    assert share_out([], 4) == []
+
+
+sizes = st.lists(st.integers(0, 300_000), min_size=1, max_size=6)
+
+
+@given(sizes, st.integers(1, 5))
+@settings(max_examples=200)
+def test_runs_hold_every_message_once_in_order(amounts: list[int], tasks: int) -> None:
+    ranges = [OffsetRange("t", n, n, n + amount) for n, amount in enumerate(amounts)]
+    runs = share_out(ranges, tasks)
+    assert len(runs) <= tasks and all(runs)
+    pieces = [piece for run in runs for piece in run]
+    assert pieces == sorted(pieces)
+    for item in ranges:
+        mine = [piece for piece in pieces if piece.partition == item.partition]
+        assert (mine[0].start, mine[-1].stop) == (item.start, item.stop)
+        assert all(a.stop == b.start for a, b in pairwise(mine))
