@@ -136,7 +136,8 @@ class Rejects:
     the first few, without payload, to show. Without one at most ``keep`` rows are held (default: as many as the budget
     allows, and a few more to show); further ones are counted only. Decoding stops with ErrorBudgetExceeded as soon as a
     split alone has more bad rows than the budget allows a batch, since the batch can then only fail. ``header`` and
-    ``time_ns`` are put on rows that have none of their own.
+    ``time_ns`` are put on rows that have none of their own; ``complete`` adds what a decoder does not know of a row.
+    ``others`` are counts by name of what else was left out.
     """
 
     budget: BadRowBudget
@@ -148,12 +149,16 @@ class Rejects:
     sink: Callable[[Sequence[BadRow]], None] | None = None
     header: tuple[str, ...] | None = None
     time_ns: int | None = None
+    complete: Callable[[BadRow], BadRow] | None = None
+    others: Counter[str] = field(default_factory=Counter)
     _held: list[BadRow] = field(default_factory=list)
     _held_bytes: int = 0
 
     def add(self, row: BadRow) -> None:
         """Takes one bad row, whatever the budget says."""
         self.bad += 1
+        if self.complete is not None:
+            row = self.complete(row)
         if self.sink is not None:
             self._hold(row)
             if len(self.rows) < SHOWN:
@@ -187,7 +192,7 @@ class Rejects:
 
     def counts(self) -> dict[str, int]:
         """Counters for the commit record: rows rejected and fields ignored."""
-        found = {"rejected": self.bad, "ignored_fields": sum(self.ignored.values())}
+        found = {"rejected": self.bad, "ignored_fields": sum(self.ignored.values()), **self.others}
         return {name: count for name, count in found.items() if count}
 
 

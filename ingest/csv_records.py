@@ -100,7 +100,11 @@ def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints,
     ends = stops - (octets[np.maximum(stops - 1, 0)] == 0x0A) if len(octets) else stops
     returned = (ends > starts) & (octets[np.maximum(ends - 1, 0)] == 0x0D) if len(octets) else ends > starts
     blank = ends - returned <= starts
-    kept = ~blank
+    if block.framed:  # an empty message is a record, and a line feed in one does not end it
+        odd |= blank
+        feeds = np.flatnonzero(octets == 0x0A)
+        _mark(odd, block, feeds[~np.isin(feeds + 1, block.ends)])
+    kept = ~blank | block.framed
     kept[:first] = False
     return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
 

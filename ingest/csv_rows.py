@@ -82,6 +82,8 @@ class CsvRows:
 
     def _join_lines(self, block: LineBlock, odd: Ints, fields: int, last: bool) -> tuple[int, list[tuple[int, int]]]:
         """Spans of lines of the records that are not plain, and the number of lines used."""
+        if block.framed:
+            return len(block), [(start, start + 1) for start in odd.tolist()]
         records: list[tuple[int, int]] = []
         at = -1
         for start in odd.tolist():
@@ -187,7 +189,7 @@ class CsvRows:
         values: list[list[Value]] = []
         for start, stop in records:
             raw = block.data[block.ends[start] : block.ends[stop]].rstrip(b"\r\n")
-            if not raw:
+            if not raw and not block.framed:
                 continue
             rejects.read += 1
             found = self.one(raw, header, file, int(block.numbers[start]), rejects)

@@ -121,6 +121,11 @@ def check_integer(value: int | Decimal, type_name: str, alias: bool = False) -> 
     return _integer(value, type_name, alias)
 
 
+def check_float(value: float, type_name: str, alias: bool = False) -> Value | Refusal:
+    """A double or float as it is in binary; NaN and the infinities are values."""
+    return _floating(value, type_name, alias) if math.isfinite(value) else value
+
+
 def check_instant(value: int, alias: bool = False) -> Value | Refusal:
     """Nanoseconds since the epoch that fit an Instant."""
     return _instant(value, alias)

@@ -136,9 +136,13 @@ def _lenient(lines: pa.StringArray) -> Mask:
     ends = offsets_of(lines) - offsets_of(lines)[0]
     here, second, third = octets[:-2], octets[1:-1], octets[2:]
     comma = here == _COMMA
-    blank = (second == 0x20) | (second == 0x09) | (second == 0x0D)
+    blank = (second == 0x20) | (second == 0x09) | (second == 0x0D) | (second == 0x0A)
     closing = comma & ((second == 0x7D) | (second == 0x5D))
-    closing |= comma & blank & ((third == 0x7D) | (third == 0x5D) | (third == 0x20) | (third == 0x09) | (third == 0x0D))
+    closing |= (
+        comma
+        & blank
+        & ((third == 0x7D) | (third == 0x5D) | (third == 0x20) | (third == 0x09) | (third == 0x0D) | (third == 0x0A))
+    )
     odd = np.zeros(len(lines), np.bool_)
     odd[np.searchsorted(ends, np.flatnonzero(closing), side="right") - 1] = True
     letter = second | 0x20

@@ -168,7 +168,7 @@ class JsonRows:
         values: list[list[Value]] = []
         for index in doubtful.tolist():
             line = block.line(index)
-            if not line.strip():
+            if not block.framed and not line.strip():
                 continue
             rejects.read += 1
             found = self.one(line, file, int(block.numbers[index]), rejects)

@@ -37,7 +37,7 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 
 SOURCE = "sparkhaven_kafka"
-SCHEMA = "topic string, partition int, start bigint, stop bigint, topic_id string, tasks int"
+SCHEMA = "topic string, partition int, start bigint, stop bigint, topic_id string, tasks int, waiting bigint"
 
 Offset = dict[str, int]
 
@@ -74,7 +74,7 @@ def kafka_source(stream: KafkaStream) -> type[DataSource]:
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:
             del schema
             with carrying():
-                return KafkaReaderOfRanges(stream, KafkaTopics(stream.feed), committed(Fs(), stream))
+                return RangeReader(stream, KafkaTopics(stream.feed), committed(Fs(), stream))
 
     return KafkaSource
 
@@ -94,9 +94,10 @@ class Run(InputPartition):  # type: ignore[misc]
 
     ranges: tuple[OffsetRange, ...]
     tasks: int
+    waiting: int  # messages that are left after the batch
 
 
-class KafkaReaderOfRanges(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Plans micro-batches for Spark. ``positions`` are those of the commit log."""
 
     def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[Place, Position]) -> None:
@@ -108,6 +109,10 @@ class KafkaReaderOfRanges(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         self._frozen = False
         self._planned: dict[str, list[OffsetRange]] = {}
         self._sizes = MessageSizes(stream.feed)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Nothing: what Spark pickles for its workers is only asked to ``read``, and clients stay where they are."""
+        return {}
 
     def initialOffset(self) -> Offset:
         """The committed positions."""
@@ -164,13 +169,15 @@ class KafkaReaderOfRanges(DataSourceStreamReader, SupportsTriggerAvailableNow): 
             with carrying():
                 ranges = self._between(start, end)
         runs = share_out(ranges, self._tasks)
-        return [Run(run, len(runs)) for run in runs]
+        left = sum(lag(self._positions, self._view).values())
+        return [Run(run, len(runs), left) for run in runs]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, str, int]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, str, int, int]]:
         """One row for each range of a run."""
         if isinstance(partition, Run):
             for item in partition.ranges:
-                yield item.topic, item.partition, item.start, item.stop, item.topic_id, partition.tasks
+                named = item.topic, item.partition, item.start, item.stop, item.topic_id
+                yield *named, partition.tasks, partition.waiting
 
     def _look(self) -> None:
         self._view = self._topics.look()

@@ -6,7 +6,7 @@ the file is dropped. Blank lines are left to the decoders, which skip and do not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,19 +32,24 @@ class LongLine:
 class LineBlock:
     """Whole lines: line i is ``data[ends[i]:ends[i + 1]]`` (``ends`` starts at 0), its number ``numbers[i]``.
 
-    ``too_long`` are the lines above ``MAX_LINE``, which are not in ``data``.
+    ``too_long`` are the lines above ``MAX_LINE``, which are not in ``data``. ``framed`` records are not lines but
+    messages, numbered by offset: each is followed by one line feed that is not part of it, and whatever it holds, be it
+    nothing or further line feeds, it is one record.
     """
 
     data: bytes
     ends: npt.NDArray[np.int32]
     numbers: npt.NDArray[np.int64]
     too_long: tuple[LongLine, ...] = ()
+    framed: bool = False
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def line(self, index: int) -> bytes:
         """One line without its end."""
+        if self.framed:
+            return self.data[self.ends[index] : self.ends[index + 1] - 1]
         return self.data[self.ends[index] : self.ends[index + 1]].rstrip(b"\r\n")
 
     def utf8(self) -> npt.NDArray[np.bool_] | None:
@@ -83,6 +88,13 @@ def _is_utf8(line: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def framed_block(payloads: Sequence[bytes], numbers: npt.NDArray[np.int64]) -> LineBlock:
+    """Payloads of messages as the records of a block. All of them together must be shorter than 2 GiB."""
+    ends = np.zeros(len(payloads) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, payloads), np.int32, len(payloads)) + 1, out=ends[1:])
+    return LineBlock(b"\n".join([*payloads, b""]), ends, numbers, framed=True)
 
 
 def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX_LINE) -> Iterator[LineBlock]:

@@ -26,6 +26,11 @@ from store.errors import ErrorBudgetExceeded, InvalidNameError
 from store.layout import LocationKey, encode_internal
 
 _HOUR_S, _DAY_S = 3600, 86_400
+_POSITION_NAMES: dict[str, Callable[[str], str]] = {
+    "file": lambda path: Path(path).name,
+    "topic": lambda place: place.rpartition("/")[0],
+    "partition": lambda place: place.rpartition("/")[2],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Routing of one file. ``clock_ns`` is what the bounds are measured from."""
+    """Routing of one split; ``file`` is its path or topic/partition. The bounds are measured from ``clock_ns``."""
 
     targets: Sequence[Target]
     partition: PartitionSpec
@@ -126,7 +131,7 @@ class Router:
     def _internal(self, rows: Rows) -> _Keys:
         rule = self.partition.internal
         if rule.kind != "column":
-            name = rule.name if rule.kind == "fixed" else encode_internal(Path(self.file).name)
+            name = rule.name if rule.kind == "fixed" else encode_internal(_POSITION_NAMES[rule.name](self.file))
             return _Keys([name], np.zeros(len(rows), np.int64))
         array = rows.columns[_place(self.targets, rule.name)]
         encoded = array.dictionary_encode()

@@ -7,14 +7,18 @@ pickle, so a driver can hand them to its workers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from store.schema.model import Column
+
+if TYPE_CHECKING:
+    from ingest.kafka_feed import KafkaFeed
 
 Format = Literal["json", "csv", "parquet"]
 Unit = Literal["iso", "s", "ms", "us", "ns"]
 Meta = Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"]
 Refused = Literal["quarantine", "fail"]
+Payload = Literal["value", "key"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 
 DAY_S = 86_400.0
@@ -23,6 +27,14 @@ FILE_META: dict[str, frozenset[str]] = {
     "line": frozenset({"int", "long"}),
     "timestamp": frozenset({"Instant"}),
     "receive_time": frozenset({"Instant"}),
+}
+KAFKA_META: dict[str, frozenset[str]] = {
+    "topic": frozenset({"String"}),
+    "partition": frozenset({"short", "int", "long"}),
+    "offset": frozenset({"long"}),
+    "timestamp": frozenset({"Instant"}),
+    "receive_time": frozenset({"Instant"}),
+    "key": frozenset({"String"}),
 }
 
 
@@ -66,7 +78,7 @@ class ColumnSpec:
 
     ``source`` is the name in the feed (default: the column's own). ``unit`` is the unit of an Instant; for ``iso``
     texts without an offset ``zone`` tells the time zone, and without a zone such texts are refused as ambiguous.
-    ``meta`` takes the value from the source position instead of the payload.
+    ``meta`` takes the value from the source position instead of the payload, ``of`` from a message's key.
     """
 
     column: str
@@ -74,6 +86,7 @@ class ColumnSpec:
     unit: Unit = "iso"
     zone: str | None = None
     meta: Meta | None = None
+    of: Payload = "value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +149,7 @@ class StreamSpec:
 
     stream: str
     table: str
-    feed: FeedSpec
+    feed: FeedSpec | KafkaFeed
     partition: PartitionSpec
     columns: tuple[ColumnSpec, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -154,3 +167,4 @@ class Target:
     zone: str | None
     meta: Meta | None
     stored: bool
+    of: Payload = "value"

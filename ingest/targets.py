@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ingest.spec import FILE_META, ColumnSpec, StreamSpec, Target
+from ingest.kafka_feed import KafkaFeed
+from ingest.spec import FILE_META, KAFKA_META, ColumnSpec, StreamSpec, Target
 from store.errors import SchemaMismatchError, SettingsError
 from store.layout import check_partition, encode_internal
 from store.schema.model import Column, Kind, Storage, TableSchema
@@ -53,12 +54,13 @@ def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]
 def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: bool) -> Target:
     item = item or ColumnSpec(column.name)
     if item.meta is not None:
-        types = FILE_META.get(item.meta)
+        known = KAFKA_META if isinstance(spec.feed, KafkaFeed) else FILE_META
+        types = known.get(item.meta)
         if types is None or column.type.name not in types:
             raise SettingsError(
-                f"column {column.name} cannot hold the {item.meta} of a file row",
+                f"column {column.name} cannot hold the {item.meta} of a row of this feed",
                 where=_where(spec),
-                expected="; ".join(f"{k}: {' or '.join(sorted(v))}" for k, v in FILE_META.items()),
+                expected="; ".join(f"{k}: {' or '.join(sorted(v))}" for k, v in known.items()),
                 found=f"meta {item.meta} for a column of type {column.type.name}",
             )
     if item.unit != "iso" and column.type.name not in ("Instant", "long"):
@@ -67,7 +69,7 @@ def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: b
         )
     if item.zone is not None:
         check_zone(item.zone, _where(spec))
-    return Target(column, item.source or column.name, item.unit, item.zone, item.meta, stored)
+    return Target(column, item.source or column.name, item.unit, item.zone, item.meta, stored, item.of)
 
 
 def _routing_only(spec: StreamSpec, schema: TableSchema) -> list[Column]:
@@ -112,11 +114,11 @@ def _check_partition_rules(spec: StreamSpec, targets: dict[str, Target]) -> None
     elif internal.kind == "fixed":
         if encode_internal(internal.name) != internal.name:
             check_partition("internal partition", internal.name)
-    elif internal.name != "file":
+    elif internal.name not in (possible := ("partition", "topic") if isinstance(spec.feed, KafkaFeed) else ("file",)):
         raise SettingsError(
-            "this part of the position cannot name internal partitions of a feed of files",
+            "this part of the position cannot name internal partitions of this feed",
             where=_where(spec),
-            expected="file",
+            expected=" or ".join(possible),
             found=internal.name,
         )
     if (value.fixed is None) == (value.column is None):

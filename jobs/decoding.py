@@ -9,8 +9,12 @@ import pyarrow as pa
 
 from ingest.bad_rows import BadRow, Rejects, as_batch, check_budget
 from ingest.decode import decode_split, late_rows
+from ingest.kafka_decode import decode_range, late_messages
+from ingest.kafka_feed import KafkaFeed
+from ingest.kafka_reader import kept_reader
+from ingest.route import Routed
 from ingest.spec import BadRowBudget, StreamSpec
-from store.epochs.state import FileId, Split
+from store.epochs.state import FileId, OffsetRange, Split
 from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import LocationKey
@@ -30,10 +34,8 @@ class Decoder:
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
         """Routed batches in the order of the file; bad rows and counts go into ``notes``."""
-        if not isinstance(split, FileId):
-            raise SettingsError("this feed has no decoder for offsets", where=split.path, expected="a file")
         rejects = self._rejects(notes)
-        for routed in decode_split(self.fs, split, self.spec, self.schema, rejects):
+        for routed in self._routed(split, rejects):
             yield routed.key, routed.batch
         notes.reject(rejects.rows, rejects.bad)
         for name, amount in rejects.counts().items():
@@ -41,15 +43,31 @@ class Decoder:
 
     def late(self, split: Split, keys: frozenset[LocationKey], notes: SplitNotes) -> int:
         """Rejects the rows of the split that belong to these locations, which take no more; how many they are."""
-        if not isinstance(split, FileId):
-            raise SettingsError("this feed has no decoder for offsets", where=split.path, expected="a file")
         rejects = self._rejects(notes)
-        found = late_rows(self.fs, split, self.spec, self.schema, keys, rejects)
+        feed = self.spec.feed
+        if isinstance(split, OffsetRange) and isinstance(feed, KafkaFeed):
+            found = late_messages(kept_reader(feed), split, self.spec, feed, self.schema, keys, rejects)
+        elif isinstance(split, FileId):
+            found = late_rows(self.fs, split, self.spec, self.schema, keys, rejects)
+        else:
+            raise _not_of_this_feed(split)
         notes.reject(rejects.rows, rejects.bad)
         return found
 
+    def _routed(self, split: Split, rejects: Rejects) -> Iterable[Routed]:
+        feed = self.spec.feed
+        if isinstance(split, OffsetRange) and isinstance(feed, KafkaFeed):
+            return decode_range(kept_reader(feed), split, self.spec, feed, self.schema, rejects)
+        if isinstance(split, FileId):
+            return decode_split(self.fs, split, self.spec, self.schema, rejects)
+        raise _not_of_this_feed(split)
+
     def _rejects(self, notes: SplitNotes) -> Rejects:
         return Rejects(self.spec.bad_rows, sink=lambda rows: notes.park(as_batch(rows)))
+
+
+def _not_of_this_feed(split: Split) -> SettingsError:
+    return SettingsError("a split is none that this feed has", where=split.path, expected="a split of the feed's type")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingest.files import FilePlanner
 from jobs.door import Door, DryRun, Json, Verbose, example, report
+from jobs.feeds import waiting
 from jobs.stream_file import StreamSettings, load_stream_file
 from jobs.stream_schema import checked_schema
 from store.epochs.load import list_streams, load_stream
-from store.epochs.positions import NO_HORIZON, FileWindow
+from store.epochs.positions import NO_HORIZON
 from store.epochs.replay import StreamState
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.fs import Fs
@@ -109,12 +108,10 @@ def _show_plan(door: Door, layout: Layout, settings: StreamSettings) -> None:
     schema = checked_schema(Fs(), settings)
     known = spec.stream in list_streams(Fs(), layout, settings.table)
     state = load_stream(Fs(), layout, settings.table, spec.stream) if known else None
-    planner = FilePlanner(Fs(), spec.feed, state.files if state else FileWindow(), time.time)
-    planner.look()
-    files, size = planner.waiting()
+    counts, told = waiting(Fs(), settings, state)
     value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
-    value |= {"waiting_files": files, "waiting_bytes": size, "columns": len(schema.stored), "dry_run": True}
-    text = f"{spec.stream}: would take {files:,} files, {size:,} bytes, of {spec.feed.path} into {spec.table}"
+    value |= {**counts, "columns": len(schema.stored), "dry_run": True}
+    text = f"{spec.stream}: would take {told} of {spec.feed.path} into {spec.table}"
     door.result(value, f"{text}, after epoch {value['epoch']}")
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ingest.spec import BadRowBudget
-from ingest.split_source import SOURCE, FilesSource, source_options
+from ingest.spec import DAY_S, BadRowBudget
 from jobs.decoding import Budget, Decoder
 from jobs.delta import delta_conf, require_delta
+from jobs.feeds import max_file_age_s, open_feed
 from jobs.progress import Progress
 from jobs.quarantines import catch_up, keeps_bad_rows, quarantine_of, settle
 from jobs.spark_session import build_session, require_jdk
@@ -62,7 +62,8 @@ class Run:
         def listen(said: Mapping[str, Any]) -> None:
             count = int(said.get("older_files", 0))
             if count > self.older:
-                progress.older(self.name, count - self.older, said.get("older", ()), self.settings.spec.feed)
+                days = max_file_age_s(self.settings.spec.feed) / DAY_S
+                progress.older(self.name, count - self.older, said.get("older", ()), days)
             self.older = count
 
         return listen
@@ -100,9 +101,8 @@ def run_streams(
         opened.callback(spark.stop)
         if delta:
             require_delta(spark)
-        spark.dataSource.register(FilesSource)
         threads = [
-            threading.Thread(target=_run, args=(fs, layout, spark, run, options, progress, stop), name=run.name)
+            threading.Thread(target=run_one, args=(fs, layout, spark, run, options, progress, stop), name=run.name)
             for run in runs
         ]
         for thread in threads:
@@ -130,7 +130,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
             host=socket.gethostname(),
             durability=settings.durability,
             keep_epochs=settings.keep_epochs,
-            max_file_age_s=settings.spec.feed.max_file_age_s,
+            max_file_age_s=max_file_age_s(settings.spec.feed),
         )
     )
     progress.recovered(log.recovery)
@@ -138,7 +138,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
     return Run(settings, schema, log)
 
 
-def _run(
+def run_one(
     fs: Fs,
     layout: Layout,
     spark: SparkSession,
@@ -147,6 +147,7 @@ def _run(
     progress: Progress,
     stop: threading.Event,
 ) -> None:
+    """Runs an opened stream in a session until it ends; what it did, or what ended it, is put on ``run``."""
     settings = run.settings
     keeps = keeps_bad_rows(settings)
     spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
@@ -166,10 +167,9 @@ def _run(
     try:
         if quarantine is not None:
             settle(fs, layout, settings, run.log.state, quarantine)
-        tasks = spark.sparkContext.defaultParallelism
-        given = source_options(layout.root, settings.table, run.name, spec.feed, tasks=tasks)
-        source = spark.readStream.format(SOURCE).options(**given).load()
-        run.totals = run_stream(spark, source, fs, run.log, target, plan, stop=stop)
+        feed = open_feed(spark, layout, settings)
+        plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
+        run.totals = run_stream(spark, feed.source, fs, run.log, target, plan, stop=stop)
         progress.ended(run.name, run.totals)
     except Exception as error:  # noqa: BLE001  told by the command, after the other streams have ended
         run.error = error

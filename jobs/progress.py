@@ -8,7 +8,6 @@ from datetime import datetime
 from rich.console import Console
 from rich.markup import escape
 
-from ingest.spec import DAY_S, FeedSpec
 from store.epochs.recover import RecoveryReport
 from writers.stream import BatchProgress, StreamTotals
 
@@ -62,9 +61,8 @@ class Progress:
             parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())
             self.say(stream, f"seconds: {parts}")
 
-    def older(self, stream: str, count: int, paths: Sequence[str], feed: FeedSpec) -> None:
+    def older(self, stream: str, count: int, paths: Sequence[str], days: float) -> None:
         """Newcomers that are never taken, the newest of them by name."""
-        days = feed.max_file_age_s / DAY_S
         named = ", ".join(map(escape, paths[-count:])) + (
             f" and {count - len(paths)} more" if count > len(paths) else ""
         )

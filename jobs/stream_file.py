@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ingest.kafka_feed import KafkaFeed
 from ingest.spec import (
     BadRowBudget,
     Clock,
@@ -27,7 +28,8 @@ from ingest.spec import (
     ValueRule,
 )
 from jobs.stream_faults import translate
-from jobs.stream_model import FilesFeed, PartitionPart, StreamPart, ValuePart
+from jobs.stream_model import ColumnPart, DeltaFeed, FilesFeed, PartitionPart, StreamPart, ValuePart
+from jobs.stream_model import KafkaFeed as KafkaPart
 from jobs.toml_values import fill_environment
 from store.epochs.state import Durability
 from store.errors import InvalidNameError, SettingsError
@@ -79,11 +81,11 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str]) ->
         part = StreamPart.model_validate(_lift_ignored(filled))
     except ValidationError as error:
         raise translate(error, _lift_ignored(raw), path) from None
-    if not isinstance(part.feed, FilesFeed):
+    if isinstance(part.feed, DeltaFeed):
         raise SettingsError(
             f"feed type {part.feed.type} is not in this release",
             where=f"{path}: feed.type",
-            expected="files",
+            expected="files or kafka",
             found=part.feed.type,
             hint="let another job put the rows into files, or wait for the release that has this feed",
         )
@@ -95,23 +97,13 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str]) ->
         ) from None
 
 
-def _settings(part: StreamPart, feed: FilesFeed, path: Path) -> StreamSettings:
+def _settings(part: StreamPart, feed: FilesFeed | KafkaPart, path: Path) -> StreamSettings:
     base = path.absolute().parent
-    columns = tuple(
-        ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta) for name, item in part.columns.items()
-    )
-    csv: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in feed.csv.items()}
-    limit = feed.max_per_trigger
+    columns = tuple(_column(name, item, feed, path) for name, item in part.columns.items())
     spec = StreamSpec(
         stream=check_stream(part.name),
         table=str(TableName.parse(part.table)),
-        feed=FeedSpec(
-            path=str(_beside(base, feed.path)),
-            format=feed.format,
-            csv=replace(CsvOptions(), **csv),
-            max_per_trigger=Limit(limit.bytes, limit.rows, limit.files),
-            max_file_age_s=feed.max_file_age,
-        ),
+        feed=_files(feed, base) if isinstance(feed, FilesFeed) else _kafka(feed),
         partition=_partition(part.partition),
         columns=columns,
         ignore=tuple(part.ignore),
@@ -129,6 +121,50 @@ def _settings(part: StreamPart, feed: FilesFeed, path: Path) -> StreamSettings:
         trigger_s=part.commit.trigger,
         quarantine=None if quarantine is None else _beside(base, quarantine),
     )
+
+
+def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart, path: Path) -> ColumnSpec:
+    if item.key is None:
+        return ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta)
+    if isinstance(feed, FilesFeed):
+        raise SettingsError(
+            "only messages have keys",
+            where=f"{path}: columns.{name}.key",
+            found=item.key,
+            hint="name a field of the row with `from`",
+        )
+    return ColumnSpec(name, item.key, item.unit or "iso", item.zone, of="key")
+
+
+def _files(feed: FilesFeed, base: Path) -> FeedSpec:
+    limit = feed.max_per_trigger
+    return FeedSpec(
+        path=str(_beside(base, feed.path)),
+        format=feed.format,
+        csv=replace(CsvOptions(), **_tuples(feed.csv)),
+        max_per_trigger=Limit(limit.bytes, limit.rows, limit.files),
+        max_file_age_s=feed.max_file_age,
+    )
+
+
+def _kafka(feed: KafkaPart) -> KafkaFeed:
+    return KafkaFeed(
+        bootstrap=feed.bootstrap,
+        topics=tuple(dict.fromkeys(feed.topics or ())),
+        pattern=feed.pattern,
+        start=feed.start,
+        format=feed.format,
+        csv=replace(CsvOptions(header=False), **_tuples(feed.csv)),
+        key_format=feed.key.format,
+        client=feed.client,
+        max_per_trigger=Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows),
+        tombstones=feed.tombstones,
+        allow_gap=feed.allow_gap,
+    )
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
 def _partition(part: PartitionPart) -> PartitionSpec:

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from ingest.kafka_feed import ClientSettings, Start
+from jobs.kafka_values import parse_client, parse_pattern, parse_start
 from jobs.toml_values import parse_duration, parse_instant_ns, parse_size
 
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
@@ -65,18 +67,51 @@ class FilesFeed(Part):
         return self
 
 
+class KeyPart(Part):
+    """``[feed] key``: how keys of messages are read, for columns with ``key = "field"``."""
+
+    format: Literal["json", "csv", "raw"]
+
+
 class KafkaFeed(Part):
-    """``[feed]`` with type kafka: known, so that a file for a later release is told apart from a typing error."""
+    """``[feed]`` with type kafka."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     type: Literal["kafka"]
-    bootstrap: str
-    topics: list[str] | None = None
-    pattern: str | None = None
-    start: str | dict[str, Any] = "earliest"
-    format: str = "json"
-    key: dict[str, Any] | None = None
-    client: dict[str, Any] = Field(default_factory=dict)
-    max_per_trigger: MaxPerTrigger | None = None
+    bootstrap: str = Field(min_length=1)
+    topics: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]] | None = Field(default=None, min_length=1)
+    pattern: Annotated[str, BeforeValidator(parse_pattern)] | None = None
+    start: Annotated[Start, BeforeValidator(parse_start)] = Start()
+    format: Literal["json", "csv", "raw"] = "json"
+    names: list[str] | None = None
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    quote: str | None = Field(default=None, min_length=1, max_length=1)
+    null: list[str] | None = None
+    key: KeyPart = KeyPart(format="raw")
+    client: Annotated[ClientSettings, BeforeValidator(parse_client)] = ClientSettings()
+    max_per_trigger: MaxPerTrigger = MaxPerTrigger(rows=1_000_000)
+    tombstones: Literal["row", "ignore"] = "row"
+    allow_gap: bool = False
+
+    @property
+    def csv(self) -> dict[str, Any]:
+        """The options of the CSV dialect that were given."""
+        given = {name: getattr(self, name) for name in ("names", "delimiter", "quote", "null")}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @model_validator(mode="after")
+    def _fits(self) -> KafkaFeed:
+        if (self.topics is None) == (self.pattern is None):
+            raise ValueError('give one of topics, pattern, like topics = ["flights"]')
+        formats = {self.format, self.key.format}
+        if self.csv and "csv" not in formats:
+            raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
+        if "csv" in formats and not self.names:
+            raise ValueError('format = "csv" needs names = ["first", "second"]: messages have no header')
+        if self.max_per_trigger.files is not None:
+            raise ValueError("max_per_trigger of a kafka feed is in rows or bytes, it has no files")
+        return self
 
 
 class DeltaFeed(Part):
@@ -94,10 +129,13 @@ class ColumnPart(Part):
     source: str | None = Field(default=None, alias="from", min_length=1)
     unit: Unit | None = None
     zone: str | None = None
+    key: str | None = Field(default=None, min_length=1)
     meta: Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"] | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> ColumnPart:
+        if self.key is not None and (self.source, self.meta) != (None, None):
+            raise ValueError("give one of from, key, meta: a field of the value, a field of the key, or the position")
         if self.meta is not None and (self.source, self.unit, self.zone) != (None, None, None):
             raise ValueError("meta stands alone: from, unit and zone describe a field of the payload")
         return self

@@ -156,7 +156,7 @@ def test_values_of_bad_rows_are_short() -> None:
     [
         (stream(ColumnSpec("nope")), "a column that the table does not have"),
         (stream(ColumnSpec("n"), ColumnSpec("n")), "described twice"),
-        (stream(ColumnSpec("n", meta="offset")), "cannot hold the offset of a file row"),
+        (stream(ColumnSpec("n", meta="offset")), "cannot hold the offset of a row of this feed"),
         (stream(ColumnSpec("n", meta="file")), "cannot hold the file"),
         (stream(ColumnSpec("n", unit="ms")), "has a unit but is no Instant"),
         (stream(ColumnSpec("at", zone="Mars/Base")), "unknown time zone"),

@@ -1,0 +1,118 @@
+"""One planned range of offsets to routed batches, in bounded memory: what ``ingest.decode`` is for files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from confluent_kafka import Message
+
+from ingest.bad_rows import Rejects
+from ingest.kafka_errors import place_name
+from ingest.kafka_feed import KafkaFeed
+from ingest.kafka_reader import KafkaReader
+from ingest.messages import MessageRows, payload_of
+from ingest.route import Routed, Router, newest_instant
+from ingest.rows import Rows
+from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.targets import resolve_targets
+from store.epochs.state import OffsetRange
+from store.layout import LocationKey
+from store.schema.model import TableSchema
+
+BLOCK_MESSAGES = 100_000
+BLOCK_BYTES = 16 << 20
+NS = 1_000_000_000
+
+Decoded = tuple[Router, Rows, Callable[[int], bytes]]
+
+
+def decode_range(
+    reader: KafkaReader,
+    split: OffsetRange,
+    spec: StreamSpec,
+    feed: KafkaFeed,
+    schema: TableSchema,
+    rejects: Rejects,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Routed]:
+    """Routed batches of one range; bad rows and counts go to ``rejects``.
+
+    A caller must not commit anything of a range before the iterator has ended, since it proves last that the topic is
+    still the one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has
+    more bad rows than a batch may have.
+    """
+    for router, rows, payload in _to_route(reader, split, spec, feed, schema, rejects, clock):
+        yield from router.route(rows, payload, rejects)
+        rejects.complete = None
+    rejects.flush()
+
+
+def late_messages(
+    reader: KafkaReader,
+    split: OffsetRange,
+    spec: StreamSpec,
+    feed: KafkaFeed,
+    schema: TableSchema,
+    keys: frozenset[LocationKey],
+    rejects: Rejects,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> int:
+    """Reads a range again to reject the rows that go to ``keys``, and no others; returns how many they are."""
+    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
+    found = 0
+    for router, rows, payload in _to_route(reader, split, spec, feed, schema, silent, clock):
+        rejects.complete = silent.complete
+        found += router.late(rows, payload, keys, rejects)
+        rejects.complete = None
+    rejects.flush()
+    return found
+
+
+def _to_route(
+    reader: KafkaReader,
+    split: OffsetRange,
+    spec: StreamSpec,
+    feed: KafkaFeed,
+    schema: TableSchema,
+    rejects: Rejects,
+    clock: Callable[[], float],
+) -> Iterator[Decoded]:
+    targets = resolve_targets(spec, schema)
+    decoder = MessageRows(targets, feed, spec)
+    place = place_name(split.topic, split.partition)
+    blocks = _blocks(reader.read(split))
+    chosen = spec.partition.clock
+    clock_ns = chosen.at_ns if chosen.kind == "fixed" and chosen.at_ns is not None else round(clock() * NS)
+    if chosen.kind == "batch" and spec.partition.value.column is not None:
+        held = list(blocks)  # the newest instant of the range is known when all of it was seen
+        clock_ns = _newest(decoder, held, place, targets, spec)
+        blocks = iter(held)
+    router = Router(targets, spec.partition, place, clock_ns, "offset")
+    for block in blocks:
+        yield router, decoder.decode(block, place, round(clock() * NS), rejects), payload_of(block)
+
+
+def _blocks(read: Iterator[list[Message]]) -> Iterator[list[Message]]:
+    """Messages in blocks worth decoding together."""
+    held: list[Message] = []
+    size = 0
+    for some in read:
+        held += some
+        size += sum(map(len, some))
+        if len(held) >= BLOCK_MESSAGES or size >= BLOCK_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _newest(
+    decoder: MessageRows, blocks: Sequence[list[Message]], place: str, targets: Sequence[Target], spec: StreamSpec
+) -> int:
+    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
+    rule = spec.partition.value
+    found = (newest_instant(decoder.decode(block, place, 0, silent), targets, rule) for block in blocks)
+    return max((value for value in found if value is not None), default=0)

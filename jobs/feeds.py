@@ -1,0 +1,72 @@
+"""The feed of a stream, from its settings to a Spark source; one row a type of feed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ingest.files import FilePlanner
+from ingest.kafka_feed import KafkaFeed
+from ingest.kafka_planner import Position, lag, newcomers, verified
+from ingest.kafka_starts import first_offsets
+from ingest.kafka_topics import KafkaTopics
+from ingest.spec import DAY_S, FeedSpec
+from jobs.stream_file import StreamSettings
+from store.epochs.offsets import Offsets
+from store.epochs.positions import FileWindow
+from store.epochs.replay import StreamState
+from store.fs import Fs
+from store.layout import Layout
+from writers.splits import SplitOf, file_of, range_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFeed:
+    """A source whose rows name splits, how they do it, and whether missing offsets may be passed over."""
+
+    source: DataFrame
+    split_of: SplitOf
+    allow_gap: bool = False
+
+
+def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> OpenedFeed:
+    """The source of a stream; it starts from the stream's commit log."""
+    spec, tasks = settings.spec, spark.sparkContext.defaultParallelism
+    if isinstance(spec.feed, KafkaFeed):
+        from ingest.kafka_source import KafkaStream, kafka_source
+
+        stream = KafkaStream(layout.root, settings.table, spec.stream, spec.feed, tasks)
+        spark.dataSource.register(kafka_source(stream))
+        return OpenedFeed(spark.readStream.format(stream.format).load(), range_of, spec.feed.allow_gap)
+    from ingest.split_source import SOURCE, FilesSource, source_options
+
+    spark.dataSource.register(FilesSource)
+    options = source_options(layout.root, settings.table, spec.stream, spec.feed, tasks=tasks)
+    return OpenedFeed(spark.readStream.format(SOURCE).options(**options).load(), file_of)
+
+
+def max_file_age_s(feed: FeedSpec | KafkaFeed) -> float:
+    """How long a taken file is remembered; of no meaning where there are no files."""
+    return feed.max_file_age_s if isinstance(feed, FeedSpec) else 7 * DAY_S
+
+
+def waiting(fs: Fs, settings: StreamSettings, state: StreamState | None) -> tuple[dict[str, Any], str]:
+    """What a run would take, as values and in words; nothing is opened for writing."""
+    feed = settings.spec.feed
+    if isinstance(feed, FeedSpec):
+        planner = FilePlanner(fs, feed, state.files if state else FileWindow(), time.time)
+        planner.look()
+        files, size = planner.waiting()
+        return {"waiting_files": files, "waiting_bytes": size}, f"{files:,} files, {size:,} bytes,"
+    topics = KafkaTopics(feed)
+    view = topics.look()
+    known = {place: Position(end.stop, end.topic_id) for place, end in (state.offsets if state else Offsets()).items()}
+    fresh, added = newcomers(known, view)
+    positions = verified(known, view, allow_gap=feed.allow_gap) | first_offsets(feed.start, fresh, view, topics)
+    positions |= {place: Position(view[place[0]].partitions[place[1]].beginning) for place in added}
+    left = {f"{topic}/{partition}": amount for (topic, partition), amount in sorted(lag(positions, view).items())}
+    return {"waiting_messages": sum(left.values()), "lag": left}, f"{sum(left.values()):,} messages"

@@ -1,0 +1,184 @@
+"""Topics of a real broker through a real Spark stream into a table: every message once, and no silent jump."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.broker import Broker
+from jobs.spark_session import build_session, import_root
+from store.epochs.load import load_stream
+from store.errors import ErrorBudgetExceeded, PositionGapError
+from store.fs import Fs
+from store.layout import Layout, TableName
+from tests.kafka.ticks import ids, stream_file, taken, tick, ticks
+from tests.kafka.topics import (
+    delete_before,
+    drop_topic,
+    make_topic,
+    more_partitions,
+    send,
+    send_in_transactions,
+)
+from writers.stream import STREAM_CONF
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    made = build_session("kafka-test", workers=2, extra=STREAM_CONF)
+    yield made
+    made.stop()
+
+
+def offsets(base: Path) -> dict[str, int]:
+    state = load_stream(Fs(), Layout(base / "db"), TableName("Test", "Tick"), "ticks")
+    return state.offsets.positions()
+
+
+def test_a_stream_goes_on_where_it_ended_and_takes_new_partitions(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    topic = make_topic(broker.bootstrap, 2)
+    feed = f'topics = ["{topic}"]\nmax_per_trigger = {{ rows = 4 }}'
+    send(broker.bootstrap, topic, ticks(range(5)), 0)
+    send(broker.bootstrap, topic, [tick(10), None, tick(11)], 1)
+    first = taken(spark, tmp_path, broker.bootstrap, feed)
+    assert ids(tmp_path) == [0, 1, 2, 3, 4, 10, None, 11]
+    assert first.totals is not None and first.totals.epochs == 2  # four messages a batch, two of each partition
+    send(broker.bootstrap, topic, ticks([5]), 0)
+    more_partitions(broker.bootstrap, topic, 3)
+    send(broker.bootstrap, topic, ticks([20, 21]), 2)
+    taken(spark, tmp_path, broker.bootstrap, f'{feed}\nstart = "latest"')
+    assert ids(tmp_path) == [0, 1, 2, 3, 4, 5, 10, None, 11, 20, 21]
+    assert offsets(tmp_path) == {f"{topic}/0": 6, f"{topic}/1": 3, f"{topic}/2": 2}
+
+
+def test_latest_is_written_down_before_the_first_message(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker.bootstrap)
+    send(broker.bootstrap, topic, ticks([1, 2]))
+    feed = f'topics = ["{topic}"]\nstart = "latest"'
+    taken(spark, tmp_path, broker.bootstrap, feed)
+    send(broker.bootstrap, topic, ticks([3]))  # while the stream is down
+    taken(spark, tmp_path, broker.bootstrap, feed)
+    assert ids(tmp_path) == [3]
+
+
+def test_transactions_and_compaction(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    compact = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+    topic = make_topic(broker.bootstrap, 1, compact)
+    for number in range(30):
+        send(broker.bootstrap, topic, ticks([number]), key=f"k{number % 3}")
+    time.sleep(0.3)
+    send(broker.bootstrap, topic, ticks([99]), key="last")  # rolls the segment, so that the others can be compacted
+    end = time.monotonic() + 30
+    log = broker.data / f"{topic}-0"
+    while sum(file.stat().st_size for file in log.glob("*.log")) > 1500 and time.monotonic() < end:
+        time.sleep(0.1)
+    feed = f'topics = ["{topic}"]'
+    taken(spark, tmp_path / "a", broker.bootstrap, feed)
+    found = ids(tmp_path / "a")
+    assert found[-1] == 99 and set(found) >= {27, 28, 29, 99} and len(found) < 31, found
+    assert offsets(tmp_path / "a") == {f"{topic}/0": 31}
+
+    topic = make_topic(broker.bootstrap)
+    groups = [(True, [tick(1), tick(2)]), (False, [tick(-1)]), (True, [tick(3)]), (False, [tick(-2)])]
+    send_in_transactions(broker.bootstrap, topic, groups)
+    taken(spark, tmp_path / "b", broker.bootstrap, f'topics = ["{topic}"]')
+    assert ids(tmp_path / "b") == [1, 2, 3]
+    assert offsets(tmp_path / "b") == {f"{topic}/0": 9}
+
+
+def test_lost_messages_and_other_topics_stop_the_stream(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker.bootstrap)
+    feed = f'topics = ["{topic}"]'
+    send(broker.bootstrap, topic, ticks(range(5)))
+    taken(spark, tmp_path, broker.bootstrap, feed)
+    send(broker.bootstrap, topic, ticks(range(5, 10)))
+    delete_before(broker.bootstrap, topic, 0, 7)
+    with pytest.raises(PositionGapError, match="retention has passed") as caught:
+        taken(spark, tmp_path, broker.bootstrap, feed)
+    assert caught.value.where == f"{topic}/0" and "allow_gap" in str(caught.value.hint)
+    gone = taken(spark, tmp_path, broker.bootstrap, f"{feed}\nallow_gap = true")
+    assert gone.totals is not None and gone.totals.passed == 2
+    assert ids(tmp_path) == [0, 1, 2, 3, 4, 7, 8, 9]
+
+    drop_topic(broker.bootstrap, topic)
+    make_topic(broker.bootstrap, name=topic)
+    send(broker.bootstrap, topic, ticks([100]))
+    with pytest.raises(PositionGapError, match="deleted and made again"):
+        taken(spark, tmp_path, broker.bootstrap, feed)
+    taken(spark, tmp_path, broker.bootstrap, f"{feed}\nallow_gap = true")
+    assert ids(tmp_path) == [0, 1, 2, 3, 4, 7, 8, 9, 100]
+
+
+def test_a_bad_message_stops_the_stream_by_its_place(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(broker.bootstrap)
+    send(broker.bootstrap, topic, [tick(1), b'{"Id": 1.5}', tick(2)])
+    with pytest.raises(ErrorBudgetExceeded, match="nothing of this batch was committed") as caught:
+        taken(spark, tmp_path, broker.bootstrap, f'topics = ["{topic}"]')
+    assert f"{topic}/0 offset 1, column Id" in str(caught.value)
+
+
+def test_secrets_are_in_no_plan_and_no_log(
+    spark: SparkSession, broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from jobs.feeds import open_feed
+    from jobs.stream_file import load_stream_file
+
+    topic = make_topic(broker.bootstrap)
+    send(broker.bootstrap, topic, ticks([1]))
+    client = 'client = { "sasl.password" = "tiger-in-the-tank", "client.rack" = "r" }'
+    feed = f'topics = ["{topic}"]\n{client}'
+    run = taken(spark, tmp_path, broker.bootstrap, feed)
+    settings = load_stream_file(Fs(), stream_file(tmp_path, broker.bootstrap, feed), {})
+    opened = open_feed(spark, Layout(tmp_path / "db"), settings)
+    opened.source.explain(extended=True)
+    told = capfd.readouterr()
+    shown = [told.out, told.err, repr(settings), repr(run.settings), str(opened.source._jdf.queryExecution())]
+    assert "sparkhaven_kafka" in shown[0]
+    assert not any("tiger" in text for text in shown)
+    written = [path for path in (tmp_path / "db").rglob("*") if path.is_file() and b"tiger" in path.read_bytes()]
+    assert written == []
+
+
+def test_killed_and_started_again_nothing_is_lost_or_doubled(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    topic = make_topic(broker.bootstrap, 2)
+    feed = f'topics = ["{topic}"]\nmax_per_trigger = {{ rows = 500 }}'
+    for partition in range(2):
+        send(broker.bootstrap, topic, ticks(range(partition, 40_000, 2)), partition)
+    path = stream_file(tmp_path, broker.bootstrap, feed)
+    line = [sys.executable, "-m", "jobs.cli", "--root", str(tmp_path / "db"), "ingest", str(path)]
+    env = {**os.environ, "PYTHONPATH": str(import_root())}
+    with (tmp_path / "killed.log").open("wb") as log:
+        job = subprocess.Popen(line, stdout=log, stderr=log, env=env, start_new_session=True)
+        end = time.monotonic() + 120
+        while not offsets_or_none(tmp_path) and time.monotonic() < end:
+            time.sleep(0.01)
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    before = offsets(tmp_path)
+    assert 0 < sum(before.values()) < 40_000, (before, (tmp_path / "killed.log").read_text()[-2000:])
+    send(broker.bootstrap, topic, ticks([40_000]), 0)
+    taken(spark, tmp_path, broker.bootstrap, feed.replace("500", "30000"))
+    assert ids(tmp_path) == [*range(0, 40_001, 2), *range(1, 40_000, 2)]
+    assert json.dumps(offsets(tmp_path)) == json.dumps({f"{topic}/0": 20_001, f"{topic}/1": 20_000})
+
+
+def offsets_or_none(base: Path) -> dict[str, int] | None:
+    try:
+        return offsets(base) or None
+    except Exception:
+        return None

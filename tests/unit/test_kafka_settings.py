@@ -1,0 +1,98 @@
+"""``type = "kafka"`` in a stream file: what it may say, and that a secret in it is never shown."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ingest.kafka_feed import ClientSettings, KafkaFeed, Start
+from ingest.spec import ColumnSpec, CsvOptions, Limit, StreamSpec
+from jobs.stream_file import parse_stream
+from store.errors import SettingsError
+
+FILE = Path("/etc/streams/ticks.toml")
+REST = """
+name = "ticks"
+table = "Test.Tick"
+schema = "Test.Tick.schema"
+[partition]
+internal = { meta = "partition" }
+value = { fixed = "2026-11-21" }
+"""
+
+
+def parse(feed: str, columns: str = "", **environ: str) -> StreamSpec:
+    text = f'{REST}\n[feed]\ntype = "kafka"\nbootstrap = "h:9092"\n{feed}\n[columns]\n{columns}'
+    return parse_stream(tomllib.loads(text), FILE, environ).spec
+
+
+def feed_of(text: str, **environ: str) -> KafkaFeed:
+    feed = parse(text, **environ).feed
+    assert isinstance(feed, KafkaFeed)
+    return feed
+
+
+def test_defaults_and_all_keys() -> None:
+    plain = feed_of('topics = ["a", "b", "a"]')
+    assert plain == KafkaFeed("h:9092", ("a", "b"), csv=CsvOptions(header=False), max_per_trigger=Limit(rows=1_000_000))
+    full = feed_of(
+        """pattern = "tick-.*"
+        start = { timestamp = "2026-11-21T00:00:00Z" }
+        format = "csv"
+        names = ["a", "b"]
+        key = { format = "json" }
+        max_per_trigger = { bytes = "64MB", rows = 5 }
+        tombstones = "ignore"
+        allow_gap = true
+        client = { "security.protocol" = "SASL_SSL", "check.crcs" = false, "fetch.wait.max.ms" = 5 }"""
+    )
+    assert (full.pattern, full.start) == ("tick-.*", Start("timestamp", at_ms=1_795_219_200_000))
+    assert (full.format, full.csv.names, full.key_format) == ("csv", ("a", "b"), "json")
+    assert full.max_per_trigger == Limit(bytes=64_000_000, rows=5)
+    assert (full.tombstones, full.allow_gap) == ("ignore", True)
+    assert full.client.values == (
+        ("check.crcs", "false"),
+        ("fetch.wait.max.ms", "5"),
+        ("security.protocol", "SASL_SSL"),
+    )
+
+
+def test_start_offsets_and_key_columns() -> None:
+    assert feed_of('topics = ["a"]\nstart = { "a:0" = 17 }').start == Start("offsets", offsets=(("a", 0, 17),))
+    columns = parse('topics = ["a"]', 'Sym = { key = "sym" }\nAt = { meta = "offset" }').columns
+    assert columns == (ColumnSpec("Sym", "sym", of="key"), ColumnSpec("At", meta="offset"))
+
+
+@pytest.mark.parametrize(
+    ("feed", "what"),
+    [
+        ("", "feed: give one of topics, pattern"),
+        ('topics = ["a"]\npattern = "b"', "feed: give one of topics, pattern"),
+        ("topics = []", "topics: list should have at least 1 item"),
+        ('topics = ["a b"]', "0: string should match pattern"),
+        ('pattern = "("', "pattern: no regular expression"),
+        ('topics = ["a"]\nstart = "first"', 'start: expected "earliest"'),
+        ('topics = ["a"]\nstart = { "a" = 17 }', 'start: expected "earliest"'),
+        ('topics = ["a"]\nstart = { "a:0" = -1 }', 'start: expected "earliest"'),
+        ('topics = ["a"]\nstart = { timestamp = "yesterday" }', "start: "),
+        ('topics = ["a"]\nformat = "csv"', 'feed: format = "csv" needs names'),
+        ('topics = ["a"]\nnames = ["a"]', "feed: only read with"),
+        ('topics = ["a"]\nmax_per_trigger = { files = 1 }', "feed: max_per_trigger of a kafka feed"),
+    ],
+)
+def test_wrong_values(feed: str, what: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse(feed)
+    assert caught.value.what.startswith(what)
+
+
+def test_a_secret_is_taken_from_the_environment_and_never_shown() -> None:
+    client = 'client = { "sasl.password" = "${PASSWORD}" }'
+    feed = feed_of(f'topics = ["a"]\n{client}', PASSWORD="tiger")
+    assert feed.client == ClientSettings((("sasl.password", "tiger"),))
+    assert "tiger" not in repr(feed) + str(feed) + feed.path + feed.client.hide("refused tiger")
+    with pytest.raises(SettingsError) as caught:
+        feed_of('topics = ["a"]\nclient = { "sasl.password" = ["tiger"] }')
+    assert "tiger" not in str(caught.value)
