@@ -26,7 +26,7 @@ from tests.crash.stream_kit import SCHEMA as EVENTS_SCHEMA
 from tests.crash.stream_kit import STREAM, ingest, numbers, open_log, put_file, record, run_alone, target_of
 from tests.crash.stream_kit import TABLE as EVENTS
 from tests.merge_cases import SCHEMA, TABLE
-from tests.unit.test_merge import make, merge
+from tests.merge_runs import make, merge
 from writers.task import TaskResult
 
 

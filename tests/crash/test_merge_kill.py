@@ -11,7 +11,7 @@ import pytest
 
 from store.merges import newest
 from tests.merge_cases import DAY, TABLE
-from tests.unit.test_merge import FS, check_tree, make, merge
+from tests.merge_runs import FS, check_tree, make, merge
 
 CHILD = """
 import os, signal, sys

@@ -11,7 +11,7 @@ import pyarrow as pa
 from readers import open_table
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE, as_table, comparable, random_row
-from tests.unit.test_merge import make, merge
+from tests.merge_runs import make, merge
 from tests.unit.test_remove import empty, unlink
 
 

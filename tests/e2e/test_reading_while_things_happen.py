@@ -17,7 +17,7 @@ from store.errors import SettingsError
 from store.fs import Fs
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE, as_table, comparable, random_row
-from tests.unit.test_merge import make, merge
+from tests.merge_runs import make, merge
 from writers.removal_proof import prove
 from writers.remove import delete, truncate
 

@@ -14,7 +14,7 @@ import pytest
 from store.merges import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.unit.test_merge import FS, history_bytes
+from tests.merge_runs import FS, history_bytes
 from writers.merge import dates
 from writers.merge.dates import merge_dates
 from writers.merge.executor import Executor, LocalExecutor

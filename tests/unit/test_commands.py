@@ -25,7 +25,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE
-from tests.unit.test_merge import make, merge
+from tests.merge_runs import make, merge
 
 NAME = str(TABLE)
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from store.layout import LocationKey
 from store.merges import lock_table, newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.unit.test_merge import FS, Killed, KillingFs, QuickFs, merge
+from tests.merge_runs import FS, Killed, KillingFs, QuickFs, merge
 from writers.merge.closing import GRACE_S
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,65 +11,16 @@ from store.columnfile import read_grouping
 from store.epochs.removals import Removal, write_removals
 from store.errors import CorruptFileError, LockLostError, MergeError, TableExistsError
 from store.format import tablesize
-from store.format.tlmi import decode_tlmi
-from store.fs import Fs
-from store.layout import Layout, LocationKey
+from store.layout import LocationKey
 from store.merges import lock_table, newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, naive_order, random_row, read_location
+from tests.merge_runs import FS, Killed, KillingFs, QuickFs, check_tree, history_bytes, make, merge, same
 from writers.merge import check, columns, dates, share, source
-from writers.merge.dates import DateResult, merge_dates
+from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.keys import SortKey
 from writers.merge.plan import MergeOptions, MergePlan
-from writers.partitions import add_partition
-
-
-class QuickFs(Fs):
-    """The real file system without waiting for the disk."""
-
-    def sync(self, paths: Any) -> None:
-        list(paths)
-
-    def sync_dirs(self, paths: Any) -> None:
-        list(paths)
-
-    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
-        pass
-
-
-FS = QuickFs()
-
-
-def make(root: Path, number: int, *, seed: int = 1, partitions: int = 2) -> tuple[IntradayRows, list[dict[str, Any]]]:
-    """Rows in two sources; returned in tie order."""
-    rng = random.Random(seed)
-    rows = [random_row(rng) for _ in range(number)]
-    cut = number // 3
-    house = IntradayRows(root, SCHEMA, fs=FS)
-    house.commit({("a", DAY): as_table(rows[: cut // 2]), ("b", DAY): as_table(rows[cut:])})
-    house.commit({("a", DAY): as_table(rows[cut // 2 : cut])})
-    for name in range(partitions):
-        add_partition(FS, house.layout, "Test", str(name))
-    return house, rows
-
-
-def merge(layout: Layout, *values: str, fs: Fs = FS, workers: int = 1, **options: Any) -> list[DateResult]:
-    chosen = MergeOptions(**options)
-    executor = LocalExecutor(workers, processes=False)
-    days = values or (DAY,)
-    results = list(merge_dates(fs, layout, TABLE, days, chosen, executor=executor, clock=lambda: 1_700_000_000.0))
-    for result in results:
-        if result.error is not None:
-            raise result.error
-    return results
-
-
-def same(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
-    assert [{k: comparable(v) for k, v in row.items()} for row in found] == [
-        {k: comparable(v) for k, v in row.items()} for row in expected
-    ]
-
 
 SORTS: list[list[tuple[str, bool]]] = [
     [],
@@ -98,16 +48,6 @@ def test_rows_come_out_as_a_naive_sort_puts_them(tmp_path: Path, sort: list[tupl
     assert record is not None
     assert record.proof is not None
     assert record.proof.holds
-
-
-def history_bytes(layout: Layout) -> dict[str, bytes]:
-    """Every file of history by its path below the namespace, without times."""
-    base = layout.partitions("Test")
-    found = {}
-    for path in sorted(base.rglob("*")):
-        if path.is_file() and path.name != "table.size":
-            found[str(path.relative_to(base))] = path.read_bytes()
-    return found
 
 
 def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,142 +83,6 @@ def test_one_giant_group_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(MergePlan, "by_columns", lambda plan: False)
     merge(house.layout, sort=(SortKey("L"),))
     same(read_location(house.layout, house.schema, LocationKey("0", DAY)), naive_order(rows, [("L", False)]))
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: no handler of the code under test may catch it."""
-
-
-class KillingFs(QuickFs):
-    """Dies at the n-th change of the file system, or at a step."""
-
-    def __init__(self, *, call: int = -1, step: str = "") -> None:
-        self.call, self.at, self.calls = call, step, 0
-        self.steps: list[str] = []
-
-    def step(self, name: str) -> None:
-        self.steps.append(name)
-        if name == self.at:
-            raise Killed(name)
-
-    def _count(self) -> None:
-        self.calls += 1
-        if self.calls == self.call:
-            raise Killed(str(self.calls))
-
-    def write_new(self, *args: Any) -> None:
-        self._count()
-        super().write_new(*args)
-
-    def write_at(self, *args: Any) -> None:
-        self._count()
-        super().write_at(*args)
-
-    def rename(self, *args: Any) -> None:
-        self._count()
-        super().rename(*args)
-
-    def symlink(self, *args: Any) -> None:
-        self._count()
-        super().symlink(*args)
-
-    def _mkdir(self, path: Path) -> None:
-        self._count()
-        super()._mkdir(path)
-
-    def remove_tree(self, path: Path) -> None:
-        self._count()
-        super().remove_tree(path)
-
-    def sync_dirs(self, paths: Any) -> None:
-        self._count()
-        super().sync_dirs(paths)
-
-
-PHASE_STEPS = [
-    f"merge-{phase}:{when}"
-    for phase in ("plan", "stage", "sync", "check", "publish", "index", "record", "clean")
-    for when in ("before", "after")
-]
-
-
-def kill_then_run_again(root: Path, fs: KillingFs, **options: Any) -> bool:
-    """Whether the kill happened; checks what a reader sees after it, and that a second run ends well."""
-    house, rows = make(root, 120, seed=9)
-    killed = False
-    try:
-        merge(house.layout, fs=fs, **options)
-    except Killed:
-        killed = True
-    seen = newest(FS, house.layout, TABLE, DAY)
-    if seen is not None:  # the new state: all of it must be there
-        found = [
-            r for o in seen.outputs for r in read_location(house.layout, house.schema, LocationKey(o.internal, DAY))
-        ]
-        assert len(found) == 120
-    (again,) = merge(house.layout, **options)
-    assert again.outcome in ("merged", "resumed", "nothing")
-    record = newest(FS, house.layout, TABLE, DAY)
-    assert record is not None
-    assert record.phase == "clean"
-    found = [r for o in record.outputs for r in read_location(house.layout, house.schema, LocationKey(o.internal, DAY))]
-    assert len(found) == 120
-    by_sym = [row for o in record.outputs for row in _expected(house, o.internal, rows)]
-    same(found, by_sym)
-    check_tree(house.layout)
-    return killed
-
-
-def _expected(house: IntradayRows, internal: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    syms = {row["Sym"] for row in read_location(house.layout, house.schema, LocationKey(internal, DAY))}
-    return naive_order([row for row in rows if row["Sym"] in syms], [])
-
-
-def check_tree(layout: Layout) -> None:
-    """Nothing but complete locations that record and index both name; no staging left."""
-    record = newest(FS, layout, TABLE, DAY)
-    assert record is not None
-    base = layout.partitions("Test")
-    tree = sorted(p.parent.parent.parent.name for p in base.glob(f"*/{DAY}/Every/table.size"))
-    named = sorted(output.internal for output in record.outputs)
-    index = sorted(e.key.internal for e in decode_tlmi(layout.metadata_index(TABLE).read_bytes(), "index"))
-    assert tree == named == index
-    assert [p for p in base.glob("*/*") if not any(p.iterdir())] == []
-    assert [p.name for p in layout.system("Test").iterdir() if p.name.startswith(".stage")] == []
-
-
-@pytest.mark.parametrize("step", PHASE_STEPS)
-def test_killed_at_a_phase_it_ends_well_when_run_again(tmp_path: Path, step: str) -> None:
-    assert kill_then_run_again(tmp_path, KillingFs(step=step))
-
-
-@pytest.mark.slow
-def test_killed_at_any_change_of_the_disk(tmp_path: Path) -> None:
-    counting = KillingFs()
-    kill_then_run_again(tmp_path / "count", counting)
-    assert set(PHASE_STEPS) <= set(counting.steps)
-    chosen = random.Random(7).sample(range(1, counting.calls + 1), 12)
-    for call in sorted({*chosen, *range(counting.calls - 11, counting.calls + 1)}):
-        assert kill_then_run_again(tmp_path / str(call), KillingFs(call=call)), call
-
-
-@pytest.mark.parametrize("step", PHASE_STEPS)
-def test_a_killed_re_merge_keeps_the_old_generation_readable(tmp_path: Path, step: str) -> None:
-    house, _ = make(tmp_path, 90)
-    merge(house.layout)
-    before = newest(FS, house.layout, TABLE, DAY)
-    with pytest.raises(Killed):
-        merge(house.layout, fs=KillingFs(step=step), force=True)
-    seen = newest(FS, house.layout, TABLE, DAY)
-    assert seen is not None
-    assert sum(len(read_location(house.layout, house.schema, LocationKey(o.internal, DAY))) for o in seen.outputs) == 90
-    (again,) = merge(house.layout, force=True)
-    assert again.outcome in ("merged", "resumed")
-    assert before is not None
-    last = newest(FS, house.layout, TABLE, DAY)
-    assert last is not None
-    assert last.generation > before.generation
-    assert {o.internal for o in last.outputs}.isdisjoint({o.internal for o in before.outputs})
 
 
 def test_late_rows_become_a_supplement_and_later_a_re_merge(tmp_path: Path) -> None:

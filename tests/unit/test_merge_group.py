@@ -15,7 +15,7 @@ from store.layout import Layout, LocationKey
 from store.merges import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
-from tests.unit.test_merge import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
+from tests.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
 from writers.merge import dates
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor

@@ -11,7 +11,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey
 from store.merges import newest
 from tests.merge_cases import DAY, TABLE, read_location
-from tests.unit.test_merge import FS, make, merge
+from tests.merge_runs import FS, make, merge
 from writers.merge.publish import volumes
 from writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
 

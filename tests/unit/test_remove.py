@@ -17,7 +17,7 @@ from store.layout import LocationKey
 from store.merges import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE, as_table, random_row
-from tests.unit.test_merge import FS, Killed, KillingFs, make, merge
+from tests.merge_runs import FS, Killed, KillingFs, make, merge
 from writers.removal_proof import RemovalProof, prove
 from writers.remove import Removed, delete, truncate
 

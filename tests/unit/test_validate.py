@@ -13,7 +13,7 @@ from store.errors import TableNotFoundError, ValidationFailedError
 from store.layout import LocationKey
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.unit.test_merge import FS, merge
+from tests.merge_runs import FS, merge
 from tests.unit.test_remove import empty
 from writers.merge import source
 from writers.validate import RuleResult, Validation, validate_date
