@@ -2,11 +2,12 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 DB ?= demo-db
+KAFKA_DB ?= demo-kafka-db
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo kafka test test-fast check crash bench zip clean
+.PHONY: help setup demo demo-kafka kafka test test-fast check crash bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -31,6 +32,9 @@ $(STAMP):
 
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
 	@$(BIN)/python -m jobs.demo --db $(DB)
+
+demo-kafka: setup ## the same flights through a topic of a real Kafka broker, with a kill in between
+	@$(BIN)/python -m jobs.demo_kafka --db $(KAFKA_DB)
 
 kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, until Ctrl-C
 	@$(BIN)/python -m jobs.broker
@@ -62,4 +66,4 @@ sparkhaven.zip: $(shell find store ingest writers readers jobs conf -type f -not
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
 clean: ## removes the environment, the demo database and caches
-	rm -rf $(VENV) $(DB) sparkhaven.zip build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(DB) $(KAFKA_DB) sparkhaven.zip build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

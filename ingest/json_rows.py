@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 
 from ingest.bad_rows import BadRow, Rejects, bad_row, too_long
 from ingest.exact import INTEGER_BITS, Refusal, Value, from_json
+from ingest.json_paths import Path, all_plain, inner_texts, path_of, unknown_names, value_at
 from ingest.json_proof import (
     Shapes,
     bare_words,
@@ -63,11 +64,13 @@ class JsonRows:
     ) -> None:
         self._targets = tuple(targets)
         self._alias = alias
-        self._sources = tuple(dict.fromkeys(t.source for t in self._targets))
-        self._place = [self._sources.index(t.source) for t in self._targets]
+        self._paths = [path_of(t.source) for t in self._targets]
+        self._sources = tuple(dict.fromkeys(path[0] for path in self._paths))
+        inner = {name: [p[1:] for p in self._paths if p[0] == name and len(p) > 1] for name in self._sources}
+        self._inner = {name: tuple(dict.fromkeys(paths)) for name, paths in inner.items() if paths}
         self._declared = frozenset(self._sources)
         self._known = self._declared | frozenset(known)
-        self._small = small if all(plain(name) for name in self._sources) else MAX_LINES
+        self._small = small if all_plain(self._paths) else MAX_LINES
         self._learned: tuple[str, ...] = ()  # unknown fields met so far, looked for like the others
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
@@ -115,14 +118,23 @@ class JsonRows:
             odd = bare_words(values)
             if odd is not None:
                 doubt |= odd
+        texts: dict[Path, pa.StringArray] = {(name,): tokens[place] for place, name in enumerate(self._sources)}
+        below = [inner_texts(texts[name,], paths, (name,)) for name, paths in self._inner.items()]
+        for inner in below:
+            texts |= inner.texts
+            doubt |= inner.doubt
         columns = []
-        for target, place in zip(self._targets, self._place, strict=True):
-            array, odd = json_tokens(_nulled(tokens[place]), target)
+        for target, path in zip(self._targets, self._paths, strict=True):
+            array, odd = json_tokens(_nulled(texts[path]), target)
             columns.append(array)
             if odd is not None:
                 doubt |= odd
             if target.column.type.name in INTEGER_BITS:
-                doubt |= _rounded(kept, tokens[place])
+                doubt |= _rounded(kept, texts[path])
+        for inner in below:
+            rejects.ignored.update(
+                {name: n for name, n in inner.count(~doubt).items() if n and name not in self._known}
+            )
         if self._learned or shapes is not None:
             self._count(self._learned, extra, shapes, ~doubt, rejects)
         if not doubt.any():
@@ -192,14 +204,16 @@ class JsonRows:
         except RecursionError:
             return bad_row(file, number, None, "nested too deeply", _EXPECTED, text, line)
         values: list[Value] = []
-        for target in self._targets:
-            value = from_json(record.get(target.source), target, self._alias)
+        for target, path in zip(self._targets, self._paths, strict=True):
+            there = value_at(record, path)
+            value = there if isinstance(there, Refusal) else from_json(there, target, self._alias)
             if isinstance(value, Refusal):
-                shown = json.dumps(record[target.source], default=str, ensure_ascii=False)
+                shown = json.dumps(record[path[0]], default=str, ensure_ascii=False)
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown, line)
             values.append(value)
-        for name in record.keys() - self._known:
-            rejects.ignored[name] += 1
+        for name in unknown_names(record, self._paths):
+            if name not in self._known:
+                rejects.ignored[name] += 1
         return values
 
 

@@ -58,15 +58,16 @@ class Demo:
         """Runs one command as a user would; its JSON results. A failing one ends the demo."""
         shown = ["sparkhaven", "--root", str(root), *words]
         self.console.print(f"[dim]$ {' '.join(shown)}", highlight=False, soft_wrap=True)
-        done = self._start(root, words, environ)
+        done = self.start(root, words, environ)
         said, _ = done.communicate()
         if done.returncode:
             raise SettingsError("a command of the demo failed", where=" ".join(shown), found=f"exit {done.returncode}")
         return [json.loads(line) for line in said.splitlines()]
 
-    def _start(
+    def start(
         self, root: Path, words: Sequence[str], environ: Mapping[str, str], stderr: IO[str] | None = None
     ) -> subprocess.Popen[str]:
+        """A command as a process of its own."""
         line = [sys.executable, "-m", "jobs.cli", "--root", str(root), *words, "--json"]
         paths = os.pathsep.join(filter(None, [str(import_root()), os.environ.get("PYTHONPATH", "")]))
         env = {**os.environ, **environ, "PYTHONPATH": paths}
@@ -136,7 +137,7 @@ class Demo:
         layout, table = Layout(root), TableName.parse(flights.TABLE)
         second = layout.intraday(table)
         with (self.base / "killed-job.log").open("w") as log:  # its Spark, orphaned, complains at length
-            running = self._start(root, ("ingest", str(settings), "--once"), {}, log)
+            running = self.start(root, ("ingest", str(settings), "--once"), {}, log)
             try:
                 _wait(lambda: len(_sources(second)) > 1 or running.poll() is not None, "the second batch to begin")
             finally:

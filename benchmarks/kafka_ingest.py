@@ -1,0 +1,266 @@
+"""A Kafka topic to durable columns: sparkhaven against Spark's Parquet sink and Delta, and itself without Spark.
+
+Every path reads the same topic of two partitions, one million JSON messages of ten columns a batch, from a broker of
+its own on loopback. Each runs in a process and a JVM of its own, one after the other; the first batch is warm-up, the
+table shows the median of the others. The peers read with Spark's Kafka connector, parse with ``from_json`` and do not
+sync what they write; sparkhaven runs with ``fsync``. "Without Spark" are the same tasks and the same commit in two
+processes. The profile adds what one process needs to read alone, and to read and decode.
+
+    python benchmarks/kafka_ingest.py [--rows 1000000] [--batches 5] [--no-delta] [--no-peers]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import functions as f
+
+from benchmarks.ingest_files import FIELDS, SCHEMA, Watch, apart, report
+from ingest.bad_rows import Rejects
+from ingest.kafka_decode import decode_range
+from ingest.kafka_feed import KafkaFeed
+from ingest.kafka_reader import KafkaReader
+from ingest.kafka_topics import KafkaTopics
+from jobs.broker import Broker
+from jobs.decoding import Decoder
+from jobs.delta import delta_conf
+from jobs.ingest_run import Options, open_stream, run_streams
+from jobs.jars import Artifact, jars
+from jobs.progress import Progress
+from jobs.spark_session import build_session
+from jobs.stream_file import load_stream_file
+from store.epochs.state import OffsetRange, Split
+from store.fs import Fs
+from store.layout import Layout
+from store.schema.deploy import load_deployed
+from writers.blank import WorkerMemory
+from writers.commit import BatchOutcome, write_batch
+from writers.stream import BatchProgress
+from writers.target import Decode, StreamTarget
+from writers.task import Task, TaskResult, run_task
+
+TOPIC = "trades"
+PARTITIONS = 2
+CONNECTOR = (
+    Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0", alone=True),
+    Artifact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", alone=True),
+    Artifact("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
+    Artifact("org.apache.commons", "commons-pool2", "2.12.0", alone=True),
+)
+STREAM = """name = "bench"
+table = "Bench.Trade"
+schema = "Bench.Trade.schema"
+[feed]
+type = "kafka"
+bootstrap = "{bootstrap}"
+topics = ["trades"]
+format = "json"
+max_per_trigger = {{ rows = {rows} }}
+[partition]
+internal = {{ column = "src" }}
+value = {{ column = "ts", zone = "UTC", format = "yyyy-MM-dd" }}
+clock = "2026-11-21T12:00:00Z"
+[bad_rows]
+max_rows = 0
+"""
+
+
+def messages(partition: int, count: int) -> Iterator[bytes]:
+    """JSON objects of about 157 bytes."""
+    for n in range(count):
+        i = n * PARTITIONS + partition
+        yield (
+            f'{{"id":{i},"src":"s{partition}","sym":"SYM{i * 7919 % 997}",'
+            f'"ts":"2026-11-21T{i // 3600 % 24:02}:{i // 60 % 60:02}:{i % 60:02}.{i % 1000000:06}Z",'
+            f'"px":{(i * 31 % 100000) / 100},"qty":{i % 5000},"side":"{"BS"[i % 2]}","venue":"V{i % 13}",'
+            f'"seq":{i * 3},"live":{"true" if i % 3 == 0 else "false"}}}'
+        ).encode()
+
+
+def fill(bootstrap: str, rows: int) -> None:
+    """``rows`` messages over both partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": 1 << 20, "queue.buffering.max.kbytes": 1 << 20}
+    )
+    for partition in range(PARTITIONS):
+        for number, value in enumerate(messages(partition, rows // PARTITIONS)):
+            producer.produce(TOPIC, value, partition=partition)
+            if number % 20_000 == 0:
+                while len(producer) > 60_000:
+                    producer.poll(0.01)
+    assert producer.flush(60) == 0  # noqa: S101
+
+
+class Told(Watch):
+    """Keeps the seconds of each step too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: list[BatchOutcome] = []
+
+    def batch(self, stream: str, done: BatchProgress) -> None:
+        """Notes the moment and the steps."""
+        super().batch(stream, done)
+        self.outcomes.append(done.outcome)
+
+
+def run_ours(work: Path) -> list[float]:
+    """Seconds from each visible batch to the next: all of a batch, planning and commit included."""
+    watch = Told()
+    settings = load_stream_file(Fs(), work / "bench.toml", {})
+    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(once=True), watch)
+    if run.error is not None:
+        raise run.error
+    profile("ours, Spark", watch.outcomes)
+    return [0.0, *(later - earlier for earlier, later in pairwise(watch.moments))]
+
+
+def profile(name: str, outcomes: Sequence[BatchOutcome]) -> None:
+    """Median seconds of each step of the warm batches; ``decode`` and ``append`` are sums over both tasks."""
+    warm = outcomes[1:] or outcomes
+    steps = {step: statistics.median(o.seconds.get(step, 0.0) for o in warm) for step in outcomes[-1].seconds}
+    print(f"{name}: " + ", ".join(f"{step} {seconds:.2f}" for step, seconds in steps.items()), flush=True)
+
+
+_MEMORY = WorkerMemory()
+
+
+def work_on(target: StreamTarget, decode: Decode, task: Task) -> TaskResult:
+    """One task in a worker process."""
+    return run_task(Fs(), _MEMORY, target, decode, task)
+
+
+def run_without_spark(work: Path, rows: int, batches: int) -> list[float]:
+    """The same tasks and the same commit, in two processes that are kept."""
+    settings = load_stream_file(Fs(), work / "bench.toml", {})
+    fs, layout, seconds, outcomes = Fs(), Layout(work / "loop-db"), [], []
+    with ExitStack() as opened:
+        run = open_stream(fs, layout, settings, opened, Progress())
+        target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation)
+        decode = Decoder(fs, settings.spec, run.schema)
+        context = get_context("spawn")
+        pools = [opened.enter_context(ProcessPoolExecutor(1, mp_context=context)) for _ in range(PARTITIONS)]
+
+        def execute(
+            splits: Sequence[OffsetRange], scratch: str, instead: Mapping[Split, Split | None]
+        ) -> list[TaskResult]:
+            tasks = [Task(n, 0, scratch, [split], instead=instead) for n, split in enumerate(splits)]
+            futures = [pool.submit(work_on, target, decode, task) for pool, task in zip(pools, tasks, strict=True)]
+            return [future.result() for future in futures]
+
+        size = rows // PARTITIONS
+        for number in range(batches):
+            splits = [OffsetRange(TOPIC, n, number * size, (number + 1) * size) for n in range(PARTITIONS)]
+            started = time.perf_counter()
+            outcomes.append(
+                write_batch(
+                    fs,
+                    run.log,
+                    target,
+                    WorkerMemory(),
+                    partial(execute, splits),
+                    query_id=str(uuid.uuid4()),
+                    batch_id=number,
+                )
+            )
+            seconds.append(time.perf_counter() - started)
+    profile("ours, no Spark", outcomes)
+    return seconds
+
+
+def run_sink(work: Path, sink: str, bootstrap: str, rows: int) -> list[float]:
+    """Seconds of each batch of a stock sink."""
+    connector = jars(Fs(), "spark-kafka-4.2.0", CONNECTOR)
+    extra = {"spark.sql.shuffle.partitions": "2", "spark.jars": ",".join(map(str, connector))}
+    if sink == "delta":
+        delta = delta_conf(Fs())
+        extra = {**delta, "spark.jars": f"{extra['spark.jars']},{delta['spark.jars']}"}
+    spark = build_session("peer", memory="4g", extra=extra)
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest"}
+    source = spark.readStream.format("kafka").options(**options).option("maxOffsetsPerTrigger", str(rows)).load()
+    parsed = source.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("row")).select("row.*")
+    writer = parsed.withColumn("ts", f.to_timestamp("ts")).writeStream.format(sink)
+    writer = writer.option("checkpointLocation", str(work / f"{sink}-checkpoint")).option("path", str(work / sink))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    spark.stop()
+    return seconds
+
+
+def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
+    """Seconds of one process for one batch's share: reading alone, then reading and decoding."""
+    settings = load_stream_file(Fs(), work / "bench.toml", {})
+    feed = settings.spec.feed
+    assert isinstance(feed, KafkaFeed)  # noqa: S101
+    schema = load_deployed(Fs(), Layout(work / "db"), settings.table)
+    topic_id = KafkaTopics(feed).look()[TOPIC].topic_id
+    reader = KafkaReader(feed)
+    size = rows // PARTITIONS
+
+    def read(split: OffsetRange) -> None:
+        for _ in reader.read(split):
+            pass
+
+    def decode(split: OffsetRange) -> None:
+        for _ in decode_range(reader, split, settings.spec, feed, schema, Rejects(settings.spec.bad_rows)):
+            pass
+
+    todo: list[Callable[[OffsetRange], None]] = [read, read, decode, decode]
+    found = []
+    for number, part in enumerate(todo):
+        before = time.perf_counter()
+        part(OffsetRange(TOPIC, 0, number * size, (number + 1) * size, topic_id))
+        found.append(time.perf_counter() - before)
+    print(f"one process, {size:,} messages: read {found[1]:.2f}, read and decode {found[3]:.2f}", flush=True)
+    return found
+
+
+def main() -> None:
+    """Runs every path and prints the table."""
+    options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    options.add_argument("--rows", type=int, default=1_000_000, help="messages a batch")
+    options.add_argument("--batches", type=int, default=5)
+    options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
+    options.add_argument("--no-peers", action="store_true", help="only our own paths")
+    args = options.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
+    try:
+        with Broker(Fs(), work / "broker", heap="1g") as broker:
+            started = time.perf_counter()
+            fill(broker.bootstrap, args.rows * args.batches)
+            filled = time.perf_counter() - started
+            print(f"topic: {args.rows * args.batches:,} messages in {filled:.0f} s", flush=True)
+            (work / "Bench.Trade.schema").write_text(SCHEMA)
+            (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, rows=args.rows))
+            times = {"sparkhaven, fsync": apart(run_ours, work)}
+            times["the same without Spark"] = apart(run_without_spark, work, args.rows, args.batches)
+            if args.batches >= 4:
+                apart(run_parts, work, broker.bootstrap, args.rows)
+            if not args.no_peers:
+                times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet", broker.bootstrap, args.rows)
+                if not args.no_delta:
+                    times["from_json -> Delta sink"] = apart(run_sink, work, "delta", broker.bootstrap, args.rows)
+            report(times, args.rows)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
