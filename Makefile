@@ -51,8 +51,9 @@ check: $(STAMP) ## format, lint, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-crash: setup ## the full crash campaign: 50 kills of a real streaming job (minutes)
+crash: setup ## the full crash campaign: kills at every step, a fault in every call, 50 kills of a real job (long)
 	$(BIN)/python -m tests.crash.kill_steps --every
+	$(BIN)/python -m tests.crash.call_faults --every
 	$(BIN)/python -m tests.crash.spark_kill --kills 50
 
 bench: setup ## all benchmarks, each a table of ratios (long)

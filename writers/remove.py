@@ -92,6 +92,8 @@ def truncate(
                 if chosen and not dry_run:
                     emptied = states.of(stream)
                     for location in chosen:
+                        if fs.stat(layout.intraday_location(table, location.key)) is None:
+                            continue  # a delete that stopped has moved it away
                         publish_location(fs, layout, table, stream, emptied.locations[location.key])
     if not known:
         raise _nothing(table, value, source, "intraday locations")
@@ -222,8 +224,6 @@ def _record(
     clock: Callable[[], float],
     rows: list[int] | None = None,
 ) -> None:
-    if not locations:
-        return
     now = int(clock() * 1000)
     counts = rows if rows is not None else [location.rows for location in locations]
     epoch = states.of(stream).epoch
@@ -232,8 +232,9 @@ def _record(
         for location, count in zip(locations, counts, strict=True)
     ]
     with fs.during(f"{phase}-record"):
-        write_removals(fs, layout, table, stream, removals)
-    states.removed(stream, removals)
+        write_removals(fs, layout, table, stream, removals)  # none: what an earlier run recorded becomes durable
+    if removals:
+        states.removed(stream, removals)
 
 
 def _move_away(fs: Fs, layout: Layout, table: TableName, location: LocationState) -> None:

@@ -127,20 +127,30 @@ def _scan(fs: Fs, path: Path, start: int = 0) -> Scan | None:
 
 
 def write_removals(fs: Fs, layout: Layout, table: TableName, stream: str, removals: list[Removal]) -> None:
-    """Appends and syncs, all or none; the caller holds the lock of the file and has checked the state."""
+    """Appends and syncs, all or none; the caller holds the lock of the file and has checked the state.
+
+    The last record that is there is written again with them: its writer may have died before its sync, or been told
+    that it failed, and then no later sync brings those bytes to the disk. So an empty list makes durable what is there.
+    """
     path = layout.stream_removals(table, stream)
     found = _scan(fs, path)
-    end, rest = (found.end, found.rest) if found is not None else (HEADER.size, 0)
-    if found is None:
+    if found is None and not removals:
+        return
+    if found is None or not found.frames:
         with fs.during("removals-header"):
-            fs.truncate(path, 0)
+            if found is None:
+                fs.truncate(path, 0)
             fs.write_at(path, 0, header(REMOVALS_MAGIC, 0))
             fs.sync([path])
             fs.sync_dirs([path.parent])
+    start = end = HEADER.size
+    if found is not None:
+        start, end = (found.frames[-1].offset if found.frames else found.end), found.end
+    again = fs.read_range(path, start, end - start) if end > start else b""
     with fs.during("removals-append"):
-        if rest:
+        if found is not None and found.rest:
             fs.truncate(path, end)
-        fs.write_at(path, end, frame(encode_removals(removals)))
+        fs.write_at(path, start, again + (frame(encode_removals(removals)) if removals else b""))
     with fs.during("removals-sync"):
         fs.sync([path])
         fs.sync_dirs([path.parent])

@@ -44,8 +44,7 @@ def append_removals(fs: Fs, layout: Layout, table: TableName, stream: str, remov
             left = state.remove(todo[-1])
             if left is not None:
                 emptied.append(left)
-        if todo:
-            write_removals(fs, layout, table, stream, todo)
+        write_removals(fs, layout, table, stream, todo)  # none: what an earlier try recorded becomes durable
         for location in emptied:
             if location.key in state.locations:
                 publish_location(fs, layout, table, stream, location)

@@ -129,7 +129,8 @@ def _surviving_bytes(file: File, kind: str, chance: random.Random) -> bytes:
     content = bytearray(file.durable)
     for offset, data in _survivors(file.pending, kind, chance):
         if data and kind == "zeros" and chance.random() < 0.4:
-            data = bytes(len(data))
+            held = file.durable[offset : offset + len(data)]  # blocks that were there keep what was in them
+            data = held + bytes(len(data) - len(held))
         elif data and kind in ("prefix", "any") and chance.random() < 0.5:
             data = data[: _tear(offset, len(data), chance)]
         _write(content, offset, data)
