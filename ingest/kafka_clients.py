@@ -24,6 +24,15 @@ OURS = frozenset(
         "auto.offset.reset",
     }
 )
+DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,
+    }
+)
 CONNECTION: dict[str, Any] = {"log_level": 2, "socket.keepalive.enable": True, "reconnect.backoff.max.ms": 1000}
 READING: dict[str, Any] = {
     "isolation.level": "read_committed",
@@ -47,10 +56,13 @@ class Troubles:
     def __init__(self, feed: KafkaFeed) -> None:
         self._feed = feed
         self._last: str | None = None
+        self.denied: KafkaError | None = None  # a password or right that is wrong, which no waiting mends
 
     def note(self, error: KafkaError) -> None:
         """The callback."""
         self._last = self._feed.client.hide(error.str())
+        if error.code() in DENIED:
+            self.denied = error
 
     def take(self, otherwise: str) -> str:
         """What was noted, or a text."""

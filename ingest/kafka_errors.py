@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError
 
+from ingest.kafka_clients import DENIED
 from store.errors import FeedError, PositionGapError, RetryableFeedError, SparkhavenError
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-_DENIED = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError._AUTHENTICATION,
-    }
-)
 
 
 def place_name(topic: str, partition: int) -> str:
@@ -88,7 +80,7 @@ def translated(error: KafkaError, where: str, text: str) -> SparkhavenError:
     code = error.code()
     if code in _GONE:
         return topic_gone(where)
-    if code in _DENIED:
+    if code in DENIED:
         return FeedError(
             "the broker does not let us read", where=where, found=text, hint="correct feed.client, or the broker's ACLs"
         )

@@ -94,6 +94,9 @@ class KafkaReader:
                 held.position = wanted.stop
                 return
             self._fetch(held, wanted)
+            denied = self._troubles.denied
+            if not held.surplus and denied is not None:
+                raise translated(denied, wanted.path, self._feed.client.hide(denied.str()))
             if not held.surplus and self._clock() - since > self._patience:
                 raise unreachable(
                     f"no message came for {self._patience:.0f} seconds",

@@ -106,7 +106,7 @@ class KafkaTopics:
         return found
 
     def _translated(self, error: KafkaException, where: str) -> Exception:
-        return _translated(error, where, self._feed, self._troubles)
+        return _translated(error, where, self._admin, self._feed, self._troubles)
 
 
 def topic_partitions(
@@ -121,7 +121,7 @@ def topic_partitions(
         try:
             described = futures[name].result(patience + 5)
         except KafkaException as error:
-            raise _translated(error, name, feed, troubles) from None
+            raise _translated(error, name, admin, feed, troubles) from None
         topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
         found[name] = "" if topic_id == _NO_ID else topic_id, sorted(item.id for item in described.partitions)
         if not found[name][1]:
@@ -129,6 +129,11 @@ def topic_partitions(
     return found
 
 
-def _translated(error: KafkaException, where: str, feed: KafkaFeed, troubles: Troubles) -> Exception:
+def _translated(
+    error: KafkaException, where: str, admin: AdminClient, feed: KafkaFeed, troubles: Troubles
+) -> Exception:
+    admin.poll(0)  # lets the client tell its troubles
+    if troubles.denied is not None:
+        return translated(troubles.denied, where, feed.client.hide(troubles.denied.str()))
     told = error.args[0]
     return translated(told, where, troubles.take(feed.client.hide(told.str())))
