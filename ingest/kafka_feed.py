@@ -12,7 +12,7 @@ from typing import Literal
 
 from ingest.spec import CsvOptions, Limit
 
-PayloadFormat = Literal["json", "csv", "raw"]
+PayloadFormat = Literal["json", "csv", "raw", "avro"]
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
 
 _SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
@@ -49,6 +49,14 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class AvroSource:
+    """Where the schema of Avro payloads comes from: the text of one, or a registry (directory or address) by id."""
+
+    schema: str | None = None
+    registry: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaFeed:
     """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
 
@@ -63,6 +71,8 @@ class KafkaFeed:
     format: PayloadFormat = "json"
     csv: CsvOptions = field(default_factory=CsvOptions)
     key_format: PayloadFormat = "raw"
+    avro: AvroSource | None = None
+    key_avro: AvroSource | None = None
     client: ClientSettings = field(default_factory=ClientSettings)
     max_per_trigger: Limit = field(default_factory=Limit)
     tombstones: Literal["row", "ignore"] = "row"

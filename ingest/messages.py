@@ -18,7 +18,7 @@ from confluent_kafka import Message
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
 from ingest.csv_rows import CsvRows
 from ingest.json_rows import JsonRows
-from ingest.kafka_feed import KafkaFeed, PayloadFormat
+from ingest.kafka_feed import AvroSource, KafkaFeed, PayloadFormat
 from ingest.lines import LineBlock, framed_block
 from ingest.raw_rows import RawRows
 from ingest.rows import Ints, Rows
@@ -53,17 +53,16 @@ class MessageRows:
         wholes = [n for n, t in enumerate(targets) if t.meta == "key"]
         keys = [n for n, t in enumerate(targets) if t.meta is None and t.of == "key"]
         values = [n for n, t in enumerate(targets) if t.meta is None and t.of == "value"]
-        alias = spec.allow_null_alias
         self._parts: list[_Part] = []
-        for places, format, pick in (
-            (wholes, "raw", _key),
-            (keys, feed.key_format, _key),
-            (values, feed.format, _value),
-        ):
+        parts: tuple[tuple[list[int], PayloadFormat, AvroSource | None, Callable[[Message], bytes | None]], ...] = (
+            (wholes, "raw", None, _key),
+            (keys, feed.key_format, feed.key_avro, _key),
+            (values, feed.format, feed.avro, _value),
+        )
+        for places, format, avro, pick in parts:
             if places:
                 wanted = tuple(targets[n] for n in places)
-                decode = _decoder(format, wanted, feed, spec.ignore, alias)  # type: ignore[arg-type]
-                self._parts.append(_Part(tuple(places), wanted, pick, decode))
+                self._parts.append(_Part(tuple(places), wanted, pick, _decoder(format, avro, wanted, feed, spec)))
 
     def decode(self, messages: Sequence[Message], place: str, received_ns: int, rejects: Rejects) -> Rows:
         """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
@@ -108,12 +107,17 @@ def time_ns(message: Message) -> int | None:
 
 
 def _decoder(
-    format: PayloadFormat, targets: tuple[Target, ...], feed: KafkaFeed, ignore: Sequence[str], alias: bool
+    format: PayloadFormat, avro: AvroSource | None, targets: tuple[Target, ...], feed: KafkaFeed, spec: StreamSpec
 ) -> Decode:
+    ignore, alias = spec.ignore, spec.allow_null_alias
     if format == "json":
         return JsonRows(targets, ignore, alias=alias).decode
     if format == "raw":
         return RawRows(targets, alias=alias).decode
+    if format == "avro":
+        from ingest.avro_rows import AvroRows  # fastavro only where it is used
+
+        return AvroRows(targets, ignore, avro or AvroSource(), alias=alias).decode
     csv_rows = CsvRows(targets, ignore, feed.csv, alias=alias)
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ingest.kafka_feed import KafkaFeed
+from ingest.kafka_feed import AvroSource, KafkaFeed
 from ingest.spec import (
     BadRowBudget,
     Clock,
@@ -28,7 +28,7 @@ from ingest.spec import (
     ValueRule,
 )
 from jobs.stream_faults import translate
-from jobs.stream_model import ColumnPart, DeltaFeed, FilesFeed, PartitionPart, StreamPart, ValuePart
+from jobs.stream_model import AvroPart, ColumnPart, DeltaFeed, FilesFeed, PartitionPart, StreamPart, ValuePart
 from jobs.stream_model import KafkaFeed as KafkaPart
 from jobs.toml_values import fill_environment
 from store.epochs.state import Durability
@@ -64,10 +64,10 @@ def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSe
         raw = tomllib.loads(fs.read(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError("stream file is not TOML", where=path, found=str(error)) from None
-    return parse_stream(raw, path, environ)
+    return parse_stream(raw, path, environ, fs)
 
 
-def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str]) -> StreamSettings:
+def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs: Fs | None = None) -> StreamSettings:
     """The settings of a parsed TOML tree; ``path`` is the file that relative paths start from."""
     try:
         filled = fill_environment(raw, environ)
@@ -90,20 +90,20 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str]) ->
             hint="let another job put the rows into files, or wait for the release that has this feed",
         )
     try:
-        return _settings(part, part.feed, path)
+        return _settings(part, part.feed, path, fs or Fs())
     except InvalidNameError as error:
         raise InvalidNameError(
             error.what, where=path, expected=error.expected, found=error.found, hint=error.hint
         ) from None
 
 
-def _settings(part: StreamPart, feed: FilesFeed | KafkaPart, path: Path) -> StreamSettings:
+def _settings(part: StreamPart, feed: FilesFeed | KafkaPart, path: Path, fs: Fs) -> StreamSettings:
     base = path.absolute().parent
     columns = tuple(_column(name, item, feed, path) for name, item in part.columns.items())
     spec = StreamSpec(
         stream=check_stream(part.name),
         table=str(TableName.parse(part.table)),
-        feed=_files(feed, base) if isinstance(feed, FilesFeed) else _kafka(feed),
+        feed=_files(feed, base) if isinstance(feed, FilesFeed) else _kafka(feed, base, fs),
         partition=_partition(part.partition),
         columns=columns,
         ignore=tuple(part.ignore),
@@ -147,7 +147,20 @@ def _files(feed: FilesFeed, base: Path) -> FeedSpec:
     )
 
 
-def _kafka(feed: KafkaPart) -> KafkaFeed:
+def _avro(part: AvroPart | None, base: Path, fs: Fs) -> AvroSource | None:
+    """The text of a schema file, or where a registry is; a directory is relative to the stream file."""
+    if part is None:
+        return None
+    if part.registry is not None:
+        remote = part.registry.startswith(("http://", "https://"))
+        return AvroSource(registry=part.registry if remote else str(_beside(base, part.registry)))
+    path = _beside(base, str(part.definition))
+    if fs.stat(path) is None:
+        raise SettingsError("no such Avro schema", where=path, found="nothing", hint="correct `avro` in [feed]")
+    return AvroSource(fs.read(path).decode("utf-8", "replace"))
+
+
+def _kafka(feed: KafkaPart, base: Path, fs: Fs) -> KafkaFeed:
     return KafkaFeed(
         bootstrap=feed.bootstrap,
         topics=tuple(dict.fromkeys(feed.topics or ())),
@@ -156,6 +169,8 @@ def _kafka(feed: KafkaPart) -> KafkaFeed:
         format=feed.format,
         csv=replace(CsvOptions(header=False), **_tuples(feed.csv)),
         key_format=feed.key.format,
+        avro=_avro(feed.avro, base, fs),
+        key_avro=_avro(feed.key.avro, base, fs),
         client=feed.client,
         max_per_trigger=Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows),
         tombstones=feed.tombstones,

@@ -67,10 +67,24 @@ class FilesFeed(Part):
         return self
 
 
+class AvroPart(Part):
+    """``avro = { schema = "file.avsc" }`` or ``{ registry = "directory or address" }``."""
+
+    definition: str | None = Field(default=None, alias="schema", min_length=1)
+    registry: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one(self) -> AvroPart:
+        if (self.definition is None) == (self.registry is None):
+            raise ValueError('give one of schema, registry, like { schema = "trade.avsc" }')
+        return self
+
+
 class KeyPart(Part):
     """``[feed] key``: how keys of messages are read, for columns with ``key = "field"``."""
 
-    format: Literal["json", "csv", "raw"]
+    format: Literal["json", "csv", "raw", "avro"]
+    avro: AvroPart | None = None
 
 
 class KafkaFeed(Part):
@@ -83,7 +97,8 @@ class KafkaFeed(Part):
     topics: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]] | None = Field(default=None, min_length=1)
     pattern: Annotated[str, BeforeValidator(parse_pattern)] | None = None
     start: Annotated[Start, BeforeValidator(parse_start)] = Start()
-    format: Literal["json", "csv", "raw"] = "json"
+    format: Literal["json", "csv", "raw", "avro"] = "json"
+    avro: AvroPart | None = None
     names: list[str] | None = None
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     quote: str | None = Field(default=None, min_length=1, max_length=1)
@@ -109,6 +124,9 @@ class KafkaFeed(Part):
             raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
         if "csv" in formats and not self.names:
             raise ValueError('format = "csv" needs names = ["first", "second"]: messages have no header')
+        for part, name in ((self, "format"), (self.key, "key.format")):
+            if (part.format == "avro") != (part.avro is not None):
+                raise ValueError(f'avro = {{ schema = "file.avsc" }} goes with {name} = "avro"')
         if self.max_per_trigger.files is not None:
             raise ValueError("max_per_trigger of a kafka feed is in rows or bytes, it has no files")
         return self

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.kafka_feed import ClientSettings, KafkaFeed, Start
+from ingest.kafka_feed import AvroSource, ClientSettings, KafkaFeed, Start
 from ingest.spec import ColumnSpec, CsvOptions, Limit, StreamSpec
 from jobs.stream_file import parse_stream
 from store.errors import SettingsError
@@ -65,9 +65,23 @@ def test_start_offsets_and_key_columns() -> None:
     assert columns == (ColumnSpec("Sym", "sym", of="key"), ColumnSpec("At", meta="offset"))
 
 
+def test_avro_by_schema_file_and_by_registry(tmp_path: Path) -> None:
+    (tmp_path / "v.avsc").write_text("{}")
+    text = f'topics = ["a"]\nformat = "avro"\navro = {{ schema = "{tmp_path}/v.avsc" }}\n'
+    feed = feed_of(text + 'key = { format = "avro", avro = { registry = "keys" } }')
+    assert (feed.avro, feed.key_avro) == (AvroSource("{}"), AvroSource(registry="/etc/streams/keys"))
+    remote = 'topics = ["a"]\nformat = "avro"\navro = { registry = "https://r:8081" }'
+    assert feed_of(remote).avro == AvroSource(registry="https://r:8081")
+    with pytest.raises(SettingsError, match="no such Avro schema"):
+        feed_of(text.replace("v.avsc", "w.avsc"))
+
+
 @pytest.mark.parametrize(
     ("feed", "what"),
     [
+        ('topics = ["a"]\nformat = "avro"', "feed: avro = { schema"),
+        ('topics = ["a"]\navro = { schema = "x" }', "feed: avro = { schema"),
+        ('topics = ["a"]\nformat = "avro"\navro = {}', "avro: give one of schema, registry"),
         ("", "feed: give one of topics, pattern"),
         ('topics = ["a"]\npattern = "b"', "feed: give one of topics, pattern"),
         ("topics = []", "topics: list should have at least 1 item"),
