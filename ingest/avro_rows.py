@@ -2,7 +2,7 @@
 
 With a registry a payload is a zero byte, the id of its schema in four bytes (big-endian), and the record. The registry
 is a directory of files ``<id>.avsc``, or the address of a schema registry that answers ``GET /schemas/ids/<id>``; each
-id is asked for once by a decoder. Records are decoded one by one (fastavro), so a damaged one is a bad row only.
+id is asked for once a process. Records are decoded one by one (fastavro), so a damaged one is a bad row only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,7 @@ def parse_avro(text: str, where: str) -> Schema:
         ) from None
 
 
+@lru_cache(maxsize=1000)  # what an id means never changes
 def schema_text(registry: str, number: int) -> str:
     """The text of a schema by its id. FeedError if there is none, RetryableFeedError without an answer."""
     if not registry.startswith(("http://", "https://")):

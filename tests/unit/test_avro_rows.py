@@ -124,7 +124,7 @@ def test_a_registry_by_http() -> None:
         server.shutdown()
         server.server_close()
     with pytest.raises(RetryableFeedError, match="does not answer"):
-        decode([HEAD.pack(0, 7) + record(1)], source)
+        decode([HEAD.pack(0, 10) + record(1)], source)
 
 
 def test_what_is_no_schema() -> None:
