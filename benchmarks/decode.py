@@ -79,33 +79,33 @@ def rows(count: int) -> Iterator[Row]:
         }
 
 
-def _text(row: Row) -> str:
+def line_text(row: Row) -> str:
     return json.dumps(row, separators=(",", ":"))
 
 
 def bad_one_in_a_hundred(row: Row) -> str:
     """Eight kinds of wrongness in turn."""
     if row["id"] % 100:
-        return _text(row)
+        return line_text(row)
     kinds: list[Callable[[], str]] = [
-        lambda: _text(row)[:-5],
-        lambda: _text({**row, "qty": "5"}),
-        lambda: _text({**row, "qty": 1.5}),
-        lambda: _text({**row, "lvl": 2**40}),
-        lambda: _text({**row, "sym": 7}),
-        lambda: _text({**row, "px": float("nan")}),
-        lambda: _text(row)[:-1] + ',"px":"x"}',
+        lambda: line_text(row)[:-5],
+        lambda: line_text({**row, "qty": "5"}),
+        lambda: line_text({**row, "qty": 1.5}),
+        lambda: line_text({**row, "lvl": 2**40}),
+        lambda: line_text({**row, "sym": 7}),
+        lambda: line_text({**row, "px": float("nan")}),
+        lambda: line_text(row)[:-1] + ',"px":"x"}',
         lambda: "",
     ]
     return kinds[row["id"] // 100 % len(kinds)]()
 
 
 JSON_FEEDS: dict[str, Callable[[Row], str]] = {
-    "clean": _text,
+    "clean": line_text,
     "1 % bad": bad_one_in_a_hundred,
-    "nulls": lambda row: _text({**row, "px": None} if row["id"] % 3 else row),
-    "missing": lambda row: _text({k: v for k, v in row.items() if k != "px"} if row["id"] % 3 else row),
-    "unknown field": lambda row: _text({**row, "extra": "in note"}),
+    "nulls": lambda row: line_text({**row, "px": None} if row["id"] % 3 else row),
+    "missing": lambda row: line_text({k: v for k, v in row.items() if k != "px"} if row["id"] % 3 else row),
+    "unknown field": lambda row: line_text({**row, "extra": "in note"}),
     "2.0 for 2, spaces": lambda row: json.dumps({**row, "qty": float(row["qty"])}),
 }
 
@@ -169,7 +169,7 @@ def main() -> int:
             show(f"json, {name}", path, "json")
         path = top / "feed.json.gz"
         with gzip.open(path, "wt", compresslevel=1, encoding="utf-8") as packed:
-            packed.writelines(_text(row) + "\n" for row in rows(given.rows))
+            packed.writelines(line_text(row) + "\n" for row in rows(given.rows))
         show("json, gzip", path, "json")
         path = top / "feed.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
