@@ -37,7 +37,8 @@ class BadRow:
 
     ``reason`` is a few words, with what is special about this row in parentheses at the end; ``value`` the offending
     text of at most 1 KiB, ``payload`` at most the first MiB of the row as it came, of ``size`` bytes in all.
-    ``header`` names the fields of a CSV record, ``key`` and ``time_ns`` are those of a message or file.
+    A message without a value has None. ``header`` names the fields of a CSV record, ``key`` and ``time_ns`` are of
+    a message or file.
     """
 
     file: str
@@ -46,7 +47,7 @@ class BadRow:
     reason: str
     expected: str
     value: str
-    payload: bytes = b""
+    payload: bytes | None = b""
     size: int = 0
     unit: Unit = "line"
     header: tuple[str, ...] | None = None
@@ -151,12 +152,14 @@ class Rejects:
     time_ns: int | None = None
     complete: Callable[[BadRow], BadRow] | None = None
     others: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
     _held: list[BadRow] = field(default_factory=list)
     _held_bytes: int = 0
 
     def add(self, row: BadRow) -> None:
         """Takes one bad row, whatever the budget says."""
         self.bad += 1
+        self.reasons[row.code] += 1
         if self.complete is not None:
             row = self.complete(row)
         if self.sink is not None:
@@ -186,13 +189,14 @@ class Rejects:
             header = self.header if row.header is None else row.header
             row = replace(row, header=header, time_ns=self.time_ns if row.time_ns is None else row.time_ns)
         self._held.append(row)
-        self._held_bytes += len(row.payload)
+        self._held_bytes += len(row.payload or b"")
         if self._held_bytes >= HELD_BYTES:
             self.flush()
 
     def counts(self) -> dict[str, int]:
-        """Counters for the commit record: rows rejected and fields ignored."""
+        """Counters for the commit record: rows rejected, in all and by reason, and fields ignored."""
         found = {"rejected": self.bad, "ignored_fields": sum(self.ignored.values()), **self.others}
+        found |= {f"rejected.{code}": count for code, count in self.reasons.items()}
         return {name: count for name, count in found.items() if count}
 
 

@@ -13,7 +13,6 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Message
 
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
 from ingest.csv_rows import CsvRows
@@ -25,6 +24,26 @@ from ingest.rows import Ints, Rows
 from ingest.spec import StreamSpec, Target
 
 MS = 1_000_000
+
+
+class Message(Protocol):
+    """What is asked of a message: that of the client library, or a row of the quarantine that was one."""
+
+    def offset(self) -> int:
+        """Its number in the partition."""
+        ...
+
+    def value(self) -> bytes | None:
+        """Its value, None for a tombstone."""
+        ...
+
+    def key(self) -> bytes | None:
+        """Its key."""
+        ...
+
+    def timestamp(self) -> tuple[int, int]:
+        """Kind (0: it has none) and ms since the epoch."""
+        ...
 
 
 class Decode(Protocol):
@@ -140,25 +159,25 @@ def _part_rows(part: _Part, messages: Sequence[Message], offsets: Ints, place: s
 def _completing(messages: Sequence[Message], offsets: Ints) -> Callable[[BadRow], BadRow]:
     def complete(row: BadRow) -> BadRow:
         message = messages[int(np.searchsorted(offsets, row.line))]
-        value = message.value() or b""
+        value = message.value()
         return replace(
             row,
             unit="offset",
             key=message.key(),
             time_ns=time_ns(message),
-            payload=value[:MAX_PAYLOAD],
-            size=len(value),
+            payload=None if value is None else value[:MAX_PAYLOAD],
+            size=len(value or b""),
         )
 
     return complete
 
 
 def _key(message: Message) -> bytes | None:
-    return message.key()  # type: ignore[no-any-return]
+    return message.key()
 
 
 def _value(message: Message) -> bytes | None:
-    return message.value()  # type: ignore[no-any-return]
+    return message.value()
 
 
 def _meta(

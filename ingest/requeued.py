@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -20,10 +21,11 @@ from ingest.csv_records import Header
 from ingest.csv_rows import CsvRows
 from ingest.exact import Refusal, Value
 from ingest.json_rows import JsonRows, strict_object
+from ingest.messages import MS, MessageRows
 from ingest.parquet_text import from_row_text
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows, typed_array
-from ingest.spec import StreamSpec, Target
+from ingest.spec import FeedSpec, StreamSpec, Target
 from ingest.targets import resolve_targets
 from store.layout import LocationKey
 from store.schema.model import TableSchema
@@ -31,7 +33,16 @@ from store.schema.model import TableSchema
 NS = 1_000_000_000
 Row = dict[str, Any]
 One = Callable[[bytes, Row, Rejects], "list[Value] | BadRow"]
-UNITS: dict[str, Unit] = {"json": "line", "csv": "line", "parquet": "row"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Decoded rows of one source partition, all columns; ``complete`` is how its bad rows get what only it knows."""
+
+    source: str
+    rows: Rows
+    payloads: Mapping[int, bytes]
+    complete: Callable[[BadRow], BadRow] | None = None
 
 
 def decode_requeued(
@@ -47,57 +58,99 @@ def decode_requeued(
 
     Rows that belong to the locations ``late`` are rejected as well as routed, for a caller who only tries.
     """
-    targets = resolve_targets(spec, schema)
-    payload_targets = [target for target in targets if target.meta is None]
-    one = _decoder(spec, payload_targets)
-    rows: list[Row] = table.to_pylist()
-    groups = [
-        (source, *_decoded(source, list(group), payload_targets, one, rejects, UNITS[spec.feed.format]))
-        for source, group in groupby(rows, key=lambda row: row["SourcePartition"])
-    ]
-    now_ns = round(clock() * NS)
-    clock_ns = _clock_ns(spec, payload_targets, [rows for _, rows, _ in groups], now_ns)
-    for source, typed, kept in groups:
-        payloads = {row["Position"]: row["Payload"] for row in kept}
-        router = Router(targets, spec.partition, source, clock_ns, UNITS[spec.feed.format])
-        whole = _with_meta(typed, targets, source, kept, now_ns)
+    targets, now_ns = resolve_targets(spec, schema), round(clock() * NS)
+    decode = _file_rows if isinstance(spec.feed, FeedSpec) else _messages
+    by_source = groupby(table.to_pylist(), key=lambda row: row["SourcePartition"])
+    groups = [decode(source, list(rows), spec, targets, now_ns, rejects) for source, rows in by_source]
+    clock_ns = _clock_ns(spec, targets, groups, now_ns)
+    for group in groups:
+        rejects.complete = group.complete
+        router = Router(targets, spec.partition, group.source, clock_ns, _unit(spec))
         if late:
-            router.late(whole, payloads.__getitem__, late, rejects)
-        yield from router.route(whole, payloads.__getitem__, rejects)
+            router.late(group.rows, group.payloads.__getitem__, late, rejects)
+        yield from router.route(group.rows, group.payloads.__getitem__, rejects)
+    rejects.complete = None
     rejects.flush()
 
 
-def _decoded(
-    source: str, rows: Sequence[Row], targets: Sequence[Target], one: One, rejects: Rejects, unit: Unit
-) -> tuple[Rows, list[Row]]:
+def _unit(spec: StreamSpec) -> Unit:
+    if not isinstance(spec.feed, FeedSpec):
+        return "offset"
+    return "row" if spec.feed.format == "parquet" else "line"
+
+
+# --- messages -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """A row as the message that it was."""
+
+    row: Row
+
+    def offset(self) -> int:
+        return int(self.row["Position"])
+
+    def value(self) -> bytes | None:
+        return self.row["Payload"]  # type: ignore[no-any-return]
+
+    def key(self) -> bytes | None:
+        return self.row["Key"]  # type: ignore[no-any-return]
+
+    def timestamp(self) -> tuple[int, int]:
+        at_ns = self.row["SourceTime"]
+        return (0, -1) if at_ns is None else (1, at_ns // MS)
+
+
+def _messages(
+    source: str, rows: Sequence[Row], spec: StreamSpec, targets: Sequence[Target], now_ns: int, rejects: Rejects
+) -> _Group:
+    """Rows of one topic and partition, by the decoder of messages."""
+    assert not isinstance(spec.feed, FeedSpec)  # noqa: S101 the caller has looked
+    messages = [_Again(row) for row in rows]
+    found = MessageRows(targets, spec.feed, spec).decode(messages, source, now_ns, rejects)
+    payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
+    return _Group(source, found, payloads, rejects.complete)
+
+
+# --- rows of files --------------------------------------------------------------------------------------------
+
+
+def _file_rows(
+    source: str, rows: Sequence[Row], spec: StreamSpec, targets: Sequence[Target], now_ns: int, rejects: Rejects
+) -> _Group:
+    """Rows of one file, each by the exact rules of its format."""
+    payload_targets = [target for target in targets if target.meta is None]
+    one = _decoder(spec, payload_targets)
     kept: list[Row] = []
     values: list[list[Value]] = []
     for row in rows:
         rejects.read += 1
-        payload = row["Payload"]
-        if payload is None or not payload.strip():
-            found: list[Value] | BadRow = bad_row(
-                source, row["Position"], None, "empty", "a payload", "", payload or b"", unit=unit
-            )
-        else:
+        payload, number = row["Payload"], row["Position"]
+        found: list[Value] | BadRow
+        if payload and payload.strip():
             found = one(payload, row, rejects)
+        else:
+            found = bad_row(source, number, None, "empty", "a row", "", payload or b"", unit=_unit(spec))
         if isinstance(found, BadRow):
             rejects.add_all([found])
         else:
             kept.append(row)
             values.append(found)
-    columns = tuple(typed_array([value[place] for value in values], t) for place, t in enumerate(targets))
-    return Rows(columns, np.array([row["Position"] for row in kept], np.int64)), kept
+    made = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
+    columns = tuple(next(made) if t.meta is None else _meta(t, source, kept, now_ns) for t in targets)
+    numbers = np.array([row["Position"] for row in kept], np.int64)
+    return _Group(source, Rows(columns, numbers), {row["Position"]: row["Payload"] for row in kept})
 
 
 def _decoder(spec: StreamSpec, targets: Sequence[Target]) -> One:
     """Exact values of one payload of the feed's format."""
-    alias = spec.allow_null_alias
+    alias, options = spec.allow_null_alias, spec.feed.csv
     if spec.feed.format == "csv":
-        csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias)
+        csv_rows = CsvRows(targets, spec.ignore, options, alias=alias)
 
         def csv_row(payload: bytes, row: Row, rejects: Rejects) -> list[Value] | BadRow:
-            names = spec.feed.csv.names if row["Header"] is None else tuple(json.loads(row["Header"]))
+            names = options.names if row["Header"] is None else tuple(json.loads(row["Header"]))
             return csv_rows.one(payload, Header(names), row["SourcePartition"], row["Position"], rejects)
 
         return csv_row
@@ -129,27 +182,22 @@ def _parquet_values(payload: bytes, row: Row, targets: Sequence[Target], alias: 
     return values
 
 
-def _clock_ns(spec: StreamSpec, targets: Sequence[Target], groups: Sequence[Rows], now_ns: int) -> int:
+def _clock_ns(spec: StreamSpec, targets: Sequence[Target], groups: Sequence[_Group], now_ns: int) -> int:
     """What bounds are measured from; ``batch`` is the newest instant of all rows that are sent together."""
     chosen, rule = spec.partition.clock, spec.partition.value
     if chosen.kind == "fixed" and chosen.at_ns is not None:
         return chosen.at_ns
-    if chosen.kind == "wall" or all(target.column.name != rule.column for target in targets):
+    if chosen.kind == "wall" or rule.column is None:
         return now_ns
-    found = (newest_instant(rows, targets, rule) for rows in groups if len(rows))
+    found = (newest_instant(group.rows, targets, rule) for group in groups if len(group.rows))
     return max((value for value in found if value is not None), default=now_ns)
 
 
-def _with_meta(rows: Rows, targets: Sequence[Target], source: str, kept: Sequence[Row], now_ns: int) -> Rows:
-    payload = iter(rows.columns)
-    columns = [next(payload) if t.meta is None else _meta(t, rows, source, kept, now_ns) for t in targets]
-    return Rows(tuple(columns), rows.numbers)
-
-
-def _meta(target: Target, rows: Rows, source: str, kept: Sequence[Row], now_ns: int) -> pa.Array:
+def _meta(target: Target, source: str, kept: Sequence[Row], now_ns: int) -> pa.Array:
+    arrow = target.column.type.arrow
     if target.meta == "file":
-        return pa.repeat(source, len(rows))
+        return pa.repeat(source, len(kept))
     if target.meta == "line":
-        return pa.array(rows.numbers, pa.int64()).cast(target.column.type.arrow)
+        return pa.array([row["Position"] for row in kept], pa.int64()).cast(arrow)
     stamps = [row["SourceTime"] if target.meta == "timestamp" else now_ns for row in kept]
-    return pa.array(stamps, pa.int64()).view(target.column.type.arrow)
+    return pa.array(stamps, pa.int64()).view(arrow)

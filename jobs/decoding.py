@@ -52,6 +52,8 @@ class Decoder:
         else:
             raise _not_of_this_feed(split)
         notes.reject(rejects.rows, rejects.bad)
+        for name, amount in rejects.counts().items():
+            notes.count(name, amount)
         return found
 
     def _routed(self, split: Split, rejects: Rejects) -> Iterable[Routed]:

@@ -60,8 +60,16 @@ def delta_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
 
 def require_delta(spark: SparkSession) -> None:
     """SettingsError if the session cannot reach Delta's classes (a job that was submitted without them)."""
+    from importlib.util import find_spec
+
     from py4j.java_gateway import JavaClass
 
+    if find_spec("delta") is None:
+        raise SettingsError(
+            f"{_WHY}, and the Python package of Delta is not installed",
+            expected=f"delta-spark {VERSION}",
+            hint="install it beside pyspark, or set [bad_rows] max_rows = 0",
+        )
     if not isinstance(spark._jvm.io.delta.tables.DeltaTable, JavaClass):
         raise SettingsError(
             f"{_WHY}, and this Spark session has no Delta",

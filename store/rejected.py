@@ -8,7 +8,7 @@ One Arrow schema for scratch files of a batch and for files of rows that are sen
 ``Column``        null = the whole row
 ``Value``         the offending text, at most 1 KiB
 ``Payload``       the row as it came, at most 1 MiB; it was cut if ``PayloadBytes`` is more. Of a Parquet file, whose
-                  rows have no text, a JSON object
+                  rows have no text, a JSON object; of a message its value, null where it had none
 ``Header``        names of the fields of a CSV record, as a JSON list; null for other formats
 ``Key``           key of a message, null where there is none
 ``SourceTime``    ns since the epoch: modification time of the file, timestamp of the message

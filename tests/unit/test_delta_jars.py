@@ -1,0 +1,59 @@
+"""Delta where it is needed and nowhere else: what a machine without network is told, and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from jobs.cli import app
+from jobs.delta import CONF, delta_conf
+from jobs.quarantines import keeps_bad_rows
+from jobs.stream_file import load_stream_file
+from store.errors import SettingsError
+from store.fs import Fs
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def offline(tmp_path: Path) -> dict[str, str]:
+    """An environment whose java finds no network, and an empty cache."""
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text('JAVA_VERSION="17"\n')
+    java = home / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'java.net.UnknownHostException: repo1.maven.org'; exit 1\n")
+    java.chmod(0o755)
+    return {"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
+
+
+def test_a_machine_without_jars_and_network_is_told_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="rejected rows go to a Delta table") as caught:
+        delta_conf(Fs(), offline(tmp_path))
+    assert "UnknownHostException" in str(caught.value.found)
+    assert caught.value.hint and "sparkhaven jars" in caught.value.hint and "max_rows = 0" in caught.value.hint
+
+
+def test_a_submitted_job_brings_its_own_jars(tmp_path: Path) -> None:
+    assert delta_conf(Fs(), {"PYSPARK_GATEWAY_PORT": "1"}) == CONF
+
+
+def test_a_stream_that_needs_delta_is_refused_before_it_begins(tmp_path: Path) -> None:
+    text = (REPOSITORY / "conf/streams/flights.toml").read_text()
+    text = text.replace("../schemas", str(REPOSITORY / "conf/schemas")).replace("max_rows = 0", "max_rows = 1")
+    stream = tmp_path / "flights.toml"
+    stream.write_text(text)
+    environ = offline(tmp_path) | {"FLIGHTS_FEED": str(tmp_path), "SPARKHAVEN_ROOT": str(tmp_path / "db")}
+    found = CliRunner().invoke(app, ["ingest", str(stream), "--once"], env=environ)
+    assert found.exit_code == 2, found.stderr
+    assert "rejected rows go to a Delta table" in found.stderr
+    assert not (tmp_path / "db").exists()
+
+
+@pytest.mark.parametrize(("given", "keeps"), [("max_rows = 0", False), ("", True), ("max_fraction = 0.0", False)])
+def test_which_streams_need_delta(tmp_path: Path, given: str, keeps: bool) -> None:
+    text = (REPOSITORY / "conf/streams/flights.toml").read_text().replace("max_rows = 0", given)
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    assert keeps_bad_rows(load_stream_file(Fs(), path, {"FLIGHTS_FEED": "/feed"})) is keeps
