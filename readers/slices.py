@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.columnfile import ColumnFile, open_column
-from store.errors import CorruptFileError, SnapshotMovedError
+from store.epochs.pins import Pin, left
+from store.errors import FormatError
 from store.fs import Fs
 from store.predicate import Predicate
 from store.scan import Slice
@@ -26,56 +27,78 @@ def arrow_type(column: Column, *, dictionaries: bool = True) -> pa.DataType:
 
 
 class SliceReader:
-    """Reads ranges of one slice. ``values`` is the dictionary of partition values that all slices of a read share."""
+    """Reads ranges of one slice. ``values`` is the dictionary of partition values that all slices of a read share.
+
+    Columns are opened when they are needed. After that, and before a row of them is looked at, ``pin`` tells whether
+    the files were still those of the snapshot; history needs none, because its names are never used again.
+    """
 
     def __init__(
-        self, fs: Fs, slice_: Slice, shown: Sequence[Column], filtered: Sequence[Column], values: pa.Array
+        self,
+        fs: Fs,
+        slice_: Slice,
+        shown: Sequence[Column],
+        filtered: Sequence[Column],
+        values: pa.Array,
+        pin: Pin | None = None,
     ) -> None:
         self._fs = fs
         self._slice = slice_
         self._shown = tuple(shown)
         self._filtered = tuple(filtered)
         self._values = values
+        self._pin = pin
         self._sizes = slice_.sizes
         self._open: dict[str, ColumnFile] = {}
 
     def read(self, start: int, stop: int, predicate: Predicate | None = None) -> Iterator[list[pa.Array]]:
-        """The shown columns of rows ``[start, stop)`` that the predicate takes, in parts of equal lengths."""
+        """The shown columns of rows ``[start, stop)`` that the predicate takes, in parts of equal lengths.
+
+        SnapshotMovedError where the rows have left their place since the table was opened.
+        """
         if predicate is None:
-            yield [self.column(column, start, stop) for column in self._shown]
+            yield self._columns(self._shown, start, stop)
             return
         for first in range(start, stop, FILTER_ROWS):
             yield from self._matching(first, min(first + FILTER_ROWS, stop), predicate)
 
     def _matching(self, start: int, stop: int, predicate: Predicate) -> Iterator[list[pa.Array]]:
-        known = {column.name: self.column(column, start, stop) for column in self._filtered}
+        filtered = self._columns(self._filtered, start, stop)
+        known = {column.name: array for column, array in zip(self._filtered, filtered, strict=True)}
         columns = known or {"": pa.nulls(stop - start)}  # a predicate of no column still has one answer a row
         taken = predicate.evaluate(pa.record_batch(list(columns.values()), names=list(columns)))
         count = pc.sum(taken).as_py() or 0
         if not count:
             return
-        arrays = [known[c.name] if c.name in known else self.column(c, start, stop) for c in self._shown]
+        rest = [column for column in self._shown if column.name not in known]
+        known |= {c.name: array for c, array in zip(rest, self._columns(rest, start, stop), strict=True)}
+        arrays = [known[column.name] for column in self._shown]
         yield arrays if count == stop - start else [array.filter(taken) for array in arrays]
 
-    def column(self, column: Column, start: int, stop: int) -> pa.Array:
-        """One column of rows ``[start, stop)`` of the location."""
+    def _columns(self, columns: Sequence[Column], start: int, stop: int) -> list[pa.Array]:
+        """Columns of rows ``[start, stop)`` of the location."""
+        at = self._slice
+        missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
+        try:
+            for column in missing:
+                self._open[column.name] = open_column(self._fs, at.directory, column, self._sizes, at.rows)
+            if missing:
+                self._require_pinned()
+            return [self._column(column, start, stop) for column in columns]
+        except (FileNotFoundError, FormatError) as error:
+            self._require_pinned(error)
+            raise
+
+    def _column(self, column: Column, start: int, stop: int) -> pa.Array:
         if column.kind is Kind.PARTITIONING:
             index = self._values.index(self._slice.key.value).as_py()
             return pa.DictionaryArray.from_arrays(pa.array(np.full(stop - start, index, np.int32)), self._values)
-        try:
-            opened = self._open.get(column.name)
-            if opened is None:
-                at = self._slice
-                opened = self._open[column.name] = open_column(self._fs, at.directory, column, self._sizes, at.rows)
-            return opened.read(start, stop, has_nulls=self._slice.has_nulls(column.name))
-        except (FileNotFoundError, CorruptFileError) as error:
-            if self._fs.stat(self._slice.directory) is not None:
-                raise
-            raise SnapshotMovedError(
-                "rows of this snapshot have left their place: merged, checked and deleted since it was opened",
-                where=self._slice.directory,
-                expected=f"{self._slice.rows} rows",
-                found="no such directory",
-                hint="open the table again",
-                phase="read",
-            ) from error
+        return self._open[column.name].read(start, stop, has_nulls=self._slice.has_nulls(column.name))
+
+    def _require_pinned(self, error: Exception | None = None) -> None:
+        """Raises if the location is not that of the snapshot; ``error`` is what reading it came to, if it failed."""
+        at = self._slice
+        if self._pin is not None:
+            self._pin.require(at.key, at.directory, error)
+        if error is not None and self._fs.stat(at.directory) is None:
+            raise left(at.directory, at.rows) from error

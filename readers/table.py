@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from readers.slices import SliceReader, arrow_type
 from store.epochs.load import list_epochs, list_streams, load_stream
+from store.epochs.pins import Pin
 from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName
@@ -52,8 +53,8 @@ def open_table(
     else:
         moment = _milliseconds(as_of)
         pins = {stream: _epoch_at(fs, layout, table, stream, moment) for stream in streams}
-    states = tuple(load_stream(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams)
-    return Table(fs, layout, Snapshot(table, schema, states))
+    held = tuple(Pin.of(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams)
+    return Table(fs, layout, Snapshot(table, schema, tuple(pin.state for pin in held)), held)
 
 
 def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -118,11 +119,16 @@ def _no_table(fs: Fs, layout: Layout, table: TableName) -> TableNotFoundError:
 
 
 class Table:
-    """A snapshot of one table. Reads of it see the same rows, whatever is committed or merged meanwhile."""
+    """A snapshot of one table. Reads of it see the same rows, whatever is committed or merged meanwhile.
 
-    def __init__(self, fs: Fs, layout: Layout, snapshot: Snapshot) -> None:
+    Where that cannot be, because an epoch was rolled back or its rows were deleted, a read is a SnapshotMovedError;
+    arrays that were handed out before keep their rows.
+    """
+
+    def __init__(self, fs: Fs, layout: Layout, snapshot: Snapshot, pins: Iterable[Pin]) -> None:
         self._fs = fs
         self._layout = layout
+        self._pins = {pin.state.stream: pin for pin in pins}
         self.snapshot = snapshot
 
     def __repr__(self) -> str:
@@ -181,14 +187,18 @@ class Table:
     ) -> Plan:
         """Row ranges that a read opens; ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions."""
         predicate = self._predicate(where)
-        return make_plan(
+        selection = Selection.of(dates, sources)
+        plan = make_plan(
             self._fs,
             self._layout,
             self.snapshot,
             tier=check_tier(tier),
-            selection=Selection.of(dates, sources),
+            selection=selection,
             where=None if predicate is None else _filter(predicate),
         )
+        for pin in self._pins.values():  # after the look at history: it may hold what came in place of rows that went
+            pin.require_dates(selection.takes_value)
+        return plan
 
     def to_arrow(
         self,
@@ -263,7 +273,8 @@ class Table:
         step: int | None,
     ) -> Iterator[list[pa.Array]]:
         for slice_ in plan.slices:
-            reader = SliceReader(self._fs, slice_, shown, filtered, values)
+            pin = self._pins.get(slice_.stream) if slice_.stream else None
+            reader = SliceReader(self._fs, slice_, shown, filtered, values, pin)
             for first in range(slice_.start, slice_.stop, step or plan.rows):
                 last = min(first + (step or plan.rows), slice_.stop)
                 yield from reader.read(first, last, predicate)

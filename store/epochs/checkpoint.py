@@ -4,7 +4,8 @@
 
 1. head: ``epoch``, ``n`` (last record folded in), ``generation``, ``query``, ``batch``, ``boot``, ``durability``,
    ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in), ``locations`` and ``files`` (counts),
-   where there are some: ``offsets`` [[topic, partition, stop, topic id, start of the last range, its digest], ...]
+   where there are some: ``offsets`` [[topic, partition, stop, topic id, start of the last range, its digest], ...],
+   ``rolledBack`` [[epoch gone back to, epoch of the rollback], ...] ascending: epochs between the two are no more
 2. taken files, up to 1,000 a frame: ``taken`` [[path, size, mtime ns], ...] by (mtime, path)
 3. one frame a location, by key: ``at``, ``since``, ``epoch``, ``rows``, ``files``, ``stats``, ``schema``, ``time``,
    ``truncated`` (as ``store.epochs.records`` spells them)
@@ -59,6 +60,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     }
     if state.offsets:
         head["offsets"] = encode_offsets(state.offsets)
+    if state.rolled_back:
+        head["rolledBack"] = [[to, epoch] for to, epoch in state.rolled_back]
     parts = [header(CHECKPOINT_MAGIC, state.epoch), frame(dump(head))]
     starts = range(0, len(taken), FILES_A_FRAME)
     parts.extend(frame(dump({"taken": taken[start : start + FILES_A_FRAME]})) for start in starts)
@@ -99,6 +102,7 @@ def _decode(head: dict[str, Any], middle: list[Frame], stream: str, epoch: int, 
         durable=int(head["epoch"]),
         n=int(head["n"]),
         offsets=decode_offsets(head.get("offsets", ())),
+        rolled_back=tuple((int(to), int(epoch)) for to, epoch in head.get("rolledBack", ())),
     )
     for part in middle:
         value = load(part.payload, where)

@@ -17,7 +17,17 @@ from store.layout import Layout, TableName
 
 READ_ATTEMPTS = 20
 
-__all__ = ["EpochEntry", "LogFiles", "StreamState", "list_epochs", "list_streams", "load_stream", "read_files"]
+__all__ = [
+    "EpochEntry",
+    "Loaded",
+    "LogFiles",
+    "StreamState",
+    "list_epochs",
+    "list_streams",
+    "load_read",
+    "load_stream",
+    "read_files",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,15 @@ class LogFiles:
     found: Scan
     frames: tuple[Frame, ...]
     records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A state, the frames of the log that it was read from, and the end of the removals that are in it."""
+
+    state: StreamState
+    found: Scan
+    removals_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +91,19 @@ def load_stream(fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch:
     TableNotFoundError where there is no such stream or the epoch is not kept; CorruptFileError where the log or
     checkpoint is damaged (a torn last record is not: it was never acknowledged). Removals hold at every epoch.
     """
+    return load_read(fs, layout, table, stream, epoch=epoch).state
+
+
+def load_read(fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Loaded:
+    """The same, with how far log and removals were read."""
     files = read_files(fs, layout, table, stream)
     refuse_damage(files.found, layout.stream_log(table, stream))
     state = files.checkpoint.state
     replay(state, files.records, epoch, layout.stream_log(table, stream))
-    for _, removal in read_removals(fs, layout, table, stream, files.checkpoint.removals).entries:
+    removals = read_removals(fs, layout, table, stream, files.checkpoint.removals)
+    for _, removal in removals.entries:
         state.remove(removal)
-    return state
+    return Loaded(state, files.found, removals.end)
 
 
 def replay(state: StreamState, records: tuple[Record, ...], epoch: int | None, where: object) -> None:

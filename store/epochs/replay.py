@@ -13,6 +13,7 @@ from store.epochs.offsets import Offsets
 from store.epochs.positions import FileWindow, Verdict
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
 from store.epochs.removals import Removal
+from store.epochs.rollbacks import RolledBack, fold
 from store.epochs.state import Durability, FileId, LocationReport, LocationState, OffsetRange, Split
 from store.epochs.stats import extend
 from store.errors import CorruptFileError, TableNotFoundError
@@ -42,6 +43,7 @@ class StreamState:
     durable: int = 0
     n: int = 0
     offsets: Offsets = field(default_factory=Offsets)
+    rolled_back: RolledBack = ()
 
     @property
     def horizon(self) -> int:
@@ -71,6 +73,7 @@ class StreamState:
                     found = self.locations.get(key)
                     if found is not None:
                         self.locations[key] = replace(found, epoch=record.epoch, time_ms=record.time_ms)
+                self.rolled_back = fold(self.rolled_back, record.to, record.epoch)
                 self.epoch = record.epoch
             case OpenRecord() | SyncRecord():
                 pass

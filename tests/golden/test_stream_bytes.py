@@ -95,6 +95,7 @@ def test_golden_checkpoint_reads_as_its_state(name: str, records: tuple[Record, 
     state = _state(records)
     state.floor = state.durable = state.epoch
     assert (found.state, found.removals) == (state, size)
+    assert found.state.rolled_back == (((1, 3),) if records is RECORDS else ())
 
 
 def test_golden_removals_read_as_they_were_written() -> None:

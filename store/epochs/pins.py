@@ -1,0 +1,151 @@
+"""Whether the rows that a reader has pinned still lie where its snapshot says.
+
+Commits only append, so the files of a pinned epoch stay as they are. Two things put other rows in their place: a
+rollback, after which the stream writes on from an older epoch, and a removal, after which the stream may make the
+location anew. Both are recorded before the first file changes, and both leave alone what is mapped already. So a reader
+maps first and looks at the records then: what it mapped is good if they say nothing, whatever happens later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from store.epochs.framing import FRAME, HEADER, Frame, frame, refuse_damage, scan
+from store.epochs.load import Loaded, load_read, read_files
+from store.epochs.publish import TABLE_SIZE
+from store.epochs.records import RollbackRecord, decode
+from store.epochs.removals import Phase, read_removals
+from store.epochs.replay import StreamState
+from store.epochs.rollbacks import RolledBack, restored
+from store.errors import CorruptFileError, SnapshotMovedError
+from store.fs import Fs, Stat
+from store.layout import Layout, LocationKey, TableName
+
+AGAIN = "open the table again"
+ROLLBACK = b'"kind":"rollback"'
+
+
+class Pin:
+    """The state of one stream at its pinned epoch. Made by ``of``; not for several threads at once.
+
+    While nothing is committed a look costs two calls of ``stat``, else reading what came since the last look.
+    """
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, loaded: Loaded, seen: Stat | None) -> None:
+        self._fs, self._layout, self._table = fs, layout, table
+        self.state: StreamState = loaded.state
+        self._seen, self._removals_end = seen, loaded.removals_end
+        self._last, self._mark = _mark(loaded.found.frames)
+        self._restored: int | None = None
+        self._removed: dict[LocationKey, Phase] = {}
+
+    @classmethod
+    def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Pin:
+        """Loads a stream at its newest epoch, or a kept one; raises what ``load_stream`` raises."""
+        seen = fs.stat(layout.stream_log(table, stream))  # before the reading: what comes between is looked at again
+        return cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
+
+    def require_dates(self, takes: Callable[[str], bool]) -> None:
+        """SnapshotMovedError if rows of a location whose date ``takes`` accepts were rolled back since."""
+        self._look()
+        if self._restored is not None:
+            for key in self.state.locations:
+                if takes(key.value):
+                    self._require_live(key, None)
+
+    def require(self, key: LocationKey, directory: Path, error: Exception | None = None) -> None:
+        """SnapshotMovedError if files of a location that were opened before this call may not be those of the pin.
+
+        ``error`` is what reading them has come to, and becomes the cause.
+        """
+        self._look()
+        self._require_live(key, error)
+        gone = key in self._removed
+        if self._removed.get(key) == "truncate":
+            # Readers may still use it, until a delete moves the directory away and then records that. Only a commit
+            # after the record publishes a new one: with ``table.size`` there, and no delete on record after this look
+            # at it, the directory was the old one.
+            gone = self._fs.stat(directory / TABLE_SIZE) is None
+            self._look()
+            gone = gone or self._removed[key] == "delete"
+        if gone:
+            raise left(directory, self.state.locations[key].rows) from error
+
+    def _require_live(self, key: LocationKey, error: Exception | None) -> None:
+        location = self.state.locations[key]
+        if self._restored is not None and location.rows and location.epoch > self._restored:
+            raise SnapshotMovedError(
+                "the epoch that was pinned has been rolled back",
+                where=self._layout.intraday_location(self._table, key),
+                expected=f"{location.rows} rows of epoch {location.epoch}, stream {self.state.stream!r}",
+                found=f"a rollback to epoch {self._restored}",
+                hint=AGAIN,
+                phase="read",
+            ) from error
+
+    def _look(self) -> None:
+        """Takes in what log and removals have come to say since."""
+        stream = self.state.stream
+        found = self._fs.stat(self._layout.stream_log(self._table, stream))
+        if found != self._seen:
+            pairs = None if found is None else self._appended(found.size)
+            older = restored(self._all() if pairs is None else pairs, self.state.epoch)
+            if older is not None:
+                self._restored = older if self._restored is None else min(older, self._restored)
+            self._seen = found
+        removals = self._fs.stat(self._layout.stream_removals(self._table, stream))
+        if removals is not None and removals.size > self._removals_end:
+            new = read_removals(self._fs, self._layout, self._table, stream, self._removals_end)
+            for _, removal in new.entries:
+                location = self.state.locations.get(removal.key)
+                if location is not None and location.since == removal.since:
+                    self._removed[removal.key] = removal.phase
+            self._removals_end = max(self._removals_end, new.end)
+
+    def _appended(self, size: int) -> RolledBack | None:
+        """Rollbacks behind the last known frame; None where the log does not go on from there."""
+        if not self._mark or size < self._last + FRAME.size:
+            return None
+        try:
+            path = self._layout.stream_log(self._table, self.state.stream)
+            data = self._fs.read_range(path, self._last, size - self._last)
+        except (CorruptFileError, FileNotFoundError):
+            return None  # replaced just now, by a shorter one
+        found = scan(data, 0)
+        if data[: FRAME.size] != self._mark or not found.frames or found.beyond:
+            return None
+        mark_at = self._last
+        last, self._mark = _mark(found.frames)
+        self._last = mark_at + last
+        rollbacks = (decode(part.payload, path) for part in found.frames[1:] if ROLLBACK in part.payload)
+        return tuple((record.to, record.epoch) for record in rollbacks if isinstance(record, RollbackRecord))
+
+    def _all(self) -> RolledBack:
+        """Rollbacks of the whole log and those in the checkpoint: the log was replaced."""
+        stream = self.state.stream
+        files = read_files(self._fs, self._layout, self._table, stream)
+        refuse_damage(files.found, self._layout.stream_log(self._table, stream))
+        self._last, self._mark = _mark(files.found.frames)
+        rollbacks = (record for record in files.records if isinstance(record, RollbackRecord))
+        return *files.checkpoint.state.rolled_back, *((record.to, record.epoch) for record in rollbacks)
+
+
+def _mark(frames: Sequence[Frame]) -> tuple[int, bytes]:
+    """Where the last frame begins, and its length and checksum, which tell it from any other; none: no bytes."""
+    if not frames:
+        return HEADER.size, b""
+    last = frames[-1]
+    return last.offset, frame(last.payload)[: FRAME.size]
+
+
+def left(directory: Path, rows: int) -> SnapshotMovedError:
+    """The error for rows that a reader has pinned, but that were deleted meanwhile."""
+    return SnapshotMovedError(
+        "rows of this snapshot have left their place: merged, checked and deleted since it was opened",
+        where=directory,
+        expected=f"{rows} rows",
+        found="another directory, or none",
+        hint=AGAIN,
+        phase="read",
+    )
