@@ -11,7 +11,7 @@ from ingest.bad_rows import Rejects
 from ingest.kafka_errors import place_name
 from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_reader import KafkaReader
-from ingest.messages import MessageRows, payload_of
+from ingest.messages import MessageBlock, MessageRows
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows
 from ingest.spec import BadRowBudget, StreamSpec, Target
@@ -92,10 +92,10 @@ def _to_route(
         blocks = iter(held)
     router = Router(targets, spec.partition, place, clock_ns, "offset")
     for block in blocks:
-        yield router, decoder.decode(block, place, round(clock() * NS), rejects), payload_of(block)
+        yield router, decoder.decode(block, place, round(clock() * NS), rejects), block.value_at
 
 
-def _blocks(read: Iterator[list[Message]]) -> Iterator[list[Message]]:
+def _blocks(read: Iterator[list[Message]]) -> Iterator[MessageBlock]:
     """Messages in blocks worth decoding together."""
     held: list[Message] = []
     size = 0
@@ -103,14 +103,14 @@ def _blocks(read: Iterator[list[Message]]) -> Iterator[list[Message]]:
         held += some
         size += sum(map(len, some))
         if len(held) >= BLOCK_MESSAGES or size >= BLOCK_BYTES:
-            yield held
+            yield MessageBlock.of(held)
             held, size = [], 0
     if held:
-        yield held
+        yield MessageBlock.of(held)
 
 
 def _newest(
-    decoder: MessageRows, blocks: Sequence[list[Message]], place: str, targets: Sequence[Target], spec: StreamSpec
+    decoder: MessageRows, blocks: Sequence[MessageBlock], place: str, targets: Sequence[Target], spec: StreamSpec
 ) -> int:
     silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
     rule = spec.partition.value

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import methodcaller
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -29,6 +30,7 @@ WAIT_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # without a message while some are due
 MAX_CONSUMERS = 64  # a worker's; each has threads and buffers of its own
 
+_event = methodcaller("error")
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
 
 Place = tuple[str, int]
@@ -112,7 +114,7 @@ class KafkaReader:
         if not found:
             return
         # events are rare: only the ends of a call are looked at one by one, unless there is one among the messages
-        if any(message.error() is not None for message in found):
+        if any(map(_event, found)):
             for message in found:
                 told = message.error()
                 if told is None:

@@ -90,11 +90,15 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def framed_block(payloads: Sequence[bytes], numbers: npt.NDArray[np.int64]) -> LineBlock:
-    """Payloads of messages as the records of a block. All of them together must be shorter than 2 GiB."""
+def framed_block(payloads: Sequence[bytes | None], numbers: npt.NDArray[np.int64]) -> LineBlock:
+    """Payloads of messages as the records of a block. All of them together must be shorter than 2 GiB.
+
+    TypeError if one is None: nobody has to look at each of them to know that none is.
+    """
     ends = np.zeros(len(payloads) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, payloads), np.int32, len(payloads)) + 1, out=ends[1:])
-    return LineBlock(b"\n".join([*payloads, b""]), ends, numbers, framed=True)
+    data = b"\n".join([*payloads, b""])  # type: ignore[list-item]
+    np.cumsum(np.fromiter(map(len, payloads), np.int32, len(payloads)) + 1, out=ends[1:])  # type: ignore[arg-type]
+    return LineBlock(data, ends, numbers, framed=True)
 
 
 def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX_LINE) -> Iterator[LineBlock]:

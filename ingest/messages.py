@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import methodcaller
 from typing import Protocol
 
 import numpy as np
@@ -22,8 +24,10 @@ from ingest.lines import LineBlock, framed_block
 from ingest.raw_rows import RawRows
 from ingest.rows import Ints, Rows
 from ingest.spec import StreamSpec, Target
+from ingest.typed import Mask
 
 MS = 1_000_000
+_offset, _key, _value = methodcaller("offset"), methodcaller("key"), methodcaller("value")  # no Python frame a message
 
 
 class Message(Protocol):
@@ -55,6 +59,31 @@ class Decode(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class MessageBlock:
+    """Messages of one partition in order, with their offsets."""
+
+    messages: Sequence[Message]
+    offsets: Ints
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> MessageBlock:
+        """The block of some messages."""
+        return cls(messages, np.fromiter(map(_offset, messages), np.int64, len(messages)))
+
+    def where(self, wanted: Mask) -> MessageBlock:
+        """Those that are wanted."""
+        return MessageBlock([self.messages[n] for n in np.flatnonzero(wanted).tolist()], self.offsets[wanted])
+
+    def at(self, offset: int) -> Message:
+        """The message with an offset."""
+        return self.messages[int(np.searchsorted(self.offsets, offset))]
+
+    def value_at(self, offset: int) -> bytes:
+        """The value of the message with an offset; empty if it has none."""
+        return self.at(offset).value() or b""
+
+
+@dataclass(frozen=True, slots=True)
 class _Part:
     """The targets (by place) that come from one payload of a message, and how."""
 
@@ -83,40 +112,28 @@ class MessageRows:
                 wanted = tuple(targets[n] for n in places)
                 self._parts.append(_Part(tuple(places), wanted, pick, _decoder(format, avro, wanted, feed, spec)))
 
-    def decode(self, messages: Sequence[Message], place: str, received_ns: int, rejects: Rejects) -> Rows:
+    def decode(self, block: MessageBlock, place: str, received_ns: int, rejects: Rejects) -> Rows:
         """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
         if self._feed.tombstones == "ignore":
-            kept = [message for message in messages if message.value() is not None]
-            rejects.others["tombstones"] += len(messages) - len(kept)
-            messages = kept
-        offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
-        rejects.complete = _completing(messages, offsets)
-        read = rejects.read + len(messages)
+            whole = block.where(np.array([message.value() is not None for message in block.messages], np.bool_))
+            rejects.others["tombstones"] += len(block.offsets) - len(whole.offsets)
+            block = whole
+        rejects.complete = partial(_completed, block)
+        read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
-            rows = _part_rows(part, messages, offsets, place, rejects)
-            if len(rows) < len(messages):
-                good = np.isin(offsets, rows.numbers, assume_unique=True)
+            rows = _part_rows(part, block, place, rejects)
+            if len(rows) < len(block.offsets):
+                good = np.isin(block.offsets, rows.numbers, assume_unique=True)
                 columns = {n: column.filter(pa.array(good)) for n, column in columns.items()}
-                messages = [messages[n] for n in np.flatnonzero(good).tolist()]
-                offsets = offsets[good]
+                block = block.where(good)
             columns.update(zip(part.places, rows.columns, strict=True))
         rejects.read = read
         topic, _, partition = place.rpartition("/")
         for n, target in enumerate(self._targets):
             if n not in columns:
-                columns[n] = _meta(target, messages, offsets, (topic, int(partition)), received_ns)
-        return Rows(tuple(columns[n] for n in range(len(self._targets))), offsets)
-
-
-def payload_of(messages: Sequence[Message]) -> Callable[[int], bytes]:
-    """The value of a message by its offset."""
-    offsets = np.fromiter((message.offset() for message in messages), np.int64, len(messages))
-
-    def value(offset: int) -> bytes:
-        return messages[int(np.searchsorted(offsets, offset))].value() or b""
-
-    return value
+                columns[n] = _meta(target, block, (topic, int(partition)), received_ns)
+        return Rows(tuple(columns[n] for n in range(len(self._targets))), block.offsets)
 
 
 def time_ns(message: Message) -> int | None:
@@ -141,55 +158,42 @@ def _decoder(
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 
-def _part_rows(part: _Part, messages: Sequence[Message], offsets: Ints, place: str, rejects: Rejects) -> Rows:
+def _part_rows(part: _Part, block: MessageBlock, place: str, rejects: Rejects) -> Rows:
     """Rows of one part; a message that has no such payload has nulls."""
-    payloads = [part.pick(message) for message in messages]
+    payloads = list(map(part.pick, block.messages))
+    try:
+        framed = framed_block(payloads, block.offsets)
+    except TypeError:  # a payload is None
+        pass
+    else:
+        return part.decode(framed, place, rejects)
+    there = np.array([payload is not None for payload in payloads], np.bool_)
     whole = [payload for payload in payloads if payload is not None]
-    if len(whole) == len(payloads):
-        return part.decode(framed_block(whole, offsets), place, rejects)
-    there = np.fromiter((payload is not None for payload in payloads), np.bool_, len(payloads))
-    made = part.decode(framed_block(whole, offsets[there]), place, rejects)
-    missing = offsets[~there]
+    made = part.decode(framed_block(whole, block.offsets[there]), place, rejects)
+    missing = block.offsets[~there]
     numbers = np.concatenate([made.numbers, missing])
     order = pa.array(np.argsort(numbers, kind="stable"))
     columns = [pa.concat_arrays([column, pa.nulls(len(missing), column.type)]).take(order) for column in made.columns]
     return Rows(tuple(columns), np.sort(numbers))
 
 
-def _completing(messages: Sequence[Message], offsets: Ints) -> Callable[[BadRow], BadRow]:
-    def complete(row: BadRow) -> BadRow:
-        message = messages[int(np.searchsorted(offsets, row.line))]
-        value = message.value()
-        return replace(
-            row,
-            unit="offset",
-            key=message.key(),
-            time_ns=time_ns(message),
-            payload=None if value is None else value[:MAX_PAYLOAD],
-            size=len(value or b""),
-        )
-
-    return complete
+def _completed(block: MessageBlock, row: BadRow) -> BadRow:
+    """A bad row with what its decoder did not know of the message."""
+    message = block.at(row.line)
+    value = message.value()
+    payload = None if value is None else value[:MAX_PAYLOAD]
+    key, at_ns = message.key(), time_ns(message)
+    return replace(row, unit="offset", key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 
 
-def _key(message: Message) -> bytes | None:
-    return message.key()
-
-
-def _value(message: Message) -> bytes | None:
-    return message.value()
-
-
-def _meta(
-    target: Target, messages: Sequence[Message], offsets: Ints, place: tuple[str, int], received_ns: int
-) -> pa.Array:
-    arrow = target.column.type.arrow
+def _meta(target: Target, block: MessageBlock, place: tuple[str, int], received_ns: int) -> pa.Array:
+    arrow, count = target.column.type.arrow, len(block.offsets)
     if target.meta == "topic":
-        return pa.repeat(place[0], len(offsets))
+        return pa.repeat(place[0], count)
     if target.meta == "partition":
-        return pa.array(np.full(len(offsets), place[1]), pa.int64()).cast(arrow)
+        return pa.array(np.full(count, place[1]), pa.int64()).cast(arrow)
     if target.meta == "offset":
-        return pa.array(offsets, pa.int64())
+        return pa.array(block.offsets, pa.int64())
     if target.meta == "receive_time":
-        return pa.array(np.full(len(offsets), received_ns, np.int64)).view(arrow)
-    return pa.array([time_ns(message) for message in messages], pa.int64()).view(arrow)
+        return pa.array(np.full(count, received_ns, np.int64)).view(arrow)
+    return pa.array([time_ns(message) for message in block.messages], pa.int64()).view(arrow)

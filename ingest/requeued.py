@@ -21,7 +21,7 @@ from ingest.csv_records import Header
 from ingest.csv_rows import CsvRows
 from ingest.exact import Refusal, Value
 from ingest.json_rows import JsonRows, strict_object
-from ingest.messages import MS, MessageRows
+from ingest.messages import MS, MessageBlock, MessageRows
 from ingest.parquet_text import from_row_text
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows, typed_array
@@ -108,7 +108,7 @@ def _messages(
     """Rows of one topic and partition, by the decoder of messages."""
     assert not isinstance(spec.feed, FeedSpec)  # noqa: S101 the caller has looked
     messages = [_Again(row) for row in rows]
-    found = MessageRows(targets, spec.feed, spec).decode(messages, source, now_ns, rejects)
+    found = MessageRows(targets, spec.feed, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
     payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
     return _Group(source, found, payloads, rejects.complete)
 

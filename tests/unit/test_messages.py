@@ -12,7 +12,7 @@ import pytest
 
 from ingest.bad_rows import Rejects
 from ingest.kafka_feed import KafkaFeed
-from ingest.messages import MessageRows
+from ingest.messages import MessageBlock, MessageRows
 from ingest.rows import Rows
 from ingest.spec import (
     BadRowBudget,
@@ -66,7 +66,7 @@ def decode(
     targets = resolve_targets(spec, schema)
     rejects = Rejects(spec.bad_rows, sink=lambda rows: parked.extend(rows))
     parked: list[Any] = []
-    rows = MessageRows(targets, made, spec).decode(messages, PLACE, 77, rejects)  # type: ignore[arg-type]
+    rows = MessageRows(targets, made, spec).decode(MessageBlock.of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
     rejects.flush()
     rejects.rows = parked
     names = [target.column.name for target in targets]

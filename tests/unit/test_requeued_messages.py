@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ingest.bad_rows import BadRow, Rejects, as_batch
 from ingest.kafka_feed import KafkaFeed
-from ingest.messages import MessageRows
+from ingest.messages import MessageBlock, MessageRows
 from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets
@@ -40,7 +40,7 @@ def rejected(messages: Sequence[Fake]) -> pa.Table:
     """What the quarantine gets of messages."""
     handed: list[BadRow] = []
     rejects = Rejects(SPEC.bad_rows, sink=handed.extend)
-    MessageRows(resolve_targets(SPEC, TABLE), SPEC.feed, SPEC).decode(messages, PLACE, 77, rejects)  # type: ignore[arg-type]
+    MessageRows(resolve_targets(SPEC, TABLE), SPEC.feed, SPEC).decode(MessageBlock.of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
     rejects.flush()
     return pa.Table.from_batches([as_batch(handed)])
 
