@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +21,7 @@ from jobs import (
     removal_commands,
     schema_commands,
 )
-from jobs.door import Commands, Door
+from jobs.door import Commands, Door, quiet_libraries
 
 app = typer.Typer(
     name="sparkhaven",
@@ -76,6 +77,7 @@ for group in (
 
 def main() -> None:
     """Entry of the console script."""
+    quiet_libraries(sys.argv)
     app(prog_name="sparkhaven")
 
 

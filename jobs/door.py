@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import math
 import os
 import sys
@@ -156,6 +157,12 @@ def _plain(value: object) -> object:
     return isoformat() if isoformat else str(value)
 
 
+def quiet_libraries(words: Sequence[str]) -> None:
+    """Keeps libraries from logging tracebacks of what a command then tells in its own words; with ``-v`` they may."""
+    if not {"-v", "--verbose"} & set(words):
+        logging.disable(logging.ERROR)
+
+
 # --- options that every command has ---------------------------------------------------------------------------
 
 
@@ -229,7 +236,7 @@ def _ended(door: Door, error: BaseException) -> int:
     if isinstance(error, SparkhavenError):
         return report(door, error)
     if isinstance(error, OSError):
-        return _told(door, type(error).__name__, str(error), _code_of(error), hint=_DISK_HINTS.get(error.errno or 0))
+        return report(door, as_ours(error))
     what = f"{type(error).__name__}: {error}".splitlines()[0]
     hint = None if door.verbose else "this was not foreseen; run it again with -v for the traceback"
     return _told(door, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)

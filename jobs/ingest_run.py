@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -20,7 +21,7 @@ from jobs.delta import delta_conf, require_delta
 from jobs.feeds import max_file_age_s, open_feed
 from jobs.progress import Progress
 from jobs.quarantines import catch_up, keeps_bad_rows, quarantine_of, settle
-from jobs.spark_session import build_session, require_jdk
+from jobs.spark_session import build_session, end_session, require_jdk
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
 from store.epochs.log import StreamLog
@@ -89,16 +90,18 @@ def run_streams(
     require_jdk(fs, os.environ)
     delta = delta_conf(fs) if any(keeps_bad_rows(settings) for settings in streams) else {}
     with ExitStack() as opened:
-        stop = opened.enter_context(stopping(progress))  # also while Spark starts: then no batch begins
+        stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
         runs = [open_stream(fs, layout, settings, opened, progress) for settings in streams]
-        spark = build_session(
-            "sparkhaven ingest",
-            workers=options.workers,
-            memory=options.memory,
-            verbose=options.verbose,
-            extra=STREAM_CONF | delta,
+        spark = start_session(
+            lambda: build_session(
+                "sparkhaven ingest",
+                workers=options.workers,
+                memory=options.memory,
+                verbose=options.verbose,
+                extra=STREAM_CONF | delta,
+            )
         )
-        opened.callback(spark.stop)
+        opened.callback(end_session, spark)
         if delta:
             require_delta(spark)
         threads = [
@@ -177,7 +180,7 @@ def run_one(
 
 
 @contextmanager
-def stopping(progress: Progress) -> Iterator[threading.Event]:
+def stopping() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set; a second SIGINT interrupts at once."""
     stop = threading.Event()
 
@@ -192,3 +195,9 @@ def stopping(progress: Progress) -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def start_session(build: Callable[[], SparkSession]) -> SparkSession:
+    """The session, built in another thread: in the main one, Spark would take SIGINT for itself."""
+    with ThreadPoolExecutor(1, "spark-start") as pool:
+        return pool.submit(build).result()

@@ -11,7 +11,7 @@ import typer
 
 from jobs.date_choice import intraday_dates, parse_choice
 from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example, table
-from jobs.spark_session import build_session
+from jobs.spark_session import build_session, end_session
 from jobs.toml_values import parse_size
 from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError
 from store.fs import Fs
@@ -94,7 +94,7 @@ def _executor(opened: ExitStack, workers: int | None, local: bool, verbose: bool
     if local:
         return opened.enter_context(LocalExecutor(workers or 1))
     spark = build_session("sparkhaven merge", workers=workers, verbose=verbose)
-    opened.callback(spark.stop)
+    opened.callback(end_session, spark)
     return SparkExecutor(spark.sparkContext, workers)
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +102,18 @@ def build_session(
         sent = session.sparkContext.environment
         sent["PYTHONPATH"] = _with_import_root(sent.get("PYTHONPATH", ""))
     session.sparkContext.setLogLevel("ERROR" if verbose else "OFF")
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None and not verbose:
+        server.handle_error = lambda request, address: None  # else a traceback of it when the JVM dies
     return session
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stops Spark; one that is gone already is no further error."""
+    from py4j.protocol import Py4JError
+
+    with suppress(OSError, Py4JError):
+        spark.stop()
 
 
 def _prepare_workers(environ: MutableMapping[str, str]) -> None:

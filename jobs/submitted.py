@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.cli import app
+from jobs.door import quiet_libraries
 
 
 def submit(command: str, words: Sequence[str] | None = None) -> None:
     """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the words given; ``--root`` may stand anywhere among them."""
     part_outputs()
-    app(arrange(command, list(sys.argv[1:] if words is None else words)), prog_name=f"jobs/{command}")
+    given = list(sys.argv[1:] if words is None else words)
+    quiet_libraries(given)
+    app(arrange(command, given), prog_name=f"jobs/{command}")
 
 
 def part_outputs() -> None:

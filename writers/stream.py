@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.2
 ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
 GO_ON = "run again with -v for the traceback; what was committed stays, a restart goes on from there"
+GONE = "look for the one who ended it (memory?), then start again: it goes on from what was committed"
 STREAM_CONF = {
     # Hadoop's local file system forks a process for each checkpoint file that it makes; the raw one does not
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -349,7 +350,11 @@ def task_rows(
 
 
 def _translated(error: Exception) -> SparkhavenError:
-    """Our error inside one of Spark's, or a short one that quotes it."""
+    """Our error inside one of Spark's, or a short one that quotes it; a JVM that is gone is worth another start."""
+    from py4j.protocol import Py4JNetworkError
+
+    if isinstance(error, OSError | Py4JNetworkError):
+        return CommitError("Spark's JVM is gone", found=f"{type(error).__name__}: {gist(error)}", hint=GONE)
     return carried_error(str(error)) or SparkhavenError("Spark ended the stream", found=gist(error), hint=GO_ON)
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -340,17 +341,20 @@ def test_texts_of_errors_are_no_markup() -> None:
     assert lines[1].endswith("s stopped: cut [bold] here")
 
 
-def test_a_sigterm_while_spark_starts_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped = []
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_spark_starts_ends_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    def gone() -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
 
     def start(*_: object, **__: object) -> object:
-        os.kill(os.getpid(), signal.SIGTERM)
-        registry = SimpleNamespace(register=lambda source: None)
-        return SimpleNamespace(stop=lambda: stopped.append(True), dataSource=registry)
+        assert threading.current_thread() is not threading.main_thread(), "Spark would take SIGINT for itself"
+        os.kill(os.getpid(), number)
+        return SimpleNamespace(stop=gone, dataSource=SimpleNamespace(register=lambda source: None))
 
     monkeypatch.setattr(ingest_run, "build_session", start)
     monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     assert ingest_run.run_streams(Fs(), Layout(tmp_path), [], ingest_run.Options(), Progress()) == []
-    assert stopped == [True]
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.getsignal(number) is before
