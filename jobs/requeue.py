@@ -139,7 +139,16 @@ def requeue_rows(
         return [run_task(fs, WorkerMemory(), target, decoder, task)]
 
     outcome = write_batch(
-        fs, log, target, WorkerMemory(), execute, query_id=QUERY, batch_id=epoch, proposed=[split], decode=decoder
+        fs,
+        log,
+        target,
+        WorkerMemory(),
+        execute,
+        query_id=QUERY,
+        batch_id=epoch,
+        proposed=[split],
+        decode=decoder,
+        again=False,  # which rows can be sent was found out before; a date that was truncated since changes that
     )
     quarantine.mark(Requeue(path, start, epoch))
     done.sent += outcome.rows

@@ -20,7 +20,7 @@ import pyarrow as pa
 from store.epochs.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, physical_size
 from store.epochs.state import FileState, LocationReport, RangeStats
 from store.epochs.stats import join
-from store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
+from store.errors import CommitError, CorruptFileError, EpochConflictError, LockLostError, SchemaMismatchError
 from store.format.codecs import Base, encode_column
 from store.format.symbols import decode_symbols
 from store.format.tablesize import TableSize, decode
@@ -114,7 +114,7 @@ class LocationAppender:
         self.rows = self.base_rows
         if resume is not None:
             if (resume.base_epoch, resume.base_rows) != (self.base_epoch, self.base_rows):
-                raise CommitError(
+                raise EpochConflictError(
                     "a location changed while a batch was brought together",
                     where=self.directory,
                     expected=f"epoch {resume.base_epoch}, {resume.base_rows} rows",

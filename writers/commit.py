@@ -108,6 +108,7 @@ def write_batch(
     allow_gap: bool = False,
     park: Park | None = None,
     decode: object = None,
+    again: bool = True,
     notify: Callable[[BatchOutcome], None] = lambda outcome: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> BatchOutcome:
@@ -118,6 +119,8 @@ def write_batch(
     batch that repeats a committed split is an EpochConflictError before anything is committed. ``allow_gap``: offsets
     that are missing between the committed end and the batch are recorded in the epoch as a gap, not refused.
     ``decode`` is what the tasks decode with: rows that turn out late while tasks are brought together are read again.
+    A batch that meets a location which was truncated or deleted since it began is run ``again``, once, from its splits:
+    then the rows for that location are late, and all others go on.
     """
     started = clock()
     scratch = f"{target.generation}-{batch_id}"
@@ -126,37 +129,48 @@ def write_batch(
         outcome = BatchOutcome(batch_id, None, replayed=len(verdict.taken) + len(verdict.below))
         notify_done(fs, notify, outcome)
         return outcome
-    instead = verdict.instead if verdict is not None else {}
-    with running(fs, target.spool(scratch)):
-        results = execute(scratch, instead)
-        expected = verdict.fresh if verdict else None
-        gathered = gather(fs, target, memory, results, scratch, expected=expected, decode=decode)
-        appended = clock()
-        quarantine(fs, gathered, judge, park, log.state.epoch + 1)
-        parked = clock()
-        gaps = log.state.offsets.jumps(gathered.ranges) if allow_gap else ()
-        epoch = commit_record(fs, log, target, gathered, query_id, batch_id, gaps)
-        committed = clock()
-        publish(fs, log, target, epoch)
-    outcome = BatchOutcome(
-        batch_id,
-        epoch,
-        gathered.rows,
-        gathered.notes.rejected_rows,
-        len(gathered.splits),
-        len(gathered.skipped),
-        len(gathered.reports),
-        sum(read.stop - read.start for read in gathered.ranges),
-        sum(max(0, gap.stop - gap.start) for gap in gaps),
-        dict(gathered.notes.counts),
-        {
-            **gathered.seconds,
-            "tasks": appended - started,
-            **({"quarantine": parked - appended} if gathered.notes.rejected_rows else {}),
-            "commit": committed - parked,
-            "publish": clock() - committed,
-        },
-    )
+
+    def attempt(scratch: str) -> BatchOutcome:
+        with running(fs, target.spool(scratch)):
+            results = execute(scratch, verdict.instead if verdict is not None else {})
+            expected = verdict.fresh if verdict else None
+            gathered = gather(fs, target, memory, results, scratch, expected=expected, decode=decode)
+            appended = clock()
+            quarantine(fs, gathered, judge, park, log.state.epoch + 1)
+            parked = clock()
+            gaps = log.state.offsets.jumps(gathered.ranges) if allow_gap else ()
+            epoch = commit_record(fs, log, target, gathered, query_id, batch_id, gaps)
+            committed = clock()
+            publish(fs, log, target, epoch)
+        return BatchOutcome(
+            batch_id,
+            epoch,
+            gathered.rows,
+            gathered.notes.rejected_rows,
+            len(gathered.splits),
+            len(gathered.skipped),
+            len(gathered.reports),
+            sum(read.stop - read.start for read in gathered.ranges),
+            sum(max(0, gap.stop - gap.start) for gap in gaps),
+            dict(gathered.notes.counts),
+            {
+                **gathered.seconds,
+                "tasks": appended - started,
+                **({"quarantine": parked - appended} if gathered.notes.rejected_rows else {}),
+                "commit": committed - parked,
+                "publish": clock() - committed,
+            },
+        )
+
+    removals = log.removals_end
+    try:
+        outcome = attempt(scratch)
+    except EpochConflictError:
+        log.refresh()
+        # a scratch directory that is still there would let a task of the first attempt go on writing
+        if not again or log.removals_end == removals or fs.stat(target.spool(scratch)) is not None:
+            raise
+        outcome = attempt(f"{scratch}-again")
     notify_done(fs, notify, outcome)
     return outcome
 
@@ -178,7 +192,7 @@ def running(fs: Fs, scratch: Path) -> Iterator[None]:
     try:
         yield
     except Exception:
-        with suppress(OSError):  # what has failed before is what counts; the stream ends, and its generation with it
+        with suppress(OSError):  # what has failed before is what counts
             end()
         raise
     try:

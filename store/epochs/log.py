@@ -201,6 +201,11 @@ class StreamLog:
                     self._unsynced.forget(removal.key)
             self._removals_end = removals.end
 
+    @property
+    def removals_end(self) -> int:
+        """How many bytes of removals the state has taken over: it grows when maintenance has removed something."""
+        return self._removals_end
+
     def sync_now(self) -> int:
         """Makes every epoch durable (modes ``periodic`` and ``none``) and returns the newest durable epoch."""
         self._file.require_usable()
