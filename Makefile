@@ -40,10 +40,10 @@ kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, un
 	@$(BIN)/python -m jobs.broker
 
 test: setup ## every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-fast: setup ## tests without a JVM, in seconds
-	$(BIN)/python -m pytest -q -n auto -m "not jvm and not spark and not slow"
+	$(BIN)/python -m pytest -q -n auto -m "not jvm and not spark and not kafka and not slow"
 
 check: $(STAMP) ## format, lint, types, import rules
 	$(BIN)/ruff format --check .
