@@ -166,7 +166,9 @@ def run_one(
         progress=lambda done: progress.batch(run.name, done),
         report=run.heard(progress),
         warn=lambda error: progress.warn(run.name, error),
+        sync_seconds=settings.sync_s,
     )
+    progress.loss_window(run.name, settings.durability, settings.sync_s)
     try:
         if quarantine is not None:
             settle(fs, layout, settings, run.log.state, quarantine)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from store.epochs.recover import RecoveryReport
+from store.epochs.state import Durability
 from writers.stream import BatchProgress, StreamTotals
 
 
@@ -36,6 +37,20 @@ class Progress:
         if report.lost_epochs:
             text += f"; [red]{len(report.lost_epochs)} epochs were not durable and are taken again[/red]"
         self.say(report.stream, text)
+
+    def loss_window(self, stream: str, durability: Durability, sync_s: float) -> None:
+        """What a power cut may take back, and where it comes from then; nothing is said where it takes nothing."""
+        if durability == "fsync":
+            return
+        if durability == "periodic":
+            window = f"what was committed in the last {sync_s:g} s (a batch that runs longer puts the sync off)"
+        else:
+            window = "what was committed since the stream last ended well or compacted its log"
+        self.say(
+            stream,
+            f"[yellow]durability {durability}: a power cut may take back {window}; "
+            "a restart takes them from the source again, which must still have them[/yellow]",
+        )
 
     def batch(self, stream: str, done: BatchProgress) -> None:
         """One committed batch."""

@@ -35,11 +35,15 @@ from store.epochs.state import Durability
 from store.errors import InvalidNameError, SettingsError
 from store.fs import Fs
 from store.layout import TableName, check_stream
+from writers.stream import SYNC_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """One stream file, checked. ``trigger_s`` in seconds; ``quarantine`` None = the default place."""
+    """One stream file, checked. ``trigger_s`` and ``sync_s`` in seconds; ``quarantine`` None = the default place.
+
+    ``sync_s`` is how often durability ``periodic`` syncs; the others do not look at it.
+    """
 
     file: Path
     spec: StreamSpec
@@ -49,6 +53,7 @@ class StreamSettings:
     keep_epochs: int
     trigger_s: float
     quarantine: Path | None
+    sync_s: float = SYNC_SECONDS
 
 
 def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSettings:
@@ -120,6 +125,7 @@ def _settings(part: StreamPart, feed: FilesFeed | KafkaPart, path: Path, fs: Fs)
         keep_epochs=part.commit.keep_epochs,
         trigger_s=part.commit.trigger,
         quarantine=None if quarantine is None else _beside(base, quarantine),
+        sync_s=SYNC_SECONDS if part.commit.sync_interval is None else part.commit.sync_interval,
     )
 
 

@@ -228,6 +228,13 @@ class CommitPart(Part):
     durability: Literal["fsync", "periodic", "none"] = "fsync"
     keep_epochs: Count = 100
     trigger: Seconds = 1.0
+    sync_interval: Annotated[Seconds, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _syncs(self) -> CommitPart:
+        if self.sync_interval is not None and self.durability != "periodic":
+            raise ValueError(f'sync_interval goes with durability = "periodic", not "{self.durability}"')
+        return self
 
 
 class StreamPart(Part):

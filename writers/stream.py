@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 POLL_SECONDS = 0.2
+SYNC_SECONDS = 10.0
 ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
 GO_ON = "run again with -v for the traceback; what was committed stays, a restart goes on from there"
 GONE = "look for the one who ended it (memory?), then start again: it goes on from what was committed"
@@ -122,7 +123,7 @@ class StreamPlan:
     progress: Callable[[BatchProgress], None] = lambda progress: None
     warn: Callable[[SparkhavenError], None] = lambda error: None
     report: Callable[[Mapping[str, Any]], None] = lambda said: None
-    sync_seconds: float = 10.0
+    sync_seconds: float = SYNC_SECONDS
     adopt: bool = False
     split_of: SplitOf = file_of
     allow_gap: bool = False

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,12 +22,14 @@ from jobs import ingest_run
 from jobs.cli import app
 from jobs.ingest_run import Run
 from jobs.progress import Progress
+from jobs.stream_file import load_stream_file
 from store.errors import CorruptFileError
 from store.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import make, merge
+from writers.stream import StreamPlan, StreamTotals
 
 NAME = str(TABLE)
 ROOT = Path(__file__).resolve().parents[2]
@@ -329,6 +332,48 @@ def test_progress_names_newcomers_that_are_too_old() -> None:
     listen({"older_files": 8, "older": [f"/feed/{n}" for n in range(3, 8)]})
     assert out.getvalue().count("not taken") == 2 and "1 new files are not taken" in out.getvalue()
     assert run.older == 8
+
+
+@pytest.mark.parametrize(
+    ("durability", "window"),
+    [
+        ("fsync", None),
+        ("periodic", "durability periodic: a power cut may take back what was committed in the last 2.5 s"),
+        ("none", "durability none: a power cut may take back what was committed since the stream last ended well"),
+    ],
+)
+def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, window: str | None
+) -> None:
+    file = write_stream(tmp_path)
+    interval = 'sync_interval = "2500 ms"' if durability == "periodic" else ""
+    text = file.read_text()
+    assert 'durability  = "fsync"' in text
+    file.write_text(text.replace('durability  = "fsync"', f'durability = "{durability}"\n{interval}'))
+    settings = load_stream_file(Fs(), file, {})
+    plans: list[StreamPlan] = []
+
+    def stream(
+        spark: object, source: object, fs: Fs, log: object, target: object, plan: StreamPlan, *, stop: object
+    ) -> StreamTotals:
+        plans.append(plan)
+        return StreamTotals()
+
+    monkeypatch.setattr(ingest_run, "run_stream", stream)
+    monkeypatch.setattr(
+        ingest_run, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False)
+    )
+    out = io.StringIO()
+    with ExitStack() as opened:
+        run = ingest_run.open_stream(
+            Fs(), Layout(tmp_path / "db"), settings, opened, Progress(console=Console(quiet=True))
+        )
+        progress = Progress(console=Console(file=out, width=200))
+        ingest_run.run_one(Fs(), Layout(tmp_path / "db"), None, run, ingest_run.Options(), progress, threading.Event())  # type: ignore[arg-type]
+    assert run.error is None
+    assert plans[0].sync_seconds == (2.5 if durability == "periodic" else 10.0)
+    said = out.getvalue()
+    assert ("power cut" not in said) if window is None else (window in said and "which must still have them" in said)
 
 
 def test_texts_of_errors_are_no_markup() -> None:

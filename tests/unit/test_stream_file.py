@@ -60,6 +60,12 @@ def test_a_right_file_becomes_values() -> None:
     assert (found.durability, found.keep_epochs, found.trigger_s) == ("fsync", 100, 1.0)
 
 
+def test_how_often_a_periodic_stream_syncs() -> None:
+    assert parse().sync_s == parse(('trigger = "1 second"', 'durability = "periodic"')).sync_s == 10.0
+    found = parse(('trigger = "1 second"', 'durability = "periodic"\nsync_interval = "500 ms"'))
+    assert (found.durability, found.sync_s) == ("periodic", 0.5)
+
+
 def test_relative_paths_start_at_the_file() -> None:
     found = parse(("max_rows = 0", 'quarantine = "bad/flights"'))
     assert found.schema_file == Path("/etc/schemas/Nyc13.Flight.schema")
@@ -159,6 +165,19 @@ def test_an_unknown_key_far_from_all_others_is_listed_with_them() -> None:
         (("max_rows = 0", "max_fraction = 2.0"), "max_fraction: input should be less than or equal to 1"),
         (('trigger = "1 second"', "keep_epochs = 0"), "keep_epochs: input should be greater than or equal to 1"),
         (('trigger = "1 second"', 'durability = "fsyncs"'), "durability has a value that is not known"),
+        (('trigger = "1 second"', 'sync_interval = "10 s"'), 'commit: sync_interval goes with durability = "periodic"'),
+        (
+            ('trigger = "1 second"', 'durability = "none"\nsync_interval = "10 s"'),
+            'commit: sync_interval goes with durability = "periodic", not "none"',
+        ),
+        (
+            ('trigger = "1 second"', 'durability = "periodic"\nsync_interval = "0 s"'),
+            "sync_interval: input should be greater than 0",
+        ),
+        (
+            ('trigger = "1 second"', 'durability = "periodic"\nsync_interval = 10'),
+            "sync_interval: a duration is a number",
+        ),
         (('{ column = "origin" }', "{}"), "internal: give one of column, meta, fixed"),
         (('{ column = "origin" }', '{ column = "a", fixed = "b" }'), "internal: give one of column, meta, fixed"),
         (('column = "time_hour", zone', 'fixed = "x", zone'), "value: fixed stands alone"),
