@@ -20,7 +20,7 @@ from store.merges import all_values
 from store.schema.deploy import load_deployed
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor
-from writers.merge.intake import Pins
+from writers.merge.intake import Pins, after_sync
 from writers.merge.keys import SortKey
 from writers.merge.plan import MergeOptions
 from writers.merge.spark import SparkExecutor
@@ -114,6 +114,7 @@ def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -
             "rows_out": result.rows_out,
             "destinations": dict(result.destinations),
             "generation": result.generation,
+            "waiting_rows": result.waiting,
             "seconds": round(result.seconds, 3),
             "dry_run": dry_run,
         }
@@ -123,6 +124,9 @@ def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -
             door.note(f"{result.value}: {failed}")
             value["error"] = error_json(failed)
         door.result(value, f"{result.value}: {_sentence(result, parts)}")
+        if result.waiting and result.error is None:
+            left_out = f"{result.waiting:,} rows are not on disk yet and are left out"
+            door.note(f"{result.value}: {left_out}; {after_sync(TableName.parse(name))}, then merge again")
     door.note(f"{dates:,} dates, {rows:,} rows in {seconds:.1f} s")
     return code
 

@@ -28,6 +28,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import lock_table
 from writers.merge.closing import GRACE_S
+from writers.merge.intake import after_sync
 from writers.removal_proof import RemovalProof
 from writers.states import States
 
@@ -181,7 +182,7 @@ def _require_durable(proof: RemovalProof, state: StreamState, location: Location
             where=f"{proof.table} {location.key.value}, source {location.key.internal}",
             expected=f"epoch {location.epoch} synced",
             found=f"synced up to epoch {state.durable}",
-            hint="wait for the stream's next sync; where it has stopped, `sparkhaven recover` does it",
+            hint=after_sync(proof.table),
             phase="prove",
         )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from readers.table import open_table
-from store.errors import LockLostError, MergeError, TableExistsError, ValidationFailedError
+from store.errors import LockLostError, MergeError, TableExistsError, TooEarlyError, ValidationFailedError
 from store.layout import LocationKey
 from store.merges import lock_table, newest
 from tests.intraday_rows import IntradayRows
@@ -92,13 +92,31 @@ def test_a_rollback_waits_for_a_merge_and_for_one_that_was_killed_while_it_publi
 def test_a_merge_takes_only_what_a_power_cut_leaves(tmp_path: Path, durability: str) -> None:
     house = house_of(tmp_path, durability)
     commit(house, a=5)
-    with pytest.raises(MergeError, match="epochs that are not on disk yet"):
+    with pytest.raises(TooEarlyError, match="rows of this date are not on disk yet") as caught:
         merge(house.layout)
+    assert (caught.value.found, caught.value.exit_code) == ("5 rows that are not", 3)
+    assert f"`sparkhaven recover {TABLE}`" in str(caught.value.hint)
     house.log.sync_now()
     commit(house, a=3, b=2)
-    assert (merge(house.layout)[0].rows_in, count(house)) == (5, 10)
+    house.commit({("a", "2024-03-06"): rows(1)})
+    first = merge(house.layout)[0]
+    assert (first.rows_in, first.waiting, count(house)) == (5, 5, 11)
+    again = merge(house.layout)[0]
+    assert (again.outcome, again.waiting) == ("nothing", 5)
     house.log.sync_now()
-    assert (merge(house.layout)[0].rows_in, count(house)) == (5, 10)
+    last = merge(house.layout)[0]
+    assert (last.rows_in, last.waiting, count(house)) == (5, 0, 11)
+
+
+def test_a_date_without_rows_is_told_so_even_while_other_rows_wait(tmp_path: Path) -> None:
+    house = house_of(tmp_path, "periodic")
+    commit(house, a=5)
+    executor = LocalExecutor(1, processes=False)
+    (result,) = merge_dates(
+        FS, house.layout, TABLE, ["2024-03-06"], MergeOptions(), executor=executor, clock=lambda: NOW
+    )
+    assert isinstance(result.error, MergeError) and "no committed rows to merge" in str(result.error)
+    assert "recover" not in str(result.error)
 
 
 def test_rows_that_a_power_cut_could_bring_again_are_not_truncated(tmp_path: Path) -> None:

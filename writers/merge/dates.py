@@ -30,7 +30,8 @@ GROUPS = 4  # tasks per worker that small dates are given to, to even them out
 @dataclass(frozen=True, slots=True)
 class DateResult:
     """What became of one date. ``outcome`` is merged, supplement, resumed, nothing (already merged), empty, planned or
-    failed; ``destinations`` are (internal partition, rows) of what this run wrote."""
+    failed; ``destinations`` are (internal partition, rows) of what this run wrote. ``waiting`` rows are committed, but
+    not on disk yet: they were left out."""
 
     value: str
     outcome: str
@@ -42,6 +43,7 @@ class DateResult:
     generation: int = 0
     pieces: int = 1
     error: SparkhavenError | OSError | None = None
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,13 @@ def merge_dates(
     if dry_run:
         pins = Pins(fs, layout, table)
         for value in values:
-            yield _dry(fs, layout, table, value, options, clock, pins)
+            yield replace(_dry(fs, layout, table, value, options, clock, pins), waiting=pins.waiting(value))
         return
     lock = lock_table(fs, layout, table)
     try:
         merge = _Merge(fs, layout, table, options, executor, clock)
         for result in merge.run(values):
-            yield result
+            yield replace(result, waiting=merge.pins.waiting(result.value))
             if stop_on_error and result.error is not None:
                 return
     finally:

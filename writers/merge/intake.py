@@ -19,7 +19,7 @@ from pathlib import Path
 
 from store.epochs.load import StreamState, list_streams, load_stream
 from store.epochs.state import LocationState
-from store.errors import MergeError, SchemaMismatchError, SnapshotMovedError, UnsupportedVersionError
+from store.errors import MergeError, SchemaMismatchError, SnapshotMovedError, TooEarlyError, UnsupportedVersionError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges import PHASES, MergeInput, MergeRecord, newest
@@ -32,7 +32,6 @@ from writers.merge.source import Source
 from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
 _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty passes over an empty one"
-_AFTER_SYNC = "wait for the stream's next sync; where it has stopped, `sparkhaven recover` does it"
 _Stamp = tuple[tuple[int, int, int], ...]
 
 
@@ -40,16 +39,15 @@ class Pins:
     """Committed states of a table's streams, loaded once and again only when their logs have changed.
 
     Only what is on disk counts: a power cut may take back later epochs (modes ``periodic`` and ``none``), and history
-    would keep rows that the source sends again. ``waiting`` says that there are such epochs.
+    would keep rows that the source sends again.
     """
-
-    waiting = False
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
         self._fs, self._layout, self._table = fs, layout, table
         self._stamp: _Stamp | None = None
         self._states: tuple[StreamState, ...] = ()
         self._by_value: dict[str, list[tuple[str, LocationState]]] = {}
+        self._waiting: dict[str, int] = {}
 
     def states(self) -> tuple[StreamState, ...]:
         """The newest durable state of each stream."""
@@ -58,7 +56,7 @@ class Pins:
             names = list_streams(self._fs, self._layout, self._table)
             newest = [load_stream(self._fs, self._layout, self._table, name) for name in names]
             self._states = tuple(self._durable(state) for state in newest)
-            self.waiting = any(state.durable < state.epoch for state in newest)
+            self._waiting = _waiting(newest, self._states)
             self._stamp, stamp = stamp, self._now()
             self._by_value = _by_value(self._states)
         return self._states
@@ -79,10 +77,30 @@ class Pins:
         self.states()
         return self._by_value.get(value, [])
 
+    def waiting(self, value: str) -> int:
+        """Rows of a date that are committed, but were not on disk when the states were loaded."""
+        return self._waiting.get(value, 0)
+
     def values(self) -> list[str]:
         """Dates that have intraday rows, sorted."""
         self.states()
         return sorted(self._by_value)
+
+
+def after_sync(table: TableName) -> str:
+    """What to do about rows that are not on disk yet."""
+    return f"wait for the stream's next sync; where it has stopped, `sparkhaven recover {table}` does it"
+
+
+def _waiting(newest: Sequence[StreamState], durable: Sequence[StreamState]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for now, then in zip(newest, durable, strict=True):
+        for key, location in now.locations.items():
+            before = then.locations.get(key)
+            rows = location.rows - (before.rows if before is not None and before.since == location.since else 0)
+            if now is not then and rows > 0:
+                found[key.value] = found.get(key.value, 0) + rows
+    return found
 
 
 def _by_value(states: Sequence[StreamState]) -> dict[str, list[tuple[str, LocationState]]]:
@@ -116,7 +134,10 @@ class Intake:
 def take_in(
     fs: Fs, layout: Layout, table: TableName, value: str, options: MergeOptions, pins: Pins, *, dry_run: bool = False
 ) -> Intake:
-    """Pins and decides. Raises MergeError for an empty date (unless allowed) and for a history ahead of its source."""
+    """Pins and decides. Raises MergeError for an empty date (unless allowed) and for a history ahead of its source.
+
+    TooEarlyError where all rows of the date wait to be synced.
+    """
     check_partition("partition value", value)
     schema = _schema(fs, layout, table)
     base = newest(fs, layout, table, value)
@@ -126,13 +147,22 @@ def take_in(
     if base is not None and not options.force and not tails:
         return Intake("nothing", base, base=base)
     if base is None and not locations:
+        if waiting := pins.waiting(value):
+            raise TooEarlyError(
+                "the rows of this date are not on disk yet, and a power cut could bring them again",
+                where=f"{table} {value}",
+                expected="rows that are synced",
+                found=f"{waiting:,} rows that are not",
+                hint=after_sync(table),
+                phase="plan",
+            )
         if not options.allow_empty:
             raise MergeError(
                 "no committed rows to merge",
                 where=f"{table} {value}",
                 expected="intraday rows of this date",
-                found="none; there are epochs that are not on disk yet" if pins.waiting else "none",
-                hint=_AFTER_SYNC if pins.waiting else _EMPTY,
+                found="none",
+                hint=_EMPTY,
                 phase="plan",
             )
         return Intake("empty", MergeRecord(str(table), value, 0, "plan", (), ()))
