@@ -7,11 +7,10 @@ from pathlib import Path
 
 from store.epochs.load import load_stream
 from store.epochs.removals import Removal
-from store.epochs.remove import append_removals
 from store.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, PowerCutFs
-from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
+from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch
 
 KEYS = [LocationKey(name, "d") for name in "abcdefgh"]
 FULL, EMPTY = {key: [1] for key in KEYS}, {key: [] for key in KEYS}
@@ -29,7 +28,8 @@ def test_all_removals_or_none(tmp_path: Path) -> None:
         done = False
         try:
             removals = [Removal(key, 1, 1, "truncate", 1, {"evidence": "e" * 300}) for key in KEYS]
-            done = append_removals(fs, Layout(root), TABLE, STREAM, removals) == len(KEYS)
+            remove(fs, root, *removals)
+            done = True
         except Crash:
             pass
         fs.cut(seed)
@@ -38,7 +38,8 @@ def test_all_removals_or_none(tmp_path: Path) -> None:
         assert rows == EMPTY if done else rows in (FULL, EMPTY), f"seed {seed}"
         with open_log(Fs(), root) as log:
             assert read_state(Fs(), root, log.state) == rows
-        left = [Removal(key, 1, 1, "truncate", 1) for key in KEYS]
-        assert append_removals(Fs(), Layout(root), TABLE, STREAM, left) == (0 if rows == EMPTY else len(KEYS))
+        if rows == FULL:
+            remove(Fs(), root, *(Removal(key, 1, 1, "truncate", 1) for key in KEYS))
+            assert read_state(Fs(), root, load_stream(Fs(), Layout(root), TABLE, STREAM)) == EMPTY
         seen.add(rows == EMPTY)
     assert seen == {True, False}

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
+from store.epochs.publish import publish_location
+from store.epochs.removals import Removal, write_removals
 from store.epochs.replay import StreamState
 from store.epochs.state import Batch, FileId, FileState, LocationReport, LocationState, OffsetRange, RangeStats
 from store.format.prefix import encode_prefix
@@ -84,6 +87,22 @@ def append(
     stop = start + len(values)
     stats = {"N": RangeStats(start, stop, 0, 0, min(values), max(values))} if values else {}
     return LocationReport(key, base.epoch if base else 0, start, stop, files, stats)
+
+
+def remove(fs: Fs, root: Path, *removals: Removal) -> None:
+    """Records removals together and publishes what they emptied; who may remove what is not asked."""
+    layout = Layout(root)
+    gate = fs.lock(layout.stream_removals(TABLE, STREAM), wait=True)
+    assert gate is not None
+    try:
+        write_removals(fs, layout, TABLE, STREAM, list(removals))
+        state = load_stream(fs, layout, TABLE, STREAM)
+        for removal in removals:
+            location = state.locations.get(removal.key)
+            if location is not None and location.truncated:
+                publish_location(fs, layout, TABLE, STREAM, location)
+    finally:
+        gate.release()
 
 
 def batch_of(

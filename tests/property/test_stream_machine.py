@@ -17,12 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from store.epochs.load import list_epochs, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.removals import Removal
-from store.epochs.remove import append_removals
 from store.epochs.state import OffsetRange
 from store.errors import EpochConflictError, PositionGapError
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs
-from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_location, write_batch
+from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_location, remove, write_batch
 
 KEYS = st.sampled_from([LocationKey(internal, value) for internal in "ab" for value in ("d1", "d2")])
 ROWS = st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=4)
@@ -191,11 +190,10 @@ class StreamMachine(RuleBasedStateMachine):
         since, values = rows[key]
         if (key, since) not in self.removed:
             removal = Removal(key, since, len(values), "truncate", self.newest, {"digest": "x"})
-            assert append_removals(self.fs, self.layout, TABLE, STREAM, [removal]) == 1
-            assert append_removals(self.fs, self.layout, TABLE, STREAM, [removal]) == 0
+            remove(self.fs, self.root, removal)
             self.removed[(key, since)] = False
         if delete:
-            append_removals(self.fs, self.layout, TABLE, STREAM, [Removal(key, since, 0, "delete", self.newest)])
+            remove(self.fs, self.root, Removal(key, since, 0, "delete", self.newest))
             self.fs.remove_tree(self.layout.intraday_location(TABLE, key))
             self.removed[(key, since)] = True
 

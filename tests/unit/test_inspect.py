@@ -11,8 +11,7 @@ import pytest
 
 from readers.inspect import Inspection, inspect_file
 from store.columnfile import add_grouping
-from store.epochs.removals import Removal
-from store.epochs.remove import append_removals
+from store.epochs.removals import Removal, write_removals
 from store.epochs.state import OffsetRange
 from store.errors import TableNotFoundError
 from store.format.grouping import group_ranges
@@ -311,7 +310,7 @@ def test_checkpoints(small: SmallTable) -> None:
 def test_removals(small: SmallTable) -> None:
     path = small.layout.stream_removals(small.table, "s")
     removal = Removal(LocationKey("a", DATE), since=1, rows=4, phase="truncate", epoch=2)
-    append_removals(small.fs, small.layout, small.table, "s", [removal])
+    write_removals(small.fs, small.layout, small.table, "s", [removal])
     found = inspect_file(small.fs, path)
     assert (found.kind, found.sound) == ("removals", True)
     entry = {"byte": 16, "phase": "truncate", "internal": "a", "value": DATE, "since": 1, "rows": 4, "epoch": 2}

@@ -12,20 +12,28 @@ from store.epochs.framing import scan
 from store.epochs.load import list_epochs, load_stream
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.removals import Removal, read_removals
-from store.epochs.remove import append_removals
 from store.epochs.state import LocationReport, LocationState, RangeStats
 from store.errors import (
     CommitUnknownError,
     CorruptFileError,
     EpochConflictError,
-    SnapshotMovedError,
     TableNotFoundError,
 )
 from store.format.tablesize import decode
 from store.fs import SYNCFS_FROM, Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import CrashingFs, FaultFs
-from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_location, read_state, write_batch
+from tests.crash.tiny_writer import (
+    STREAM,
+    TABLE,
+    append,
+    batch_of,
+    open_log,
+    read_location,
+    read_state,
+    remove,
+    write_batch,
+)
 
 A, B, C = (LocationKey(internal, "2026-11-20") for internal in "abc")
 FS = CrashingFs()  # spares the disk the syncs
@@ -90,22 +98,17 @@ def test_readers_that_mapped_a_file_keep_its_rows_over_a_rollback(tmp_path: Path
 # --- removals ----------------------------------------------------------------------------------------------
 
 
-def _remove(root: Path, *removals: Removal) -> int:
-    return append_removals(FS, Layout(root), TABLE, STREAM, removals)
-
-
 def test_a_truncated_location_takes_no_more_rows_and_a_deleted_one_begins_anew(tmp_path: Path) -> None:
     with open_log(FS, tmp_path) as log:
         write_batch(FS, tmp_path, log, {A: [1, 2], B: [3]}, 1)
         stale = log.state.locations[A]
-        assert _remove(tmp_path, Removal(A, 1, 2, "truncate", 1, {"digest": "d"})) == 1
-        assert _remove(tmp_path, Removal(A, 1, 2, "truncate", 1, {"digest": "d"})) == 0
+        remove(FS, tmp_path, Removal(A, 1, 2, "truncate", 1, {"digest": "d"}))
         record = decode(FS.read(_location(tmp_path, A) / TABLE_SIZE), "table.size")
         assert (record.size, record.truncated, dict(record.data_file_sizes)) == (0, True, {})
         with pytest.raises(EpochConflictError, match="the location was truncated"):
             log.commit(batch_of([append(FS, tmp_path, stale, A, [4])], 2))
         assert read_state(FS, tmp_path, load_stream(FS, Layout(tmp_path), TABLE, STREAM, epoch=1)) == {A: [], B: [3]}
-        assert _remove(tmp_path, Removal(A, 1, 0, "delete", 1)) == 1
+        remove(FS, tmp_path, Removal(A, 1, 0, "delete", 1))
         FS.remove_tree(_location(tmp_path, A))
         assert write_batch(FS, tmp_path, log, {A: [5]}, 2) == 2
         assert (log.state.locations[A].since, log.state.locations[A].rows) == (2, 1)
@@ -114,50 +117,22 @@ def test_a_truncated_location_takes_no_more_rows_and_a_deleted_one_begins_anew(t
         assert read_state(FS, tmp_path, log.state) == {A: [5], B: [3]}
 
 
-def test_a_removal_that_was_planned_for_another_state_is_refused(tmp_path: Path) -> None:
-    with open_log(FS, tmp_path) as log:
-        write_batch(FS, tmp_path, log, {A: [1]}, 1)
-        write_batch(FS, tmp_path, log, {A: [2], B: [3]}, 2)
-    good = Removal(B, 2, 1, "truncate", 2)
-    wrong = [
-        Removal(A, 1, 1, "truncate", 1),
-        Removal(A, 1, 2, "truncate", 1),
-        Removal(A, 2, 2, "truncate", 2),
-        Removal(C, 1, 0, "truncate", 2),
-        Removal(A, 1, 2, "delete", 2),
-    ]
-    for removal in wrong:
-        with pytest.raises(SnapshotMovedError) as caught:
-            _remove(tmp_path, good, removal)
-        assert caught.value.phase == removal.phase
-    assert read_removals(FS, Layout(tmp_path), TABLE, STREAM).entries == ()
-
-
-def test_rows_that_a_power_cut_could_take_back_are_not_removed(tmp_path: Path) -> None:
-    with open_log(FS, tmp_path, durability="periodic") as log:
-        write_batch(FS, tmp_path, log, {A: [1]}, 1)
-        with pytest.raises(SnapshotMovedError, match="synced up to 0"):
-            _remove(tmp_path, Removal(A, 1, 1, "truncate", 1))
-        log.sync_now()
-        assert _remove(tmp_path, Removal(A, 1, 1, "truncate", 1)) == 1
-
-
 def test_removals_survive_compaction_rollback_and_a_torn_tail(tmp_path: Path) -> None:
     path = Layout(tmp_path).stream_removals(TABLE, STREAM)
     with open_log(FS, tmp_path, keep_epochs=2) as log:
         for number in range(1, 4):
             write_batch(FS, tmp_path, log, {A: [number], B: [number]}, number)
-        _remove(tmp_path, Removal(A, 1, 3, "truncate", 3))
+        remove(FS, tmp_path, Removal(A, 1, 3, "truncate", 3))
         for number in range(4, 8):
             write_batch(FS, tmp_path, log, {B: [number]}, number)
         assert log.compact_if_due(now=True)
         assert log.rollback(5) == 8
-        _remove(tmp_path, Removal(B, 1, 5, "truncate", 8))
+        remove(FS, tmp_path, Removal(B, 1, 5, "truncate", 8))
     FS.write_at(path, path.stat().st_size, b"\x20\0\0\0torn")
     with open_log(FS, tmp_path) as log:
         assert read_state(FS, tmp_path, log.state) == {A: [], B: []}
         assert log.state.locations[A].truncated
-    assert _remove(tmp_path, Removal(A, 1, 0, "delete", 8)) == 1
+    remove(FS, tmp_path, Removal(A, 1, 0, "delete", 8))
     assert len(read_removals(FS, Layout(tmp_path), TABLE, STREAM).entries) == 3
     data = path.read_bytes()
     for at in range(16, scan(data).frames[-1].offset):
@@ -170,7 +145,7 @@ def test_a_removal_above_the_floor_is_not_folded_below_it(tmp_path: Path) -> Non
     with open_log(FS, tmp_path, keep_epochs=2) as log:
         for number in range(1, 5):
             write_batch(FS, tmp_path, log, {A: [number]}, number)
-        _remove(tmp_path, Removal(A, 1, 4, "truncate", 4))
+        remove(FS, tmp_path, Removal(A, 1, 4, "truncate", 4))
         assert log.compact_if_due(now=True)
         assert log.state.floor == 2
     assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).locations[A].truncated
@@ -339,7 +314,7 @@ def test_a_damaged_record_is_a_loss_only_where_it_was_never_synced(tmp_path: Pat
 def test_a_location_that_was_truncated_since_its_commit_is_not_published_again(tmp_path: Path) -> None:
     with open_log(FS, tmp_path) as log:
         log.commit(batch_of([append(FS, tmp_path, None, A, [1, 2])], 1))
-        assert _remove(tmp_path, Removal(A, 1, 2, "truncate", 1)) == 1
+        remove(FS, tmp_path, Removal(A, 1, 2, "truncate", 1))
         log.publish()  # the driver stood still in between
     path = _location(tmp_path, A) / TABLE_SIZE
     record = decode(FS.read(path), path)
