@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo demo-kafka kafka test test-fast check crash bench zip clean
+.PHONY: help setup demo demo-kafka kafka test test-fast check crash power-cut bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -54,7 +54,12 @@ check: $(STAMP) ## format, lint, types, import rules
 crash: setup ## the full crash campaign: kills at every step, a fault in every call, 50 kills of a real job (long)
 	$(BIN)/python -m tests.crash.kill_steps --every
 	$(BIN)/python -m tests.crash.call_faults --every
+	$(BIN)/python -m tests.crash.zombies
+	$(BIN)/python -m tests.crash.power_cuts
 	$(BIN)/python -m tests.crash.spark_kill --kills 50
+
+power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
+	$(BIN)/python -m tests.crash.power_cuts --rounds 40
 
 bench: setup ## all benchmarks, each a table of ratios (long)
 	@set -e; for b in benchmarks/*.py; do echo "== $$b"; $(BIN)/python $$b; done

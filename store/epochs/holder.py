@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from store.errors import LockLostError
 from store.fs import Fs, Lock
+
+GATE_PAUSES = (0.005, 0.02, *[0.1] * 100)  # seconds; a commit or a removal is through the gate in less
 
 
 def take_lock(fs: Fs, path: Path) -> Lock:
@@ -15,6 +19,27 @@ def take_lock(fs: Fs, path: Path) -> Lock:
     if lock is None:
         raise lock_lost(fs, path, "the stream is being written by another process")
     return lock
+
+
+def take_gate(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep) -> Lock:
+    """The second lock of a stream, that on its removals: who holds it may change what others rely on.
+
+    A commit, a compaction, a removal and an opening pass through it one at a time. So a process that was stopped inside
+    and whose lock file is gone is not overtaken: LockLostError after 10 seconds.
+    """
+    pauses = iter(GATE_PAUSES)
+    while (gate := fs.lock(path)) is None:
+        wait = next(pauses, None)
+        if wait is None:
+            raise LockLostError(
+                "another process is in the middle of a commit or a removal of this stream, and does not go on",
+                where=path,
+                expected="free within 10 seconds",
+                found="still locked",
+                hint="it may be stopped: end it (`fuser` on the file names it), then start again; delete no lock file",
+            )
+        pause(wait)
+    return gate
 
 
 def write_holder(fs: Fs, path: Path, *, pid: int, host: str, generation: int, since_ms: int) -> None:

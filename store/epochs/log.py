@@ -22,7 +22,7 @@ from types import TracebackType
 
 from store.epochs.compaction import COMPACT_BYTES, compact, is_due
 from store.epochs.framing import frame
-from store.epochs.holder import take_lock, write_holder
+from store.epochs.holder import take_gate, take_lock, write_holder
 from store.epochs.load import load_stream
 from store.epochs.logfile import LogFile
 from store.epochs.merged import require_unmerged
@@ -127,7 +127,11 @@ class StreamLog:
                 max_file_age_s=max_file_age_s,
                 compact_bytes=compact_bytes,
             )
-            log._start(schema, query_id, pid, host)
+            gate = log._gate()
+            try:
+                log._start(schema, query_id, pid, host)
+            finally:
+                gate.release()
         except BaseException:
             lock.release()
             raise
@@ -179,6 +183,7 @@ class StreamLog:
         keys = dict.fromkeys(key for made in epochs for key in self._pending[made])
         gate = self._gate()
         try:
+            self._file.require_owned()
             self.refresh()  # a location that was removed since its commit stays so
             for key in keys:
                 location = self.state.locations.get(key)
@@ -229,6 +234,14 @@ class StreamLog:
         if not now and (not due or state.epoch < self._no_compaction_before):
             return False
         self.sync_now()
+        gate = self._gate()
+        try:
+            return self._compact()
+        finally:
+            gate.release()
+
+    def _compact(self) -> bool:
+        state = self.state
         self._file.require_owned()
         before = self._inodes()
         try:
@@ -283,14 +296,14 @@ class StreamLog:
             target.apply(record)
             target.note(record)
             self.state = target
+            self._pending.clear()
+            plan = settle_locations(self._fs, self._layout, self._table, target, changed, ahead=False)
+            gone = sorted(touched - target.locations.keys())
+            plan.stray_locations.extend(self._layout.intraday_location(self._table, key) for key in gone)
+            with self._fs.during("rollback-files"):
+                apply(self._fs, self._layout, self._table, self._stream, plan)
         finally:
             gate.release()
-        self._pending.clear()
-        plan = settle_locations(self._fs, self._layout, self._table, target, changed, ahead=False)
-        gone = sorted(touched - target.locations.keys())
-        plan.stray_locations.extend(self._layout.intraday_location(self._table, key) for key in gone)
-        with self._fs.during("rollback-files"):
-            apply(self._fs, self._layout, self._table, self._stream, plan)
         return record.epoch
 
     def close(self) -> None:
@@ -352,10 +365,8 @@ class StreamLog:
         self._lock.release()
 
     def _gate(self) -> Lock:
-        """Keeps maintenance from removing a location between the check and the record of a commit."""
-        gate = self._fs.lock(self._layout.stream_removals(self._table, self._stream), wait=True)
-        assert gate is not None  # noqa: S101 - waiting never gives None
-        return gate
+        """Keeps maintenance, and a zombie, from changing anything between a check and what follows from it."""
+        return take_gate(self._fs, self._layout.stream_removals(self._table, self._stream))
 
     def _inodes(self) -> tuple[int, ...]:
         layout, table, stream = self._layout, self._table, self._stream
