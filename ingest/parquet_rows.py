@@ -6,7 +6,7 @@ do not fit (too large, with a fraction, equal to the null value) are bad rows li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, bad_row
+from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
 from ingest.exact import INTEGER_BITS, UNIT_NS, Refusal, Value, check_instant, from_json, from_text
 from ingest.parquet_text import row_text
-from ingest.rows import Rows, merge_rows
+from ingest.rows import Ints, Rows, merge_rows
 from ingest.source_file import RawFile
 from ingest.spec import Target
 from ingest.typed import Mask, Typed, csv_texts, floats, narrow, scaled_instants
@@ -32,12 +32,14 @@ BATCH_ROWS = 1 << 16
 
 
 class ParquetRows:
-    """Decoder of the Parquet files of one stream."""
+    """Decoder of the Parquet files of one stream, and of any other batches with types of their own."""
 
-    def __init__(self, targets: Sequence[Target], known: Sequence[str], *, alias: bool = False) -> None:
+    def __init__(
+        self, targets: Sequence[Target], known: Sequence[str], *, alias: bool = False, unit: Unit = "row"
+    ) -> None:
         self._targets = tuple(targets)
         self._known = {t.source for t in targets} | set(known)
-        self._alias = alias
+        self._alias, self._unit = alias, unit
 
     def decode(self, fs: Fs, split: FileId, rejects: Rejects) -> Iterator[Rows]:
         """Typed rows of a file in batches; FeedError if it is no Parquet file or damaged."""
@@ -52,7 +54,8 @@ class ParquetRows:
             others = _Others(fs, split, [name for name in declared.names if name not in wanted])
             start = 1
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted, use_threads=False):
-                rows = self._batch(batch, start, split.path, rejects, others)
+                numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)
+                rows = self.typed(batch, numbers, split.path, rejects, others.fields)
                 start += batch.num_rows
                 for name in extras:
                     rejects.ignored[name] += len(rows)
@@ -75,10 +78,20 @@ class ParquetRows:
 
         return text
 
-    def _batch(self, batch: pa.RecordBatch, start: int, file: str, rejects: Rejects, others: _Others) -> Rows:
+    def typed(
+        self,
+        batch: pa.RecordBatch,
+        numbers: Ints,
+        file: str,
+        rejects: Rejects,
+        others: Callable[[int], Mapping[str, pa.Scalar]] = lambda number: {},
+    ) -> Rows:
+        """The good rows of a batch; ``numbers`` are their positions in ``file``.
+
+        ``others`` gives fields of a bad row that the batch lacks.
+        """
         count = batch.num_rows
         rejects.read += count
-        numbers = np.arange(start, start + count, dtype=np.int64)
         doubt = np.zeros(count, np.bool_)
         columns: list[pa.Array] = []
         sources: list[pa.Array | None] = []
@@ -103,7 +116,7 @@ class ParquetRows:
             one = self._one(sources, row, file, int(numbers[row]))
             if isinstance(one, BadRow):
                 whole = {name: batch.column(name)[row] for name in batch.schema.names}
-                text = row_text(whole | others.fields(int(numbers[row])))
+                text = row_text({**whole, **others(int(numbers[row]))})
                 rejects.add_all([replace(one, payload=text[:MAX_PAYLOAD], size=len(text))])
             else:
                 exact.append(row)
@@ -117,7 +130,7 @@ class ParquetRows:
             value = None if array is None else _exact(array, row, target, self._alias)
             if isinstance(value, Refusal):
                 shown = "" if array is None else _shown(array[row])
-                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, unit="row")
+                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, unit=self._unit)
             values.append(value)
         return values
 

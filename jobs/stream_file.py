@@ -109,7 +109,7 @@ def _settings(part: StreamPart, feed: FilesFeed | KafkaPart, path: Path, fs: Fs)
         stream=check_stream(part.name),
         table=str(TableName.parse(part.table)),
         feed=_files(feed, base) if isinstance(feed, FilesFeed) else _kafka(feed, base, fs),
-        partition=_partition(part.partition),
+        partition=partition_of(part.partition),
         columns=columns,
         ignore=tuple(part.ignore),
         bad_rows=BadRowBudget(part.bad_rows.max_rows, part.bad_rows.max_fraction),
@@ -188,7 +188,8 @@ def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
-def _partition(part: PartitionPart) -> PartitionSpec:
+def partition_of(part: PartitionPart) -> PartitionSpec:
+    """The routing that ``[partition]`` describes."""
     internal = part.internal
     if internal.column is not None:
         rule = InternalRule("column", internal.column)

@@ -31,7 +31,7 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 from store.rejected import REJECTED, decode_rejected
 from writers.ledger import Ledger, Requeue, read_ledger, write_ledger
-from writers.stream import gist
+from writers.spark_tasks import gist
 from writers.target import ParkedFile
 
 if TYPE_CHECKING:

@@ -26,11 +26,12 @@ import pyarrow as pa
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
 from store.epochs.state import Split
-from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
+from store.errors import EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
 from writers.source_reports import SourceReports
+from writers.spark_tasks import gist, run_tasks, task_number
 from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
@@ -309,18 +310,8 @@ def run_in_spark(
 
     CommitError when a worker dies or fails with an error that is none of ours.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     work = partial(task_rows, fs, target, plan.decode, plan.split_of, scratch, instead)
-    try:
-        rows = splits.mapInArrow(work, "result binary, waiting bigint").collect()
-    except (PySparkException, Py4JError) as error:
-        raise carried_error(str(error)) or CommitError(
-            "Spark could not run the tasks of a batch",
-            found=gist(error),
-            hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
-        ) from error
+    rows = run_tasks(splits, work, "result binary, waiting bigint")
     left(next((row.waiting for row in rows), None))
     return [pickle.loads(row.result) for row in rows]  # noqa: S301 our own tasks have written it
 
@@ -335,10 +326,7 @@ def task_rows(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """The function of ``mapInArrow``: rows that name splits in, one row with the pickled result out."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    index, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+    index, attempt = task_number()
     rows = (row for batch in batches for row in batch.to_pylist())
     first = next(rows, None)
     if first is None:
@@ -357,13 +345,3 @@ def _translated(error: Exception) -> SparkhavenError:
     if isinstance(error, OSError | Py4JNetworkError):
         return CommitError("Spark's JVM is gone", found=f"{type(error).__name__}: {gist(error)}", hint=GONE)
     return carried_error(str(error)) or SparkhavenError("Spark ended the stream", found=gist(error), hint=GO_ON)
-
-
-def gist(error: Exception) -> str:
-    """What a foreign error says, in one line: that of the Python traceback inside it, or of the first exception."""
-    text = str(error)
-    _, python, rest = text.partition("Traceback (most recent call last):\n")
-    if python:  # lines of a traceback are indented, the error after them is not
-        return next((line for line in rest.splitlines() if line[:1].strip()), "")[:500]
-    lines = [line.strip(" :") for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if "Exception: " in line), lines[0] if lines else type(error).__name__)[:500]

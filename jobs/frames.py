@@ -1,0 +1,333 @@
+"""Any data frame into a table: ``deephaven_writer`` for streaming queries, ``write_frame`` for a frame written once."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+from pydantic import ValidationError
+
+from ingest.bad_rows import Rejects
+from ingest.frame_rows import FrameRows, fit_frame
+from ingest.rows import Ints
+from ingest.spec import BadRowBudget, FeedSpec, StreamSpec
+from ingest.targets import resolve_targets
+from jobs.decoding import Budget
+from jobs.stream_file import partition_of
+from jobs.stream_model import PartitionPart
+from store.epochs.log import StreamLog
+from store.epochs.state import Durability, OffsetRange
+from store.errors import SettingsError
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName, check_stream
+from store.schema.deploy import deploy, load_deployed
+from store.schema.model import TableSchema
+from writers.blank import WorkerMemory
+from writers.commit import BatchOutcome
+from writers.frame import FramePlan, batch_of_query, labelled, write_frame_batch
+from writers.frame_task import PositionColumns
+from writers.stream import refuse_speculation
+from writers.target import SplitNotes, StreamTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
+SYNC_SECONDS = 10.0  # of durability ``periodic``, looked at after each batch
+Rule = str | Mapping[str, Any]
+
+
+def deephaven_writer(
+    root: str | Path,
+    table: str,
+    stream: str,
+    *,
+    internal: Rule,
+    value: Rule,
+    schema: str | Path | bytes | None = None,
+    positions: Mapping[str, str] | None = None,
+    durability: Durability = "fsync",
+    ignore: Iterable[str] = (),
+    bounds: Mapping[str, Any] | None = None,
+    allow_gap: bool = False,
+    adopt: bool = False,
+    keep_epochs: int = 100,
+) -> FrameWriter:
+    """What ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch of a stream of the table.
+
+    ``schema`` is deployed at the first batch, a file or its bytes; None takes the deployed one. The columns of the
+    frame have the names of the table's (``ingest.frame_rows`` has the types); others are listed in ``ignore``.
+    ``internal`` and ``value`` route the rows, as ``[partition]`` of a stream file does: a column's name, or a table
+    like ``{"fixed": "a"}`` or ``{"column": "time", "zone": "America/New_York"}``; ``bounds`` are its other keys
+    (``max_past``, ``max_future``, ``clock``). A row that cannot be stored stops the query, with nothing committed.
+
+    ``positions`` names the columns that say where a row comes from: ``{"partition": ..., "offset": ...}``, and
+    ``"topic"`` where there are several. Then every row is stored exactly once, whatever becomes of Spark's checkpoint,
+    as long as the source gives the same rows for the same offsets. Rows of an offset stay together. Offsets must follow
+    each other without a hole; where the query filters, or the topic is compacted or written by transactions, set
+    ``allow_gap``: then holes between batches are recorded and those inside are not looked for.
+
+    Without ``positions`` a batch is known by the query, its batch id and a digest of its rows. That survives every
+    crash of driver and workers, since Spark then repeats its last batch. It does **not** survive:
+
+    * a checkpoint that is deleted or torn: the new query may send rows again, and is refused until ``adopt`` says that
+      it starts where the old one ended. Then that is yours to make sure of.
+    * a checkpoint older than the commit log, as a copy or after a power cut: Spark plans batches anew under old ids.
+      Refused; roll the stream back to the epoch before the first such batch, which the error names.
+    * a source or query that gives other rows when a batch is repeated (a random or current value, an unordered limit, a
+      file overwritten): refused, as other rows under a known batch id.
+    * a second query into the same stream: give it a stream of its own.
+
+    The stream stays locked until ``close()``; used as a context manager it closes itself. After an error it is let go,
+    and the next batch opens it again.
+    """
+    options = FrameOptions(
+        Path(root), TableName.parse(table), check_stream(stream), internal, value, schema, positions, durability
+    )
+    return FrameWriter(
+        replace(options, ignore=tuple(ignore), bounds=bounds or {}, keep_epochs=keep_epochs),
+        allow_gap=allow_gap,
+        adopt=adopt,
+    )
+
+
+def write_frame(
+    frame: DataFrame,
+    root: str | Path,
+    table: str,
+    stream: str,
+    *,
+    label: str | None = None,
+    **options: Any,
+) -> BatchOutcome:
+    """Writes a frame that is no stream as one epoch; the options are those of ``deephaven_writer``.
+
+    With ``positions`` rows that are committed are dropped. With a ``label`` the frame is written once under that name:
+    the same rows again are a no-op, other rows a PositionGapError. With neither, each call adds all rows.
+    """
+    if label is not None and options.get("positions"):
+        raise SettingsError("a frame with positions needs no label", found=label)
+    with deephaven_writer(root, table, stream, **options) as writer:
+        return writer.write(frame, labelled(label) if label is not None else None, "write", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameOptions:
+    """Where frames go and how their rows are routed."""
+
+    root: Path
+    table: TableName
+    stream: str
+    internal: Rule
+    value: Rule
+    schema: str | Path | bytes | None
+    positions: Mapping[str, str] | None
+    durability: Durability
+    ignore: tuple[str, ...] = ()
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    keep_epochs: int = 100
+
+    @property
+    def spec(self) -> StreamSpec:
+        """The settings as those of any other stream; SettingsError for what is wrong in them."""
+        given = {name: {"column": rule} if isinstance(rule, str) else dict(rule) for name, rule in self._rules}
+        try:
+            part = PartitionPart.model_validate({**given, **self.bounds})
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(name) for name in first["loc"])
+            raise SettingsError(first["msg"], where=f"stream {self.stream}: {where}", found=first["input"]) from None
+        return StreamSpec(
+            self.stream,
+            str(self.table),
+            FeedSpec("frame"),
+            partition_of(part),
+            ignore=self.ignore,
+            bad_rows=NO_BAD_ROWS,
+        )
+
+    @property
+    def _rules(self) -> tuple[tuple[str, Rule], tuple[str, Rule]]:
+        return ("internal", self.internal), ("value", self.value)
+
+    @property
+    def position_columns(self) -> PositionColumns | None:
+        """The columns of the positions; SettingsError for other keys than theirs."""
+        if self.positions is None:
+            return None
+        found = dict(self.positions)
+        if not {"partition", "offset"} <= found.keys() <= {"partition", "offset", "topic"}:
+            raise SettingsError(
+                "positions need a column for the partition and one for the offset",
+                where=f"stream {self.stream}",
+                expected='{"partition": ..., "offset": ...}, and "topic" where there are several',
+                found=found,
+            )
+        return PositionColumns(**found)
+
+
+class FrameWriter:
+    """Made by ``deephaven_writer``. ``last`` is what became of the newest batch; ``epoch`` the newest epoch."""
+
+    def __init__(self, options: FrameOptions, *, allow_gap: bool, adopt: bool, fs: Fs | None = None) -> None:
+        self.last: BatchOutcome | None = None
+        self._options, self._allow_gap, self._adopt, self._fs = options, allow_gap, adopt, fs or Fs()
+        self._spec, self._positions = options.spec, options.position_columns
+        self._log: StreamLog | None = None
+        self._schema: TableSchema | None = None
+        self._memory = WorkerMemory()
+        self._gate = threading.Lock()
+        self._synced = time.monotonic()
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that this writer knows of; 0 before its first batch."""
+        return self._log.state.epoch if self._log is not None else 0
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """One micro-batch of a streaming query."""
+        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query_id is None:
+            raise SettingsError(
+                "this is no batch of a streaming query",
+                hint="give the writer to df.writeStream.foreachBatch; a frame that is no stream goes to write_frame",
+            )
+        self.write(frame, batch_of_query(query_id, batch_id), query_id, batch_id)
+
+    def write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
+        """Commits the rows of a frame as one epoch, as far as they are not committed yet."""
+        refuse_speculation(frame.sparkSession)
+        with self._gate:
+            try:
+                outcome = self._write(frame, identity, query_id, batch_id)
+                self._housekeeping()
+            except BaseException:
+                self._let_go()
+                raise
+            self.last = outcome
+            return outcome
+
+    def close(self) -> None:
+        """Makes what is committed durable in any mode, and lets the stream go."""
+        with self._gate:
+            if self._log is not None:
+                log, self._log = self._log, None
+                log.close()
+
+    def __enter__(self) -> FrameWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
+        log, schema = self._open(query_id)
+        options, positions = self._options, self._positions
+        columns = {column.name: column.dataType.simpleString() for column in frame.schema.fields}
+        names = positions.names if positions else ()
+        _require_positions(columns, names, options.stream)
+        spec = fit_frame(self._spec, schema, columns, names)
+        needed = dict.fromkeys([*(target.source for target in resolve_targets(spec, schema)), *names])
+        target = StreamTarget(
+            Layout(options.root), options.table, options.stream, schema, log.state.generation, options.durability
+        )
+        plan = FramePlan(
+            FrameDecoder(spec, schema), positions, Budget(NO_BAD_ROWS), allow_gap=self._allow_gap, adopt=self._adopt
+        )
+        rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in needed))
+        return write_frame_batch(
+            self._fs,
+            log,
+            target,
+            self._memory,
+            rows,
+            plan,
+            query_id=query_id,
+            batch_id=batch_id,
+            identity=None if positions else identity,
+        )
+
+    def _open(self, query_id: str) -> tuple[StreamLog, TableSchema]:
+        options, layout = self._options, Layout(self._options.root)
+        if self._log is None or self._schema is None:
+            source = Path(options.schema) if isinstance(options.schema, str) else options.schema
+            if source is None:
+                schema = load_deployed(self._fs, layout, options.table)
+            else:
+                self._fs.mkdirs(layout.root)
+                schema = deploy(self._fs, layout, source)
+            if schema.full_name != str(options.table):
+                raise SettingsError("the schema is of another table", expected=options.table, found=schema.full_name)
+            self._log, self._schema = self._opened(layout, schema, query_id), schema
+        return self._log, self._schema
+
+    def _opened(self, layout: Layout, schema: TableSchema, query_id: str) -> StreamLog:
+        options = self._options
+        return StreamLog.open(
+            self._fs,
+            layout,
+            options.table,
+            options.stream,
+            schema=schema,
+            query_id=query_id or str(uuid.uuid4()),
+            clock=time.time,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            durability=options.durability,
+            keep_epochs=options.keep_epochs,
+        )
+
+    def _housekeeping(self) -> None:
+        if self._log is None:
+            return
+        now = time.monotonic()
+        if self._options.durability == "periodic" and now - self._synced >= SYNC_SECONDS:
+            self._log.sync_now()
+            self._synced = now
+        self._log.compact_if_due()
+
+    def _let_go(self) -> None:
+        """Releases the lock without touching the log: what it says is read again when the stream is opened."""
+        if self._log is not None:
+            log, self._log = self._log, None
+            log.__exit__(BaseException, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameDecoder:
+    """What a task calls for each batch of its rows; goes to the workers by pickle."""
+
+    spec: StreamSpec
+    schema: TableSchema
+    clock: Callable[[], float] = time.time
+
+    def __call__(
+        self, batch: pa.RecordBatch, origin: str, numbers: Ints, unit: Literal["row", "offset"], notes: SplitNotes
+    ) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+        """Routed rows; bad ones go into ``notes``."""
+        rejects = Rejects(self.spec.bad_rows)
+        for routed in FrameRows(self.spec, self.schema, self.clock).decode(batch, origin, numbers, unit, rejects):
+            yield routed.key, routed.batch
+        notes.reject(rejects.rows, rejects.bad)
+
+
+def _require_positions(columns: Mapping[str, str], names: Iterable[str], stream: str) -> None:
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise SettingsError(
+            "the data frame lacks the columns of its positions",
+            where=f"stream {stream}",
+            expected=", ".join(missing),
+            found=", ".join(columns),
+        )

@@ -1,0 +1,51 @@
+"""Running our tasks in Spark: Arrow batches in, rows with pickled results out, errors as they were raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from store.errors import CommitError, carried_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def run_tasks(frame: DataFrame, work: Work, ddl: str) -> list[Row]:
+    """Runs ``work`` on each partition of ``frame``; the rows that it gives, of the schema ``ddl``.
+
+    CommitError when a worker dies or fails with an error that is none of ours.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return list(frame.mapInArrow(work, ddl).collect())
+    except (PySparkException, Py4JError) as error:
+        raise carried_error(str(error)) or CommitError(
+            "Spark could not run the tasks of a batch",
+            found=gist(error),
+            hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
+        ) from error
+
+
+def task_number() -> tuple[int, int]:
+    """Number of the running task in its batch, and of its attempt."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+
+
+def gist(error: Exception) -> str:
+    """What a foreign error says, in one line: that of the Python traceback inside it, or of the first exception."""
+    text = str(error)
+    _, python, rest = text.partition("Traceback (most recent call last):\n")
+    if python:  # lines of a traceback are indented, the error after them is not
+        return next((line for line in rest.splitlines() if line[:1].strip()), "")[:500]
+    lines = [line.strip(" :") for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if "Exception: " in line), lines[0] if lines else type(error).__name__)[:500]
