@@ -26,7 +26,7 @@ import pyarrow as pa
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
 from store.epochs.state import Split
-from store.errors import EpochConflictError, SettingsError, SparkhavenError, carried_error
+from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
