@@ -79,8 +79,8 @@ def deephaven_writer(
     Without ``positions`` a batch is known by the query, its batch id and a digest of its rows. That survives every
     crash of driver and workers, since Spark then repeats its last batch. It does **not** survive:
 
-    * a checkpoint that is deleted or torn: the new query may send rows again, and is refused until ``adopt`` says that
-      it starts where the old one ended. Then that is yours to make sure of.
+    * a checkpoint that is deleted or torn: the new query may send rows again, and is refused until ``adopt`` says, for
+      one start, that it starts where the old one ended. Then that is yours to make sure of.
     * a checkpoint older than the commit log, as a copy or after a power cut: Spark plans batches anew under old ids.
       Refused; roll the stream back to the epoch before the first such batch, which the error names.
     * a source or query that gives other rows when a batch is repeated (a random or current value, an unordered limit, a

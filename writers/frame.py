@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from store.digest import add, to_hex
 from store.epochs.load import list_epochs
 from store.epochs.log import StreamLog
-from store.epochs.offsets import GAP_HINT
 from store.epochs.positions import refuse_lost_log
 from store.epochs.state import OffsetRange
 from store.errors import PositionGapError
@@ -163,7 +162,8 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
                 where=f"stream {target.stream}",
                 expected=f"batch {end}",
                 found=f"batch {identity.start}",
-                hint=GAP_HINT,
+                hint="if the stream was rolled back, take Spark's checkpoint back too: remove this batch and all later"
+                f" than {end - 1} from its directories `offsets` and `commits`",
             )
         return identity.start < end
     others = sorted(topic for topic, _ in offsets if topic.startswith(QUERY))

@@ -359,3 +359,20 @@ def test_one_writer_at_a_time_and_none_left_behind_by_an_error(spark: SparkSessi
         write_frame(frame_of(spark, range(4, 6)), tmp_path, str(TABLE), STREAM, **ROUTE)
         assert first.write(frame_of(spark, range(6, 8)), None, "q", 2).epoch == 3
     assert numbers(tmp_path) == [*range(8)]
+
+
+def test_a_rollback_behind_the_checkpoint_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    feed, root, checkpoint = tmp_path / "feed", tmp_path / "db", tmp_path / "checkpoint"
+    put(feed, "1", range(4))
+    put(feed, "2", range(4, 8))
+    frame = source(spark, feed, placed=False)
+    run(frame, writer(root, placed=False), checkpoint)
+    rolled_back(root, 1)
+    put(feed, "3", range(8, 10))
+    told = fails(frame, writer(root, placed=False), checkpoint)
+    assert "batches of this query are missing in the log" in told
+    for name in ("offsets/1", "commits/1", "offsets/2"):
+        (checkpoint / name).unlink()
+        (checkpoint / name).with_name(f".{name[-1]}.crc").unlink(missing_ok=True)
+    run(frame, writer(root, placed=False), checkpoint)
+    assert numbers(root) == [*range(10)]
