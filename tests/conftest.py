@@ -7,6 +7,7 @@ import pytest
 NEEDS_JVM = frozenset({"jvm", "spark", "kafka"})
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups of pytest-xdist's ``--dist loadgroup``; without it they change nothing."""
     for item in items:
