@@ -8,8 +8,8 @@ caller must not commit anything of a split before the iterator has ended, since 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,21 @@ Payload = Callable[[int], bytes]
 NS = 1_000_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a file beside its bytes: how to call the place of its rows, columns that have one value in all
+    of them and are not in the file (text, None = null), its time (ns) where that is not its modification time, and
+    whether its timestamps of type INT96 are instants."""
+
+    place: str | None = None
+    constants: Mapping[str, str | None] = field(default_factory=dict)
+    time_ns: int | None = None
+    utc96: bool = False
+
+
+NOTHING = Known()
+
+
 def decode_split(
     fs: Fs,
     split: FileId,
@@ -42,6 +57,7 @@ def decode_split(
     rejects: Rejects | None = None,
     *,
     clock: Callable[[], float] = time.time,
+    known: Known = NOTHING,
 ) -> Iterator[Routed]:
     """Routed batches of one file; bad rows and counts go to ``rejects`` (default: the budget of the stream).
 
@@ -49,8 +65,8 @@ def decode_split(
     read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
     """
     rejects = Rejects(spec.bad_rows) if rejects is None else rejects
-    rejects.time_ns = split.mtime_ns
-    for router, rows, payload in _to_route(fs, split, spec, schema, rejects, clock):
+    rejects.time_ns = _time_ns(split, known)
+    for router, rows, payload in _to_route(fs, split, spec, schema, rejects, clock, known):
         yield from router.route(rows, payload, rejects)
     rejects.flush()
 
@@ -64,12 +80,13 @@ def late_rows(
     rejects: Rejects,
     *,
     clock: Callable[[], float] = time.time,
+    known: Known = NOTHING,
 ) -> int:
     """Decodes a file again to reject the rows that go to ``keys``, and no others; returns how many they are."""
-    rejects.time_ns = split.mtime_ns
+    rejects.time_ns = _time_ns(split, known)
     silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
     found = 0
-    for router, rows, payload in _to_route(fs, split, spec, schema, silent, clock):
+    for router, rows, payload in _to_route(fs, split, spec, schema, silent, clock, known):
         rejects.header = silent.header
         found += router.late(rows, payload, keys, rejects)
     rejects.flush()
@@ -77,28 +94,37 @@ def late_rows(
 
 
 def _to_route(
-    fs: Fs, split: FileId, spec: StreamSpec, schema: TableSchema, rejects: Rejects, clock: Callable[[], float]
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    schema: TableSchema,
+    rejects: Rejects,
+    clock: Callable[[], float],
+    known: Known,
 ) -> Iterator[tuple[Router, Rows, Payload]]:
     """Steps 1 to 3 and 5: typed rows block by block, with the router that they are for."""
     targets = resolve_targets(spec, schema)
     before = verify(fs, split)
     unit: Unit = "row" if spec.feed.format == "parquet" else "line"
-    router = Router(targets, spec.partition, split.path, _clock_ns(fs, split, spec, targets, clock), unit)
+    clock_ns = _clock_ns(fs, split, spec, targets, clock, known)
+    router = Router(targets, spec.partition, known.place or split.path, clock_ns, unit)
     payload_targets = [t for t in targets if t.meta is None]
-    for rows, payload in decoded(fs, split, spec, payload_targets, rejects):
-        yield router, _with_meta(rows, targets, split, clock), payload
+    for rows, payload in decoded(fs, split, spec, payload_targets, rejects, known):
+        yield router, _with_meta(rows, targets, split, clock, known), payload
     after = verify(fs, split)
     if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
         raise changed(split, after.size, after.mtime_ns)
 
 
 def decoded(
-    fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], rejects: Rejects
+    fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], rejects: Rejects, known: Known = NOTHING
 ) -> Iterator[tuple[Rows, Payload]]:
     """Typed rows of a file block by block, with the text of each line by number."""
     alias = spec.allow_null_alias
     if spec.feed.format == "parquet":
-        parquet_rows = ParquetRows(targets, spec.ignore, alias=alias)
+        parquet_rows = ParquetRows(
+            targets, spec.ignore, alias=alias, constants=known.constants, place=known.place, utc96=known.utc96
+        )
         text = parquet_rows.payload(fs, split)
         for rows in parquet_rows.decode(fs, split, rejects):
             yield rows, text
@@ -123,7 +149,9 @@ def decoded(
         yield rows, rest.line_of
 
 
-def _clock_ns(fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], clock: Callable[[], float]) -> int:
+def _clock_ns(
+    fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], clock: Callable[[], float], known: Known
+) -> int:
     """What the bounds are measured from. ``batch`` is the newest instant of the file itself.
 
     A batch is put together anew after a crash; a file is not. So the same file gives the same rows each time.
@@ -136,25 +164,29 @@ def _clock_ns(fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target]
         return round(clock() * NS)
     target = next(t for t in targets if t.column.name == rule.column)
     if target.meta is not None:
-        return split.mtime_ns if target.meta == "timestamp" else round(clock() * NS)
+        return _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS)
     silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
-    found = (newest_instant(rows, [target], rule) for rows, _ in decoded(fs, split, spec, [target], silent))
+    found = (newest_instant(rows, [target], rule) for rows, _ in decoded(fs, split, spec, [target], silent, known))
     return max((value for value in found if value is not None), default=0)
 
 
-def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Callable[[], float]) -> Rows:
+def _time_ns(split: FileId, known: Known) -> int:
+    return split.mtime_ns if known.time_ns is None else known.time_ns
+
+
+def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Callable[[], float], known: Known) -> Rows:
     """Rows with the columns that come from the source position put in their places."""
     if not any(t.meta for t in targets):
         return rows
     payload = iter(rows.columns)
-    columns = [next(payload) if t.meta is None else _meta(t, rows, split, clock) for t in targets]
+    columns = [next(payload) if t.meta is None else _meta(t, rows, split, clock, known) for t in targets]
     return replace(rows, columns=tuple(columns))
 
 
-def _meta(target: Target, rows: Rows, split: FileId, clock: Callable[[], float]) -> pa.Array:
+def _meta(target: Target, rows: Rows, split: FileId, clock: Callable[[], float], known: Known) -> pa.Array:
     if target.meta == "file":
         return pa.repeat(split.path, len(rows))
     if target.meta == "line":
         return pa.array(rows.numbers, pa.int64()).cast(target.column.type.arrow)
-    stamp = split.mtime_ns if target.meta == "timestamp" else round(clock() * NS)
+    stamp = _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS)
     return pa.array(np.full(len(rows), stamp, np.int64)).view(target.column.type.arrow)

@@ -32,30 +32,46 @@ BATCH_ROWS = 1 << 16
 
 
 class ParquetRows:
-    """Decoder of the Parquet files of one stream, and of any other batches with types of their own."""
+    """Decoder of Parquet files, and of any other batches with types of their own.
+
+    ``constants`` are columns beside those of a file, with one value for all rows, as text. ``place`` is
+    how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
+    are instants in UTC, as Spark writes them; else they are local times.
+    """
 
     def __init__(
-        self, targets: Sequence[Target], known: Sequence[str], *, alias: bool = False, unit: Unit = "row"
+        self,
+        targets: Sequence[Target],
+        known: Sequence[str],
+        *,
+        alias: bool = False,
+        unit: Unit = "row",
+        constants: Mapping[str, str | None] | None = None,
+        place: str | None = None,
+        utc96: bool = False,
     ) -> None:
         self._targets = tuple(targets)
+        self._constants = {name: pa.scalar(value, pa.string()) for name, value in (constants or {}).items()}
+        self._place, self._utc96 = place, utc96
         self._known = {t.source for t in targets} | set(known)
         self._alias, self._unit = alias, unit
 
     def decode(self, fs: Fs, split: FileId, rejects: Rejects) -> Iterator[Rows]:
         """Typed rows of a file in batches; FeedError if it is no Parquet file or damaged."""
         try:
-            file = pq.ParquetFile(pa.PythonFile(RawFile(fs, split), mode="r"))
+            file = _opened(fs, split, self._utc96)
             declared = file.schema_arrow
-            wanted = sorted({t.source for t in self._targets} & set(declared.names))
+            wanted = sorted({t.source for t in self._targets} & set(declared.names) - self._constants.keys())
             for target in self._targets:
                 if target.source in wanted:
                     _check_type(target, declared.field(target.source).type, split.path)
-            extras = [name for name in declared.names if name not in self._known]
-            others = _Others(fs, split, [name for name in declared.names if name not in wanted])
+            extras = [name for name in dict.fromkeys([*declared.names, *self._constants]) if name not in self._known]
+            others = _Others(fs, split, [name for name in declared.names if name not in wanted], self._utc96)
+            place = self._place or split.path
             start = 1
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=wanted, use_threads=False):
+            for batch in _batches(file, wanted, self._utc96):
                 numbers = np.arange(start, start + batch.num_rows, dtype=np.int64)
-                rows = self.typed(batch, numbers, split.path, rejects, others.fields)
+                rows = self.typed(batch, numbers, place, rejects, others.fields)
                 start += batch.num_rows
                 for name in extras:
                     rejects.ignored[name] += len(rows)
@@ -71,10 +87,10 @@ class ParquetRows:
 
     def payload(self, fs: Fs, split: FileId) -> Callable[[int], bytes]:
         """The whole of a row by its number, as text; numbers must not fall."""
-        others = _Others(fs, split, None)
+        others = _Others(fs, split, None, self._utc96)
 
         def text(number: int) -> bytes:
-            return row_text(others.fields(number))
+            return row_text(others.fields(number) | self._constants)
 
         return text
 
@@ -97,6 +113,8 @@ class ParquetRows:
         sources: list[pa.Array | None] = []
         for target in self._targets:
             found = batch.column(target.source) if target.source in batch.schema.names else None
+            if target.source in self._constants:
+                found = pa.repeat(self._constants[target.source], count)
             if found is not None and pa.types.is_dictionary(found.type):
                 found = found.dictionary_decode()
             sources.append(found)
@@ -116,7 +134,7 @@ class ParquetRows:
             one = self._one(sources, row, file, int(numbers[row]))
             if isinstance(one, BadRow):
                 whole = {name: batch.column(name)[row] for name in batch.schema.names}
-                text = row_text({**whole, **others(int(numbers[row]))})
+                text = row_text({**whole, **others(int(numbers[row])), **self._constants})
                 rejects.add_all([replace(one, payload=text[:MAX_PAYLOAD], size=len(text))])
             else:
                 exact.append(row)
@@ -138,8 +156,8 @@ class ParquetRows:
 class _Others:
     """Further fields of a file (``names`` None: all of them), read only as far as a bad row asks for them."""
 
-    def __init__(self, fs: Fs, split: FileId, names: list[str] | None) -> None:
-        self._fs, self._split, self._names = fs, split, names
+    def __init__(self, fs: Fs, split: FileId, names: list[str] | None, utc96: bool) -> None:
+        self._fs, self._split, self._names, self._utc96 = fs, split, names, utc96
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._start = self._stop = 1  # numbers of the rows in ``_batch``
         self._batch: pa.RecordBatch | None = None
@@ -149,13 +167,27 @@ class _Others:
         if self._names == []:
             return {}
         if self._batches is None:
-            file = pq.ParquetFile(pa.PythonFile(RawFile(self._fs, self._split), mode="r"))
-            self._batches = file.iter_batches(batch_size=BATCH_ROWS, columns=self._names, use_threads=False)
+            self._batches = _batches(_opened(self._fs, self._split, self._utc96), self._names, self._utc96)
         while number >= self._stop:
             self._batch = next(self._batches)
             self._start, self._stop = self._stop, self._stop + self._batch.num_rows
         assert self._batch is not None  # noqa: S101 there are as many rows as of the other fields
         return {name: self._batch.column(name)[number - self._start] for name in self._batch.schema.names}
+
+
+def _opened(fs: Fs, split: FileId, utc96: bool) -> pq.ParquetFile:
+    raw = pa.PythonFile(RawFile(fs, split), mode="r")
+    return pq.ParquetFile(raw, coerce_int96_timestamp_unit="us" if utc96 else None)  # in ns far dates would wrap
+
+
+def _batches(file: pq.ParquetFile, names: list[str] | None, utc96: bool) -> Iterator[pa.RecordBatch]:
+    leaves = (file.schema.column(place) for place in range(len(file.schema))) if utc96 else ()
+    old = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=names, use_threads=False):
+        for name in old.intersection(batch.schema.names):
+            place = batch.schema.get_field_index(name)
+            batch = batch.set_column(place, name, batch.column(place).view(pa.timestamp("us", "UTC")))
+        yield batch
 
 
 def _shown(value: pa.Scalar) -> str:

@@ -19,13 +19,16 @@ import pyarrow as pa
 from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from ingest.csv_records import Header
 from ingest.csv_rows import CsvRows
+from ingest.delta_decode import path_of
+from ingest.delta_feed import DeltaFeed
 from ingest.exact import Refusal, Value
 from ingest.json_rows import JsonRows, strict_object
+from ingest.kafka_feed import KafkaFeed
 from ingest.messages import MS, MessageBlock, MessageRows
 from ingest.parquet_text import from_row_text
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows, typed_array
-from ingest.spec import FeedSpec, StreamSpec, Target
+from ingest.spec import StreamSpec, Target
 from ingest.targets import resolve_targets
 from store.layout import LocationKey
 from store.schema.model import TableSchema
@@ -59,7 +62,7 @@ def decode_requeued(
     Rows that belong to the locations ``late`` are rejected as well as routed, for a caller who only tries.
     """
     targets, now_ns = resolve_targets(spec, schema), round(clock() * NS)
-    decode = _file_rows if isinstance(spec.feed, FeedSpec) else _messages
+    decode = _messages if isinstance(spec.feed, KafkaFeed) else _file_rows
     by_source = groupby(table.to_pylist(), key=lambda row: row["SourcePartition"])
     groups = [decode(source, list(rows), spec, targets, now_ns, rejects) for source, rows in by_source]
     clock_ns = _clock_ns(spec, targets, groups, now_ns)
@@ -74,7 +77,7 @@ def decode_requeued(
 
 
 def _unit(spec: StreamSpec) -> Unit:
-    if not isinstance(spec.feed, FeedSpec):
+    if isinstance(spec.feed, KafkaFeed):
         return "offset"
     return "row" if spec.feed.format == "parquet" else "line"
 
@@ -106,7 +109,7 @@ def _messages(
     source: str, rows: Sequence[Row], spec: StreamSpec, targets: Sequence[Target], now_ns: int, rejects: Rejects
 ) -> _Group:
     """Rows of one topic and partition, by the decoder of messages."""
-    assert not isinstance(spec.feed, FeedSpec)  # noqa: S101 the caller has looked
+    assert isinstance(spec.feed, KafkaFeed)  # noqa: S101 the caller has looked
     messages = [_Again(row) for row in rows]
     found = MessageRows(targets, spec.feed, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
     payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
@@ -138,7 +141,8 @@ def _file_rows(
             kept.append(row)
             values.append(found)
     made = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
-    columns = tuple(next(made) if t.meta is None else _meta(t, source, kept, now_ns) for t in targets)
+    path = path_of(source) if isinstance(spec.feed, DeltaFeed) else source
+    columns = tuple(next(made) if t.meta is None else _meta(t, path, kept, now_ns) for t in targets)
     numbers = np.array([row["Position"] for row in kept], np.int64)
     return _Group(source, Rows(columns, numbers), {row["Position"]: row["Payload"] for row in kept})
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from store.schema.model import Column
 
 if TYPE_CHECKING:
+    from ingest.delta_feed import DeltaFeed
     from ingest.kafka_feed import KafkaFeed
 
 Format = Literal["json", "csv", "parquet"]
@@ -149,7 +150,7 @@ class StreamSpec:
 
     stream: str
     table: str
-    feed: FeedSpec | KafkaFeed
+    feed: FeedSpec | KafkaFeed | DeltaFeed
     partition: PartitionSpec
     columns: tuple[ColumnSpec, ...] = ()
     ignore: tuple[str, ...] = ()

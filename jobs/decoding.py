@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from ingest.bad_rows import BadRow, Rejects, as_batch, check_budget
 from ingest.decode import decode_split, late_rows
+from ingest.delta_decode import decode_versions, late_in_versions
+from ingest.delta_feed import DeltaFeed
 from ingest.kafka_decode import decode_range, late_messages
 from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_reader import kept_reader
@@ -47,6 +49,8 @@ class Decoder:
         feed = self.spec.feed
         if isinstance(split, OffsetRange) and isinstance(feed, KafkaFeed):
             found = late_messages(kept_reader(feed), split, self.spec, feed, self.schema, keys, rejects)
+        elif isinstance(split, OffsetRange) and isinstance(feed, DeltaFeed):
+            found = late_in_versions(self.fs, split, self.spec, feed, self.schema, keys, rejects)
         elif isinstance(split, FileId):
             found = late_rows(self.fs, split, self.spec, self.schema, keys, rejects)
         else:
@@ -60,6 +64,8 @@ class Decoder:
         feed = self.spec.feed
         if isinstance(split, OffsetRange) and isinstance(feed, KafkaFeed):
             return decode_range(kept_reader(feed), split, self.spec, feed, self.schema, rejects)
+        if isinstance(split, OffsetRange) and isinstance(feed, DeltaFeed):
+            return decode_versions(self.fs, split, self.spec, feed, self.schema, rejects)
         if isinstance(split, FileId):
             return decode_split(self.fs, split, self.spec, self.schema, rejects)
         raise _not_of_this_feed(split)

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ingest.delta_feed import DeltaFeed
+from ingest.delta_planner import DeltaPlanner
 from ingest.files import FilePlanner
 from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_planner import Position, lag, newcomers, verified
@@ -16,6 +18,7 @@ from jobs.stream_file import StreamSettings
 from store.epochs.offsets import Offsets
 from store.epochs.positions import FileWindow
 from store.epochs.replay import StreamState
+from store.epochs.versions import TABLE
 from store.fs import Fs
 from store.layout import Layout
 from writers.splits import SplitOf, file_of, range_of
@@ -42,6 +45,12 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> 
         stream = KafkaStream(layout.root, settings.table, spec.stream, spec.feed, tasks)
         spark.dataSource.register(kafka_source(stream))
         return OpenedFeed(spark.readStream.format(stream.format).load(), range_of, spec.feed.allow_gap)
+    if isinstance(spec.feed, DeltaFeed):
+        from ingest.delta_source import DeltaStream, delta_source
+
+        versions = DeltaStream(layout.root, settings.table, spec.stream, spec.feed, tasks)
+        spark.dataSource.register(delta_source(versions))
+        return OpenedFeed(spark.readStream.format(versions.format).load(), range_of)
     from ingest.split_source import SOURCE, FilesSource, source_options
 
     spark.dataSource.register(FilesSource)
@@ -49,7 +58,7 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> 
     return OpenedFeed(spark.readStream.format(SOURCE).options(**options).load(), file_of)
 
 
-def max_file_age_s(feed: FeedSpec | KafkaFeed) -> float:
+def max_file_age_s(feed: FeedSpec | KafkaFeed | DeltaFeed) -> float:
     """How long a taken file is remembered; of no meaning where there are no files."""
     return feed.max_file_age_s if isinstance(feed, FeedSpec) else 7 * DAY_S
 
@@ -62,6 +71,12 @@ def waiting(fs: Fs, settings: StreamSettings, state: StreamState | None) -> tupl
         planner.look()
         files, size = planner.waiting()
         return {"waiting_files": files, "waiting_bytes": size}, f"{files:,} files, {size:,} bytes,"
+    if isinstance(feed, DeltaFeed):
+        end = state.offsets.get((TABLE, 0)) if state else None
+        versions = DeltaPlanner(fs, feed, end.stop if end else None, end.topic_id if end else "")
+        versions.look()
+        files, size = versions.waiting()
+        return {"waiting_files": files, "waiting_bytes": size}, f"{files:,} data files, {size:,} bytes,"
     topics = KafkaTopics(feed)
     view = topics.look()
     known = {place: Position(end.stop, end.topic_id) for place, end in (state.offsets if state else Offsets()).items()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ingest.kafka_feed import KafkaFeed
 from jobs.door import Door, DryRun, Json, Verbose, example, report
 from jobs.feeds import waiting
 from jobs.stream_file import StreamSettings, load_stream_file
@@ -65,8 +66,10 @@ def ingest(
 
 def _show_run(door: Door, run: Run) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
+    from jobs.progress import taken
+
     done, state = run.totals, run.log.state
-    unit, read = ("messages", done.messages) if state.offsets.positions() else ("files", done.splits)
+    read, unit = (done.messages, "messages") if isinstance(run.settings.spec.feed, KafkaFeed) else taken(done)
     value = {
         "stream": run.name,
         "table": run.settings.spec.table,

@@ -8,9 +8,18 @@ from datetime import datetime
 from rich.console import Console
 from rich.markup import escape
 
+from ingest.delta_decode import DATA_FILES
 from store.epochs.recover import RecoveryReport
 from store.epochs.state import Durability
+from writers.commit import BatchOutcome
 from writers.stream import BatchProgress, StreamTotals
+
+
+def taken(done: BatchOutcome | StreamTotals) -> tuple[int, str]:
+    """How much of its source a batch or a run has read, and what that counts."""
+    if done.messages:
+        return done.messages, "messages"
+    return done.counts.get(DATA_FILES, done.splits), "files"
 
 
 class Progress:
@@ -58,12 +67,12 @@ class Progress:
         if outcome.epoch is None:
             self.say(stream, f"batch {outcome.batch_id}: all of it was committed before, nothing to do")
             return
-        unit = "messages" if outcome.messages else "files"
+        read, unit = taken(outcome)
         lag = "" if done.lag is None else f", lag {done.lag:,} {unit}"
         self.say(
             stream,
             f"epoch [cyan]{outcome.epoch}[/cyan]: [green]{outcome.rows:,}[/green] rows of "
-            f"{outcome.messages or outcome.splits:,} {unit} into "
+            f"{read:,} {unit} into "
             f"{outcome.locations:,} locations in {done.seconds:.2f} s, {done.rate:,.0f} rows/s{lag}",
         )
         if outcome.passed:

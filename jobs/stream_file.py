@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ingest.delta_feed import DeltaFeed
 from ingest.kafka_feed import AvroSource, KafkaFeed
 from ingest.spec import (
     BadRowBudget,
@@ -28,7 +29,8 @@ from ingest.spec import (
     ValueRule,
 )
 from jobs.stream_faults import translate
-from jobs.stream_model import AvroPart, ColumnPart, DeltaFeed, FilesFeed, PartitionPart, StreamPart, ValuePart
+from jobs.stream_model import AvroPart, ColumnPart, FilesFeed, PartitionPart, StreamPart, ValuePart
+from jobs.stream_model import DeltaFeed as DeltaPart
 from jobs.stream_model import KafkaFeed as KafkaPart
 from jobs.toml_values import fill_environment
 from store.epochs.state import Durability
@@ -86,14 +88,6 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
         part = StreamPart.model_validate(_lift_ignored(filled))
     except ValidationError as error:
         raise translate(error, _lift_ignored(raw), path) from None
-    if isinstance(part.feed, DeltaFeed):
-        raise SettingsError(
-            f"feed type {part.feed.type} is not in this release",
-            where=f"{path}: feed.type",
-            expected="files or kafka",
-            found=part.feed.type,
-            hint="let another job put the rows into files, or wait for the release that has this feed",
-        )
     try:
         return _settings(part, part.feed, path, fs or Fs())
     except InvalidNameError as error:
@@ -102,13 +96,13 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
         ) from None
 
 
-def _settings(part: StreamPart, feed: FilesFeed | KafkaPart, path: Path, fs: Fs) -> StreamSettings:
+def _settings(part: StreamPart, feed: FilesFeed | KafkaPart | DeltaPart, path: Path, fs: Fs) -> StreamSettings:
     base = path.absolute().parent
     columns = tuple(_column(name, item, feed, path) for name, item in part.columns.items())
     spec = StreamSpec(
         stream=check_stream(part.name),
         table=str(TableName.parse(part.table)),
-        feed=_files(feed, base) if isinstance(feed, FilesFeed) else _kafka(feed, base, fs),
+        feed=_feed(feed, base, fs),
         partition=partition_of(part.partition),
         columns=columns,
         ignore=tuple(part.ignore),
@@ -129,10 +123,10 @@ def _settings(part: StreamPart, feed: FilesFeed | KafkaPart, path: Path, fs: Fs)
     )
 
 
-def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart, path: Path) -> ColumnSpec:
+def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart | DeltaPart, path: Path) -> ColumnSpec:
     if item.key is None:
         return ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta)
-    if isinstance(feed, FilesFeed):
+    if not isinstance(feed, KafkaPart):
         raise SettingsError(
             "only messages have keys",
             where=f"{path}: columns.{name}.key",
@@ -140,6 +134,15 @@ def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart, path: Path
             hint="name a field of the row with `from`",
         )
     return ColumnSpec(name, item.key, item.unit or "iso", item.zone, of="key")
+
+
+def _feed(feed: FilesFeed | KafkaPart | DeltaPart, base: Path, fs: Fs) -> FeedSpec | KafkaFeed | DeltaFeed:
+    if isinstance(feed, FilesFeed):
+        return _files(feed, base)
+    if isinstance(feed, KafkaPart):
+        return _kafka(feed, base, fs)
+    limit = Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows, feed.max_per_trigger.files)
+    return DeltaFeed(str(_beside(base, feed.path)), feed.start_version, limit, feed.ignore_changes)
 
 
 def _files(feed: FilesFeed, base: Path) -> FeedSpec:

@@ -133,12 +133,13 @@ class KafkaFeed(Part):
 
 
 class DeltaFeed(Part):
-    """``[feed]`` with type delta: known, not in this release."""
+    """``[feed]`` with type delta."""
 
     type: Literal["delta"]
-    path: str
-    start_version: int | None = None
-    max_per_trigger: MaxPerTrigger | None = None
+    path: str = Field(min_length=1)
+    start_version: int | None = Field(default=None, ge=0)
+    max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
+    ignore_changes: bool = False
 
 
 class ColumnPart(Part):

@@ -150,7 +150,7 @@ def write_batch(
             len(gathered.splits),
             len(gathered.skipped),
             len(gathered.reports),
-            sum(read.stop - read.start for read in gathered.ranges),
+            sum(read.messages for read in gathered.ranges),
             sum(max(0, gap.stop - gap.start) for gap in gaps),
             dict(gathered.notes.counts),
             {

@@ -76,7 +76,7 @@ class EpochEntry:
     @property
     def messages(self) -> int:
         """Offsets that the epoch took."""
-        return sum(part.stop - part.start for part in self.ranges)
+        return sum(part.messages for part in self.ranges)
 
 
 def list_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:

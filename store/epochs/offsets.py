@@ -28,9 +28,11 @@ from dataclasses import dataclass, replace
 
 from store.epochs.positions import Verdict
 from store.epochs.state import OffsetRange, Split
+from store.epochs.versions import TABLE, unpacked
 from store.errors import PositionGapError
 
 QUARANTINE = "@quarantine"  # rows that are sent again: a source of our own, by a name that no topic of Kafka can have
+_NO_TOPICS = (QUARANTINE, TABLE)
 Place = tuple[str, int]  # topic, partition
 GAP_HINT = (
     "messages between the two were deleted before they were read, or the source was started elsewhere; bring them back,"
@@ -69,8 +71,15 @@ class Offsets(Mapping[Place, OffsetEnd]):
         return f"Offsets({self._ends})"
 
     def positions(self) -> dict[str, int]:
-        """The committed ends of the feed as people read them: ``{"topic/partition": stop}``."""
-        return {f"{topic}/{part}": self._ends[topic, part].stop for topic, part in self if topic != QUARANTINE}
+        """The committed ends of the feed as people read them: ``{"topic/partition": stop}``.
+
+        Of a table that is followed by version: ``version`` (or ``snapshot``, of a version) and ``file`` to read next.
+        """
+        ends = {f"{topic}/{part}": self._ends[topic, part].stop for topic, part in self if topic not in _NO_TOPICS}
+        if (TABLE, 0) in self._ends:
+            at = unpacked(self._ends[TABLE, 0].stop)
+            ends |= {"snapshot" if at.snapshot else "version": at.version, "file": at.file}
+        return ends
 
     @property
     def requeued(self) -> int:

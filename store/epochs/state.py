@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from store.epochs.versions import TABLE, unpacked
 from store.layout import LocationKey
 
 Scalar = int | float | str | bool
@@ -100,7 +101,14 @@ class OffsetRange:
     @property
     def path(self) -> str:
         """What to call it in messages, as a file's path is."""
+        if self.topic == TABLE:
+            return f"Delta table from {unpacked(self.start)} to {unpacked(self.stop)}"
         return f"{self.place} [{self.start}, {self.stop})"
+
+    @property
+    def messages(self) -> int:
+        """Offsets from start to stop; 0 of a table that is followed by version, where positions are no offsets."""
+        return 0 if self.topic == TABLE else self.stop - self.start
 
     @property
     def place(self) -> str:

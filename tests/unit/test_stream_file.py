@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.delta_feed import DeltaFeed
 from ingest.spec import Clock, ColumnSpec, CsvOptions, InternalRule, Limit, ValueRule
 from jobs.stream_file import StreamSettings, load_stream_file, parse_stream
 from store.errors import InvalidNameError, SettingsError
@@ -204,12 +205,15 @@ def test_every_fault_is_named() -> None:
     assert "bad_rows.max_rows" in error.also
 
 
-def test_feeds_of_later_releases_are_known_and_refused() -> None:
-    error = refused(
-        ('type = "files"\npath = "feed/*.json"\nformat = "json"', 'type = "delta"\npath = "/d"\nstart_version = 3')
-    )
-    assert error.what == "feed type delta is not in this release"
-    assert (error.expected, error.exit_code) == ("files or kafka", 2)
+def test_a_feed_of_a_delta_table() -> None:
+    files = 'type = "files"\npath = "feed/*.json"\nformat = "json"'
+    plain = parse((files, 'type = "delta"\npath = "../d"')).spec.feed
+    assert plain == DeltaFeed(str(FILE.parent.parent / "d"), None, Limit(bytes=256_000_000))
+    full = "start_version = 3\nmax_per_trigger = { files = 2, rows = 9 }\nignore_changes = true"
+    found = parse((files, f'type = "delta"\npath = "/d"\n{full}')).spec.feed
+    assert found == DeltaFeed("/d", 3, Limit(rows=9, files=2), True)
+    assert refused((files, 'type = "delta"\npath = "/d"\nstart_version = -1')).what.startswith("start_version: ")
+    assert refused((files, 'type = "delta"\npath = "/d"\nformat = "csv"')).what == "unknown key 'format'"
 
 
 def test_names_are_checked_and_the_file_is_named() -> None:

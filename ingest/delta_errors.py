@@ -1,0 +1,100 @@
+"""What can be wrong between a Delta table and our position in it: each case told apart, with what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.errors import CorruptFileError, FeedError, PositionGapError, SparkhavenError, UnsupportedVersionError
+
+_AGAIN = "read it as a new stream (another name), with start_version if rows are in the table already"
+
+
+def no_table(path: Path) -> SparkhavenError:
+    """There is no log, or an empty one."""
+    return FeedError(
+        "there is no Delta table",
+        where=path,
+        expected="a directory with a _delta_log in it",
+        found="no version of a table",
+        hint="correct feed.path, or write the table first",
+    )
+
+
+def made_again(path: Path, ours: str, found: str) -> SparkhavenError:
+    """The table at this path is another one."""
+    return PositionGapError(
+        "the Delta table was deleted and made again, or the path is of another table",
+        where=path,
+        expected=f"table id {ours}",
+        found=f"table id {found}",
+        hint=f"its versions are other rows now: {_AGAIN}",
+    )
+
+
+def versions_gone(path: Path, wanted: int, first: int | None) -> SparkhavenError:
+    """Log retention has removed versions that were not read."""
+    there = "no version" if first is None else f"the first version that is left is {first}"
+    return PositionGapError(
+        "versions of the Delta table were removed before they were read: log retention has passed our position",
+        where=path,
+        expected=f"version {wanted}",
+        found=there,
+        hint=f"bring the log's files back from a copy, or {_AGAIN}; and raise delta.logRetentionDuration",
+    )
+
+
+def ends_before(path: Path, wanted: int, latest: int) -> SparkhavenError:
+    """The table has fewer versions than were read."""
+    return PositionGapError(
+        "the Delta table ends before our position: it has lost versions whose rows are in the table",
+        where=path,
+        expected=f"version {wanted - 1} or later",
+        found=f"version {latest} as the last",
+        hint="was it restored from a backup? Roll the stream back to an epoch at or before that version, or read it as"
+        " a new stream",
+    )
+
+
+def file_gone(path: Path, version: int) -> SparkhavenError:
+    """VACUUM has removed a file that was not read."""
+    return PositionGapError(
+        "a data file of the Delta table was removed before it was read",
+        where=path,
+        expected=f"the file that version {version} has",
+        found="nothing",
+        hint="was it rewritten, and VACUUM run? Bring the file back from a copy, or read the table as a new stream",
+    )
+
+
+def rewritten(path: Path, version: int, operation: str) -> SparkhavenError:
+    """A version removes rows."""
+    return FeedError(
+        f"version {version} of the Delta table removes or rewrites rows ({operation}); only appends can be followed",
+        where=f"{path}, version {version}",
+        expected="a version that only adds files",
+        found=operation,
+        hint="what it removed stays in the table. Set ignore_changes = true in [feed] to take the files that such"
+        " versions add: rows that were only copied come twice then; or read the table as a new stream after it",
+    )
+
+
+def unreadable(path: Path, what: str, hint: str) -> SparkhavenError:
+    """A feature of the table that readers must know and we do not."""
+    return UnsupportedVersionError(
+        "the Delta table has a feature that is not read",
+        where=path,
+        expected="a table of reader version 1, or newer without column mapping, deletion vectors or features unknown",
+        found=what,
+        hint=hint,
+    )
+
+
+def damaged(path: Path, found: object) -> SparkhavenError:
+    """A file of the log is not what Delta writes."""
+    return CorruptFileError(
+        "a file of the Delta log is damaged",
+        where=path,
+        expected="actions as Delta writes them",
+        found=found,
+        hint="restore it from a copy; nothing was committed",
+    )
