@@ -22,7 +22,7 @@ from store.fs import Fs
 from store.layout import LocationKey
 from store.schema.model import TableSchema
 
-DATA_FILES = "data_files"  # the count of files that were read, since a range does not tell it
+DATA_FILES, DATA_BYTES = "data_files", "data_bytes"  # counts of what was read, since a range does not tell it
 _MS = 1_000_000
 _HELD: dict[tuple[str, str, int], list[Added]] = {}
 
@@ -45,6 +45,7 @@ def decode_versions(
     for file, known in _files(fs, split, feed):
         yield from decode_split(fs, file, spec, schema, rejects, clock=clock, known=known)
         rejects.others[DATA_FILES] += 1
+        rejects.others[DATA_BYTES] += file.size
 
 
 def late_in_versions(

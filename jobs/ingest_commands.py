@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,10 @@ def ingest(
     once: Annotated[bool, typer.Option("--once", help="Take what is there and end.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Tasks at once; all cores unless told.")] = None,
     memory: Annotated[str, typer.Option(help="Memory of Spark's driver; data never passes through it.")] = "1g",
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there; 0 = a free port.")
+    ] = None,
+    metrics_address: Annotated[str, typer.Option(help="Address of that port.")] = "127.0.0.1",
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
@@ -50,11 +55,17 @@ def ingest(
         return
     # Spark and DuckDB take a second to import: only where a job starts
     from jobs.ingest_run import Options, run_streams
+    from jobs.metrics import Metrics, served
     from jobs.progress import Progress
 
     progress = Progress(verbose=verbose)
+    metrics = Metrics() if metrics_port is not None else None
+    with ExitStack() as opened:
+        if metrics is not None:
+            door.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
+        runs = run_streams(fs, layout, streams, Options(once, workers, memory, verbose, metrics), progress)
     code = EXIT_DONE
-    for run in run_streams(fs, layout, streams, Options(once, workers, memory, verbose), progress):
+    for run in runs:
         if run.error is not None:
             failed = _failed(door, run, verbose)
             code = code or failed

@@ -19,6 +19,7 @@ from ingest.spec import DAY_S, BadRowBudget
 from jobs.decoding import Budget, Decoder
 from jobs.delta import delta_conf, require_delta
 from jobs.feeds import max_file_age_s, open_feed
+from jobs.metrics import Metrics
 from jobs.progress import Progress
 from jobs.quarantines import catch_up, keeps_bad_rows, quarantine_of, settle
 from jobs.spark_session import build_session, end_session, require_jdk
@@ -29,7 +30,7 @@ from store.fs import Fs
 from store.layout import Layout
 from store.schema.deploy import deploy
 from store.schema.model import TableSchema
-from writers.stream import STREAM_CONF, StreamPlan, StreamTotals, run_stream
+from writers.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
 from writers.target import StreamTarget
 
 if TYPE_CHECKING:
@@ -72,12 +73,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run: ``once`` takes what is there and ends; ``workers`` None = all cores; ``verbose``: Spark's log too."""
+    """How to run: ``once`` takes what is there and ends; ``workers`` None = all cores; ``verbose``: Spark's log too.
+
+    ``metrics`` are told what the streams do.
+    """
 
     once: bool = False
     workers: int | None = None
     memory: str = "1g"
     verbose: bool = False
+    metrics: Metrics | None = None
 
 
 def run_streams(
@@ -157,14 +162,27 @@ def run_one(
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
     quarantine = quarantine_of(fs, layout, spark, settings) if keeps else None
     milliseconds = max(0, round(settings.trigger_s * 1000))
+    metrics = options.metrics.stream(str(settings.table), run.log) if options.metrics else None
+    listen = run.heard(progress)
+
+    def batch(done: BatchProgress) -> None:
+        if metrics is not None:
+            metrics.batch(done)
+        progress.batch(run.name, done)
+
+    def heard(said: Mapping[str, Any]) -> None:
+        if metrics is not None:
+            metrics.heard(said)
+        listen(said)
+
     plan = StreamPlan(
         query_id=str(uuid.uuid4()),
         trigger={"availableNow": True} if options.once else {"processingTime": f"{milliseconds} milliseconds"},
         decode=Decoder(fs, spec, run.schema),
         judge=Budget(spec.bad_rows),
         park=quarantine.park if quarantine else None,
-        progress=lambda done: progress.batch(run.name, done),
-        report=run.heard(progress),
+        progress=batch,
+        report=heard,
         warn=lambda error: progress.warn(run.name, error),
         sync_seconds=settings.sync_s,
     )
@@ -179,6 +197,9 @@ def run_one(
     except Exception as error:  # noqa: BLE001  told by the command, after the other streams have ended
         run.error = error
         progress.stopped(run.name, error)
+    finally:
+        if metrics is not None:
+            metrics.ended()
 
 
 @contextmanager

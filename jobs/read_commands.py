@@ -128,7 +128,7 @@ def stats(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Rows, bytes and waste by tier, date and source; epochs of the streams. With -v every date."""
+    """Rows, bytes and waste by tier, date and source; epochs and positions of the streams. With -v every date."""
     door: Door = ctx.obj
     layout = door.database()
     chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
@@ -148,7 +148,13 @@ def stats(
 def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes, {found['waste']:,} bytes of waste")
     tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
-    parts = {"tiers": tiers, "streams": found["streams"], "sources": found["sources"]}
+    streams = [{key: value for key, value in line.items() if key != "positions"} for line in found["streams"]]
+    positions = [
+        {"stream": line["stream"], "partition": place, "position": position}
+        for line in found["streams"]
+        for place, position in line["positions"].items()
+    ]
+    parts = {"tiers": tiers, "streams": streams, "positions": positions, "sources": found["sources"]}
     dates = found["dates"]
     if verbose or len(dates) <= 20:
         parts["dates"] = dates

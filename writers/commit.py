@@ -52,7 +52,7 @@ class BatchOutcome:
     """What became of a batch. ``epoch`` is None when all of it had been committed before (``replayed`` splits).
 
     ``splits`` were read, of them ranges with ``messages`` offsets in all; ``passed`` are offsets that are missing
-    before them, by permission.
+    before them, by permission. ``bytes`` are those of the files among the splits.
     """
 
     batch_id: int
@@ -66,6 +66,7 @@ class BatchOutcome:
     passed: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -160,6 +161,7 @@ def write_batch(
                 "commit": committed - parked,
                 "publish": clock() - committed,
             },
+            sum(file.size for file in gathered.files),
         )
 
     removals = log.removals_end

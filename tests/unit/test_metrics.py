@@ -1,0 +1,119 @@
+"""What a scraper of a stream's metrics gets: every metric with a sentence, and the figures of what was committed."""
+
+from __future__ import annotations
+
+import re
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from jobs.metric_catalogue import CATALOGUE, PREFIX
+from jobs.metrics import Metrics, served
+from store.epochs.state import OffsetRange
+from store.errors import SettingsError
+from store.fs import Fs
+from tests.crash.stream_kit import TABLE, ingest, open_log, put_file, record
+from writers.commit import BatchOutcome
+from writers.stream import BatchProgress
+
+FS = Fs()
+
+
+def scrape(url: str) -> dict[tuple[str, str], float]:
+    """Every sample by name and its further labels, of the stream of these tests."""
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text = answer.read().decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation.endswith(".")
+        for sample in family.samples:
+            assert (sample.labels.pop("table"), sample.labels.pop("stream")) == (str(TABLE), "feed")
+            further = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            found[sample.name.removeprefix(PREFIX), further] = sample.value
+    return found
+
+
+def test_the_catalogue_has_a_sentence_for_each() -> None:
+    names = [item.name for item in CATALOGUE]
+    assert len(set(names)) == len(names)
+    for item in CATALOGUE:
+        assert re.fullmatch(r"[A-Z0-9].*\.", item.help) and item.labels[:2] == ("table", "stream")
+        assert item.name.endswith("_total") == (item.kind == "counter")
+
+
+def test_figures_of_batches(tmp_path: Path) -> None:
+    now = [100.0]
+    metrics = Metrics(lambda: now[0])
+    files = [put_file(tmp_path / "in", str(n), [record(2 * n), record(2 * n + 1)], n + 1) for n in range(3)]
+    with open_log(FS, tmp_path) as log, served(metrics, 0) as url:
+        assert url.startswith("http://127.0.0.1:")
+        told = metrics.stream(str(TABLE), log)
+        before = scrape(url)
+        assert before["rows_total", ""] == before["epoch_current", ""] == 0 and before["stream_up", ""] == 1
+        now[0] = 105.0
+        told.batch(BatchProgress(ingest(FS, tmp_path, log, [files[:2]]), 1, 0.5))
+        now[0] = 112.0
+        told.batch(BatchProgress(ingest(FS, tmp_path, log, [files[:2]], 1), 1, 0.5))  # replayed: nothing to do
+        messages = [[OffsetRange("ticks", 0, 0, 4, "id")], [OffsetRange("ticks", 1, 2, 5, "id")]]
+        told.batch(BatchProgress(ingest(FS, tmp_path, log, messages, 2), 2, 0.5))
+        outcome = BatchOutcome(3, 3, 1, 5, passed=7, counts={"rejected": 5, "rejected.late": 2, "rejected.overflow": 3})
+        told.batch(BatchProgress(outcome, 3, 0.1))
+        told.heard({"ticks/0": 10, "ticks/1": 5, "waiting_files": 4})
+        now[0] = 115.0
+        found = scrape(url)
+        told.ended()
+        after = scrape(url)
+    expected = {
+        ("rows_total", ""): 4 + 7 + 1,
+        ("bytes_total", ""): files[0].size + files[1].size,
+        ("batches_total", ""): 3,
+        ("replay_noop_total", ""): 2,
+        ("offset_gap_total", ""): 7,
+        ("quarantine_total", "reason=late"): 2,
+        ("quarantine_total", "reason=overflow"): 3,
+        ("late_rows_total", ""): 2,
+        ("recovery_bytes_cut", ""): 0,
+        ("epoch_current", ""): 2,
+        ("epoch_floor", ""): 0,
+        ("epoch_age_seconds", ""): 3,
+        ("source_position", "source=ticks/0"): 4,
+        ("source_position", "source=ticks/1"): 5,
+        ("source_lag_records", "source=ticks/0"): 6,
+        ("source_lag_records", "source=ticks/1"): 0,
+        ("source_lag_files", ""): 4,
+        ("commit_seconds_count", ""): 3,
+        ("fsync_seconds_count", ""): 3,
+        ("stream_up", ""): 1,
+    }
+    assert {name: found.get(name) for name in expected} == expected
+    assert 0 < found["commit_seconds_sum", ""] < 5 and found["fsync_seconds_sum", ""] > 0
+    assert after["stream_up", ""] == 0
+    assert {name for name, _ in found} >= {item.name for item in CATALOGUE if item.kind != "histogram"}
+
+
+def test_what_recovery_cut_is_told(tmp_path: Path) -> None:
+    file = put_file(tmp_path / "in", "0", [record(0)], 1)
+    with open_log(FS, tmp_path) as log:
+        ingest(FS, tmp_path, log, [[file]])
+        key = next(iter(log.state.locations))
+    path = next((tmp_path / "Intraday").rglob(f"{key.value}/*/N.dat"))
+    path.write_bytes(path.read_bytes() + bytes(24))
+    metrics = Metrics()
+    with open_log(FS, tmp_path) as log, served(metrics, 0) as url:
+        metrics.stream(str(TABLE), log)
+        assert scrape(url)["recovery_bytes_cut", ""] == 24
+
+
+def test_only_the_loopback_address_and_a_port_in_use(tmp_path: Path) -> None:
+    with served(Metrics(), 0) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        with socket.socket() as other, pytest.raises(OSError):
+            other.connect((socket.gethostbyname(socket.gethostname()), port))
+            if other.getpeername()[0].startswith("127.0.0.1"):
+                raise OSError("this machine has no other address")
+        with pytest.raises(SettingsError, match="cannot be served") as caught, served(Metrics(), port):
+            pass
+        assert caught.value.where == f"127.0.0.1:{port}" and "--metrics-port" in str(caught.value.hint)
