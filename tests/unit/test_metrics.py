@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.metric_catalogue import CATALOGUE, PREFIX
 from jobs.metrics import Metrics, served
+from jobs.read_commands import _show_stats
 from store.epochs.state import OffsetRange
 from store.errors import SettingsError
 from store.fs import Fs
@@ -117,3 +118,13 @@ def test_only_the_loopback_address_and_a_port_in_use(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="cannot be served") as caught, served(Metrics(), port):
             pass
         assert caught.value.where == f"127.0.0.1:{port}" and "--metrics-port" in str(caught.value.hint)
+
+
+def test_stats_list_the_position_of_each_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = {"stream": "feed", "epoch": 3, "positions": {"ticks/0": 17, "ticks/1": 18}}
+    found = {"table": "Test.Event", "rows": 1, "bytes": 2, "waste": 0, "tiers": {}, "streams": [stream]}
+    _show_stats({**found, "sources": [], "dates": []}, verbose=False)
+    told = capsys.readouterr().out
+    lines = [line.split() for line in told.partition("positions")[2].splitlines() if line]
+    assert lines == [["stream", "partition", "position"], ["feed", "ticks/0", "17"], ["feed", "ticks/1", "18"]]
+    assert told.count("ticks/0") == 1
