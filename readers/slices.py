@@ -29,8 +29,9 @@ def arrow_type(column: Column, *, dictionaries: bool = True) -> pa.DataType:
 class SliceReader:
     """Reads ranges of one slice. ``values`` is the dictionary of partition values that all slices of a read share.
 
-    Columns are opened when they are needed. After that, and before a row of them is looked at, ``pin`` tells whether
-    the files were still those of the snapshot; history needs none, because its names are never used again.
+    Columns are opened when they are needed. After that ``pin`` tells whether the files were still those of the
+    snapshot: before a row of them is looked at, or, where the caller asks for all slices at once ``later``, only if they
+    cannot be read. History needs no pin, because its names are never used again.
     """
 
     def __init__(
@@ -41,13 +42,15 @@ class SliceReader:
         filtered: Sequence[Column],
         values: pa.Array,
         pin: Pin | None = None,
+        *,
+        later: bool = False,
     ) -> None:
         self._fs = fs
         self._slice = slice_
         self._shown = tuple(shown)
         self._filtered = tuple(filtered)
         self._values = values
-        self._pin = pin
+        self._pin, self._later = pin, later
         self._sizes = slice_.sizes
         self._open: dict[str, ColumnFile] = {}
 
@@ -82,7 +85,7 @@ class SliceReader:
         try:
             for column in missing:
                 self._open[column.name] = open_column(self._fs, at.directory, column, self._sizes, at.rows)
-            if missing:
+            if missing and not self._later:
                 self._require_pinned()
             return [self._column(column, start, stop) for column in columns]
         except (FileNotFoundError, FormatError) as error:
@@ -99,6 +102,6 @@ class SliceReader:
         """Raises if the location is not that of the snapshot; ``error`` is what reading it came to, if it failed."""
         at = self._slice
         if self._pin is not None:
-            self._pin.require(at.key, at.directory, error)
+            self._pin.require([(at.key, at.directory)], error)
         if error is not None and self._fs.stat(at.directory) is None:
             raise left(at.directory, at.rows) from error

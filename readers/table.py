@@ -274,10 +274,13 @@ class Table:
     ) -> Iterator[list[pa.Array]]:
         for slice_ in plan.slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
-            reader = SliceReader(self._fs, slice_, shown, filtered, values, pin)
+            reader = SliceReader(self._fs, slice_, shown, filtered, values, pin, later=step is None)
             for first in range(slice_.start, slice_.stop, step or plan.rows):
                 last = min(first + (step or plan.rows), slice_.stop)
                 yield from reader.read(first, last, predicate)
+        if step is None:  # the caller takes all parts before it looks at one
+            for stream, pin in self._pins.items():
+                pin.require((slice_.key, slice_.directory) for slice_ in plan.slices if slice_.stream == stream)
 
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
         return parse_predicate(where, self.schema) if isinstance(where, str) else where

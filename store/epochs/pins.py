@@ -8,7 +8,7 @@ maps first and looks at the records then: what it mapped is good if they say not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from store.epochs.framing import FRAME, HEADER, Frame, frame, refuse_damage, scan
@@ -35,6 +35,8 @@ class Pin:
     def __init__(self, fs: Fs, layout: Layout, table: TableName, loaded: Loaded, seen: Stat | None) -> None:
         self._fs, self._layout, self._table = fs, layout, table
         self.state: StreamState = loaded.state
+        stream = loaded.state.stream
+        self._log, self._removals = layout.stream_log(table, stream), layout.stream_removals(table, stream)
         self._seen, self._removals_end = seen, loaded.removals_end
         self._last, self._mark = _mark(loaded.found.frames)
         self._restored: int | None = None
@@ -54,23 +56,27 @@ class Pin:
                 if takes(key.value):
                     self._require_live(key, None)
 
-    def require(self, key: LocationKey, directory: Path, error: Exception | None = None) -> None:
-        """SnapshotMovedError if files of a location that were opened before this call may not be those of the pin.
+    def require(self, places: Iterable[tuple[LocationKey, Path]], error: Exception | None = None) -> None:
+        """SnapshotMovedError if files that were opened before this call may not be those of the pin.
 
-        ``error`` is what reading them has come to, and becomes the cause.
+        ``places`` are the locations that they are of, with their directories. ``error`` is what reading them has come
+        to, and becomes the cause.
         """
         self._look()
-        self._require_live(key, error)
-        gone = key in self._removed
-        if self._removed.get(key) == "truncate":
-            # Readers may still use it, until a delete moves the directory away and then records that. Only a commit
-            # after the record publishes a new one: with ``table.size`` there, and no delete on record after this look
-            # at it, the directory was the old one.
-            gone = self._fs.stat(directory / TABLE_SIZE) is None
-            self._look()
-            gone = gone or self._removed[key] == "delete"
-        if gone:
-            raise left(directory, self.state.locations[key].rows) from error
+        if self._restored is None and not self._removed:
+            return
+        for key, directory in places:
+            self._require_live(key, error)
+            gone = key in self._removed
+            if self._removed.get(key) == "truncate":
+                # Readers may still use it, until a delete moves the directory away and then records that. Only a commit
+                # after the record publishes a new one: with ``table.size`` there, and no delete on record after this
+                # look at it, the directory was the old one.
+                gone = self._fs.stat(directory / TABLE_SIZE) is None
+                self._look()
+                gone = gone or self._removed[key] == "delete"
+            if gone:
+                raise left(directory, self.state.locations[key].rows) from error
 
     def _require_live(self, key: LocationKey, error: Exception | None) -> None:
         location = self.state.locations[key]
@@ -86,17 +92,16 @@ class Pin:
 
     def _look(self) -> None:
         """Takes in what log and removals have come to say since."""
-        stream = self.state.stream
-        found = self._fs.stat(self._layout.stream_log(self._table, stream))
+        found = self._fs.stat(self._log)
         if found != self._seen:
             pairs = None if found is None else self._appended(found.size)
             older = restored(self._all() if pairs is None else pairs, self.state.epoch)
             if older is not None:
                 self._restored = older if self._restored is None else min(older, self._restored)
             self._seen = found
-        removals = self._fs.stat(self._layout.stream_removals(self._table, stream))
+        removals = self._fs.stat(self._removals)
         if removals is not None and removals.size > self._removals_end:
-            new = read_removals(self._fs, self._layout, self._table, stream, self._removals_end)
+            new = read_removals(self._fs, self._layout, self._table, self.state.stream, self._removals_end)
             for _, removal in new.entries:
                 location = self.state.locations.get(removal.key)
                 if location is not None and location.since == removal.since:
@@ -108,8 +113,7 @@ class Pin:
         if not self._mark or size < self._last + FRAME.size:
             return None
         try:
-            path = self._layout.stream_log(self._table, self.state.stream)
-            data = self._fs.read_range(path, self._last, size - self._last)
+            data = self._fs.read_range(self._log, self._last, size - self._last)
         except (CorruptFileError, FileNotFoundError):
             return None  # replaced just now, by a shorter one
         found = scan(data, 0)
@@ -118,14 +122,13 @@ class Pin:
         mark_at = self._last
         last, self._mark = _mark(found.frames)
         self._last = mark_at + last
-        rollbacks = (decode(part.payload, path) for part in found.frames[1:] if ROLLBACK in part.payload)
+        rollbacks = (decode(part.payload, self._log) for part in found.frames[1:] if ROLLBACK in part.payload)
         return tuple((record.to, record.epoch) for record in rollbacks if isinstance(record, RollbackRecord))
 
     def _all(self) -> RolledBack:
         """Rollbacks of the whole log and those in the checkpoint: the log was replaced."""
-        stream = self.state.stream
-        files = read_files(self._fs, self._layout, self._table, stream)
-        refuse_damage(files.found, self._layout.stream_log(self._table, stream))
+        files = read_files(self._fs, self._layout, self._table, self.state.stream)
+        refuse_damage(files.found, self._log)
         self._last, self._mark = _mark(files.found.frames)
         rollbacks = (record for record in files.records if isinstance(record, RollbackRecord))
         return *files.checkpoint.state.rolled_back, *((record.to, record.epoch) for record in rollbacks)
