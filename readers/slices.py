@@ -30,8 +30,8 @@ class SliceReader:
     """Reads ranges of one slice. ``values`` is the dictionary of partition values that all slices of a read share.
 
     Columns are opened when they are needed. After that ``pin`` tells whether the files were still those of the
-    snapshot: before a row of them is looked at, or, where the caller asks for all slices at once ``later``, only if they
-    cannot be read. History needs no pin, because its names are never used again.
+    snapshot: before a row of them is looked at, or, where the caller asks for all slices at once ``later``, only if
+    they cannot be read. History needs no pin, because its names are never used again.
     """
 
     def __init__(

@@ -155,9 +155,9 @@ def test_a_rollback_between_two_columns_of_a_read(
     opened = open_table(small.root, "NS.T", fs=Meanwhile("Size.dat", act, before=before))
     with pytest.raises(SnapshotMovedError, match=ROLLED):
         if whole:
-            opened.to_arrow(["Size", "Px", "Sym"], **options)
+            opened.to_arrow(["Size", "Px", "Sym"], dates=D1, **options)
         else:
-            list(opened.to_batches(["Size", "Px", "Sym"], batch_rows=2, **options))
+            list(opened.to_batches(["Size", "Px", "Sym"], dates=D1, batch_rows=2, **options))
 
 
 def test_a_look_costs_two_stats_while_nothing_happens(small: SmallTable) -> None:
