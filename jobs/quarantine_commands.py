@@ -176,7 +176,8 @@ def drop(
     found, dropped = find(layout, stream, table_name), 0
     if found is not None:
         with session(door, layout, found) as quarantine:
-            dropped = quarantine.select(chosen).count() if dry_run else quarantine.drop(chosen)
+            now = load_stream(Fs(), layout, found.table, found.stream).epoch  # a running batch is left alone
+            dropped = quarantine.select(chosen, [(now, None)]).count() if dry_run else quarantine.drop(chosen, now)
     words = "would drop" if dry_run else "dropped"
     value = {"stream": stream, "dropped": dropped, "dry_run": dry_run}
     door.result(value, f"{stream}: {words} {dropped:,} rows")

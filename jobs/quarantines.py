@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from jobs.stream_file import StreamSettings
 from store.epochs.replay import StreamState
+from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout
-from writers.ledger import follow_log, leftovers
+from writers.ledger import follow_log, leftovers, read_ledger
 from writers.quarantine import Quarantine
 
 if TYPE_CHECKING:
@@ -45,5 +46,19 @@ def catch_up(fs: Fs, layout: Layout, settings: StreamSettings, state: StreamStat
 
 
 def settle(fs: Fs, layout: Layout, settings: StreamSettings, state: StreamState, quarantine: Quarantine) -> None:
-    """Brings the quarantine up to its ledger, before anything is parked. Without anything to do, Delta is not asked."""
+    """Brings the quarantine up to its ledger, before anything is parked. Without anything to do, Delta is not asked.
+
+    SettingsError when the settings name another place than the one that has the rows.
+    """
+    path = layout.stream_quarantine(settings.table, state.stream)
+    ledger = read_ledger(fs, path)
+    moved = ledger is not None and ledger.place not in ("", str(quarantine.place))
+    if ledger is not None and moved and fs.stat(Path(ledger.place) / "_delta_log") is not None:
+        raise SettingsError(
+            "the stream's quarantine is in another place than the stream file says",
+            where=f"{settings.file}: bad_rows.quarantine",
+            expected=ledger.place,
+            found=quarantine.place,
+            hint="move the directory there, or send its rows again and remove it, before another one is begun",
+        )
     quarantine.settle(leftovers(fs, layout, settings.table, state)[0])

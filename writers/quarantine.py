@@ -154,10 +154,12 @@ class Quarantine:
                 merge.whenMatchedUpdate(condition="t.RequeuedEpoch IS NULL", set=done).execute()
         self._fs.unlink(requeue.path)
 
-    def drop(self, chosen: Chosen) -> int:
-        """Deletes the rows that fit; how many they were."""
+    def drop(self, chosen: Chosen, after: int | None = None) -> int:
+        """Deletes the rows that fit, but none of epochs ``after`` the newest one; how many they were."""
         with self._writing() as table:
             condition = self._mine() & _fits(chosen)
+            if after is not None:
+                condition = condition & ~_between("Epoch", after, None)
             found: int = table.toDF().where(condition).count()
             if found:
                 table.delete(condition)
