@@ -11,6 +11,7 @@ import typer
 
 from jobs import (
     check_commands,
+    checkpoint_commands,
     epoch_commands,
     ingest_commands,
     jar_commands,
@@ -69,6 +70,7 @@ for group in (
     quarantine_commands,
     jar_commands,
     check_commands,
+    checkpoint_commands,
     schema_commands,
     partition_commands,
 ):
