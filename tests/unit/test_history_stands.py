@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from readers.table import open_table
-from store.errors import LockLostError, MergeError, TableExistsError, TooEarlyError, ValidationFailedError
+from store.errors import (
+    LockLostError,
+    MergeError,
+    SnapshotMovedError,
+    TableExistsError,
+    TooEarlyError,
+    ValidationFailedError,
+)
+from store.fs import Fs
 from store.layout import LocationKey
 from store.merges import lock_table, newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.merge_runs import FS, Killed, KillingFs, QuickFs, merge
+from writers.merge import publish
 from writers.merge.closing import GRACE_S
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
@@ -154,3 +165,50 @@ def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(t
     assert old.is_dir()
     again()
     assert not old.exists()
+
+
+@pytest.mark.parametrize("other_device", [False, True])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_reader_of_a_retired_generation_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other_device: bool, killed: bool
+) -> None:
+    """The second column of a read finds its location retired, or half removed when the process was killed."""
+    house = house_of(tmp_path)
+    commit(house, a=5)
+    merge(house.layout)
+    if other_device:
+        monkeypatch.setattr(publish, "_device", lambda fs, path: hash(path))
+    options, executor = MergeOptions(force=True), LocalExecutor(1, processes=False)
+
+    class HalfRemoving(QuickFs):
+        def remove_tree(self, path: Path) -> None:
+            files = list(path.glob("*.dat"))  # of a location, whatever its name is by now
+            for file in files if killed else ():
+                file.unlink()
+            if files and killed:
+                raise Killed
+            super().remove_tree(path)
+
+    def again(fs: Fs, now: float) -> None:
+        (result,) = merge_dates(fs, house.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now)
+        assert result.error is None
+
+    class Meanwhile(Fs):
+        done = False
+
+        def map(self, path: Path, length: int) -> pa.Buffer:
+            found = super().map(path, length)
+            if not self.done and path.suffix == ".dat":
+                self.done = True
+                again(QuickFs(), NOW)
+                with contextlib.suppress(Killed):
+                    again(HalfRemoving(), NOW + GRACE_S + 1)
+            return found
+
+    with pytest.raises(SnapshotMovedError, match="rows of this snapshot have left their place"):
+        open_table(house.root, str(TABLE), fs=Meanwhile()).to_arrow(tier="history")
+    assert count(house) == 5
+    again(QuickFs(), NOW + 3 * GRACE_S)
+    assert count(house) == 5
+    if other_device:
+        assert not list(house.root.rglob(".retired-*"))

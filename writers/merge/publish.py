@@ -170,15 +170,17 @@ def write_index(fs: Fs, layout: Layout, table: TableName, records: Sequence[Merg
 def retire(fs: Fs, layout: Layout, table: TableName, value: str, internal: str) -> None:
     """Takes a replaced location out of the tree, then its files; empty parents of a marked partition go with it."""
     final = fs.resolve(layout.partitions(table.namespace) / internal) / value / table.table
-    if fs.stat(final) is None:
-        return
-    doomed = layout.merges(table) / value / f".retired-{internal}-{os.getpid()}"
-    if _device(fs, doomed.parent) == _device(fs, final):
-        fs.rename(final, doomed)
+    mark = f".retired-{table.table}-"
+    for name in fs.names(final.parent):
+        if name.startswith(mark):  # a retiring that was killed
+            fs.remove_tree(final.with_name(name))
+    if fs.stat(final) is not None:
+        doomed = layout.merges(table) / value / f".retired-{internal}-{os.getpid()}"
+        if _device(fs, doomed.parent) != _device(fs, final):
+            doomed = final.with_name(f"{mark}{os.getpid()}")
+        fs.rename(final, doomed)  # first: a reader must find all of its files or no directory, not some of them
         fs.sync_dirs([final.parent])
         fs.remove_tree(doomed)
-    else:
-        fs.remove_tree(final)
     fs.rmdir(final.parent)
 
 
