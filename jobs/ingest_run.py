@@ -11,7 +11,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from jobs.feeds import max_file_age_s, open_feed
 from jobs.metrics import Metrics
 from jobs.progress import Progress
 from jobs.quarantines import catch_up, keeps_bad_rows, quarantine_of, settle
-from jobs.spark_session import build_session, end_session, require_jdk
+from jobs.restarts import keep_running
+from jobs.spark_session import build_session, end_session, is_alive, require_jdk
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
 from store.epochs.log import StreamLog
@@ -36,6 +38,7 @@ from writers.target import StreamTarget
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not hold up the others
 NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 
 
@@ -43,7 +46,8 @@ NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 class Run:
     """One stream of this process; ``totals`` or ``error`` once it has ended.
 
-    ``older``: files that came too late to be taken, their modification time being before the horizon.
+    ``older``: files that came too late to be taken, their modification time being before the horizon. ``so_far`` is
+    what all its lives together have done, where it was restarted.
     """
 
     settings: StreamSettings
@@ -52,6 +56,12 @@ class Run:
     totals: StreamTotals | None = None
     error: Exception | None = None
     older: int = 0
+    so_far: StreamTotals = field(default_factory=StreamTotals)
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch of the stream."""
+        return self.log.state.epoch
 
     @property
     def name(self) -> str:
@@ -88,7 +98,9 @@ class Options:
 def run_streams(
     fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
 ) -> list[Run]:
-    """Runs all streams; a stream that fails stops no other. SIGTERM and SIGINT end each after its batch.
+    """Runs all streams; one that fails stops no other, and is started again unless that cannot help (or with ``once``).
+
+    SIGTERM and SIGINT end each after its batch.
 
     Whatever can be wrong before Spark starts is told first: jars that are not there, settings, schema, lock, recovery.
     """
@@ -103,14 +115,14 @@ def run_streams(
                 workers=options.workers,
                 memory=options.memory,
                 verbose=options.verbose,
-                extra=STREAM_CONF | delta,
+                extra=STREAM_CONF | FAIR | delta,
             )
         )
         opened.callback(end_session, spark)
         if delta:
             require_delta(spark)
         threads = [
-            threading.Thread(target=run_one, args=(fs, layout, spark, run, options, progress, stop), name=run.name)
+            threading.Thread(target=keep_one, args=(fs, layout, spark, run, options, progress, stop), name=run.name)
             for run in runs
         ]
         for thread in threads:
@@ -146,6 +158,40 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
     return Run(settings, schema, log)
 
 
+def keep_one(
+    fs: Fs,
+    layout: Layout,
+    spark: SparkSession,
+    run: Run,
+    options: Options,
+    progress: Progress,
+    stop: threading.Event,
+) -> None:
+    """Runs an opened stream, and again after failures that may pass; its jobs share the workers with other streams."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", run.name)  # its query's threads inherit it
+    restarts = 0
+    try:
+        with ExitStack() as opened:
+
+            def reopen() -> None:
+                run.log.__exit__(Exception, None, None)  # lets go without touching what may be broken
+                again = open_stream(fs, layout, run.settings, opened, progress)
+                run.log, run.schema = again.log, again.schema
+
+            restarts = keep_running(
+                run,
+                partial(run_one, fs, layout, spark, run, options, progress, stop),
+                reopen,
+                stop=stop,
+                told=lambda error, pause: progress.restarts(run.name, pause),
+                can_go_on=lambda: not options.once and is_alive(spark),
+            )
+    except Exception as error:  # noqa: BLE001  what could not be closed; told by the command like any other
+        run.error = run.error or error
+    if restarts and run.totals is not None:
+        run.totals = replace(run.so_far, seconds=run.totals.seconds, epoch=run.totals.epoch)
+
+
 def run_one(
     fs: Fs,
     layout: Layout,
@@ -166,6 +212,7 @@ def run_one(
     listen = run.heard(progress)
 
     def batch(done: BatchProgress) -> None:
+        run.so_far.add(done.outcome)
         if metrics is not None:
             metrics.batch(done)
         progress.batch(run.name, done)

@@ -106,6 +106,10 @@ class Progress:
         first = str(error).partition("\n")[0] + (f" ({where})" if where else "")
         self.say(stream, f"[red]stopped: {escape(first)}[/red]")
 
+    def restarts(self, stream: str, seconds: float) -> None:
+        """That a stream which has failed will be started again."""
+        self.say(stream, f"[yellow]starts again in {seconds:g} s; what was committed stays[/yellow]")
+
     def ended(self, stream: str, totals: StreamTotals) -> None:
         """The sums of a run."""
         rate = totals.rows / totals.seconds if totals.seconds else 0.0

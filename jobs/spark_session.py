@@ -108,6 +108,17 @@ def build_session(
     return session
 
 
+def is_alive(spark: SparkSession) -> bool:
+    """Whether the JVM of a session still answers, and its context has not been stopped."""
+    from py4j.protocol import Py4JError
+
+    try:
+        context = spark.sparkContext._jsc
+        return context is not None and not context.sc().isStopped()
+    except (OSError, Py4JError):
+        return False
+
+
 def end_session(spark: SparkSession) -> None:
     """Stops Spark; one that is gone already is no further error."""
     from py4j.protocol import Py4JError
