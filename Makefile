@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo demo-kafka kafka test test-fast check crash power-cut bench zip clean
+.PHONY: help setup demo demo-kafka kafka test test-fast check crash crash-results power-cut bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -60,6 +60,9 @@ crash: setup ## the full crash campaign: kills at every step, a fault in every c
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.power_cuts --rounds 40
+
+crash-results: setup ## docs/crash-results.md written anew (minutes)
+	$(BIN)/python -m tests.crash.results
 
 bench: setup ## all benchmarks, each a table of ratios (long)
 	@set -e; for b in benchmarks/*.py; do echo "== $$b"; $(BIN)/python $$b; done

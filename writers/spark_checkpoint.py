@@ -186,16 +186,16 @@ def _newest(planned: set[int], done: set[int], known: int | None) -> tuple[int |
 
 
 def _sources(fs: Fs, checkpoint: Path, last: int | None, drop: list[Path]) -> Iterator[Damage]:
-    """Logs that sources keep: entries of batches that nobody plans any more go, so that they are planned anew."""
+    """Logs that sources keep, at most one entry a batch. What is whole there stays: it is planned again from there."""
     for source in fs.names(checkpoint / SOURCES):
         entries = _entries(fs, checkpoint / SOURCES / source)
-        for number in sorted(entries.sound | entries.broken.keys()):
+        for number, why in sorted(entries.broken.items()):
             path = checkpoint / SOURCES / source / str(number)
             if last is None or number > last:
-                yield Damage(path, "belongs to a batch that is not planned any more", "goes into the backup")
+                yield Damage(path, why, "goes into the backup")
                 drop += [path, *_checksum(fs, path)]
-            elif number in entries.broken:
-                yield Damage(path, entries.broken[number], "cannot be mended: start with a new checkpoint")
+            else:
+                yield Damage(path, why, "cannot be mended: start with a new checkpoint")
 
 
 def _checksum(fs: Fs, path: Path) -> list[Path]:

@@ -106,6 +106,20 @@ def test_what_does_not_belong_there_is_told_and_stays(checkpoint: Path) -> None:
     assert plan.drop == ()
 
 
+def test_the_log_of_a_source_loses_only_what_is_torn_and_not_planned(checkpoint: Path) -> None:
+    source = checkpoint / "sources" / "0"
+    source.mkdir(parents=True)
+    for number in range(6):
+        (source / str(number)).write_text('v1\n{"path":"a"}')
+    (checkpoint / "offsets" / "4").write_bytes(b"")
+    (source / "5").write_bytes(b"")
+    repaired(checkpoint)
+    assert numbers(checkpoint / "sources", "0") == [0, 1, 2, 3, 4]
+    (source / "1").write_bytes(b"")
+    (damage,) = plan_repair(FS, checkpoint).damages
+    assert (damage.path, damage.remedy) == (source / "1", "cannot be mended: start with a new checkpoint")
+
+
 def test_a_backup_is_never_written_over(checkpoint: Path) -> None:
     (checkpoint / "offsets" / "5").write_bytes(b"")
     (checkpoint.with_name("backup")).mkdir()
