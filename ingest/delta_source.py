@@ -106,7 +106,7 @@ class VersionReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
 
     def __init__(self, stream: DeltaStream, planner: DeltaPlanner) -> None:
         self._limit, self._tasks = stream.feed.max_per_trigger, max(stream.tasks, 1)
-        self._planner = planner
+        self._planner, self._first = planner, planner.position
         self._batch: Planned | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -115,7 +115,7 @@ class VersionReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
 
     def initialOffset(self) -> Offset:
         """The committed position, or where the stream begins."""
-        return _offset(self._planner.position)
+        return _offset(self._first)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The first limit that is set. Spark's limits cannot be combined; ``latestOffset`` keeps to all of them."""
@@ -147,7 +147,9 @@ class VersionReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         return {**_offset(self._planner.position), "waiting_files": files, "waiting_bytes": size}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Ranges of the batch that was planned last."""
+        """Ranges of the batch that was planned last; none if nothing was new."""
+        if start == end:
+            return []
         batch = self._batch
         if batch is None or end["position"] != batch.stop:
             with carrying():

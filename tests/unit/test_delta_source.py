@@ -47,6 +47,7 @@ def test_batches_are_named_and_never_read(tmp_path: Path) -> None:
     assert asked.reportLatestOffset()["waiting_files"] == 4
     end = asked.latestOffset(middle, limit)
     assert end == {"position": packed(8), "version": 8, "file": 0}
+    assert asked.partitions(end, end) == []  # as Spark asks when a start finds nothing new
     assert asked.latestOffset(end, limit) == end  # what came later is for the next run
     with pytest.raises(Exception, match="not planned") as caught:
         asked.partitions(start, middle)
