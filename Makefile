@@ -40,7 +40,7 @@ kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, un
 	@$(BIN)/python -m jobs.broker
 
 test: setup ## every test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-fast: setup ## tests without a JVM, in seconds
 	$(BIN)/python -m pytest -q -n auto -m "not jvm and not spark and not kafka and not slow"
