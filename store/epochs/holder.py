@@ -10,7 +10,7 @@ from pathlib import Path
 from store.errors import LockLostError
 from store.fs import Fs, Lock
 
-GATE_PAUSES = (0.005, 0.02, *[0.1] * 100)  # seconds; a commit or a removal is through the gate in less
+GATE_PAUSES = (0.005, 0.02, *[0.1] * 600)  # seconds; a commit is through the gate in less, and most removals
 
 
 def take_lock(fs: Fs, path: Path) -> Lock:
@@ -25,7 +25,7 @@ def take_gate(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep
     """The second lock of a stream, that on its removals: who holds it may change what others rely on.
 
     A commit, a compaction, a removal and an opening pass through it one at a time. So a process that was stopped inside
-    and whose lock file is gone is not overtaken: LockLostError after 10 seconds.
+    and whose lock file is gone is not overtaken: this is for an opening, a LockLostError after a minute.
     """
     pauses = iter(GATE_PAUSES)
     while (gate := fs.lock(path)) is None:
@@ -34,7 +34,7 @@ def take_gate(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep
             raise LockLostError(
                 "another process is in the middle of a commit or a removal of this stream, and does not go on",
                 where=path,
-                expected="free within 10 seconds",
+                expected="free within a minute",
                 found="still locked",
                 hint="it may be stopped: end it (`fuser` on the file names it), then start again; delete no lock file",
             )

@@ -127,7 +127,7 @@ class StreamLog:
                 max_file_age_s=max_file_age_s,
                 compact_bytes=compact_bytes,
             )
-            gate = log._gate()
+            gate = take_gate(fs, layout.stream_removals(table, stream))
             try:
                 log._start(schema, query_id, pid, host)
             finally:
@@ -366,7 +366,9 @@ class StreamLog:
 
     def _gate(self) -> Lock:
         """Keeps maintenance, and a zombie, from changing anything between a check and what follows from it."""
-        return take_gate(self._fs, self._layout.stream_removals(self._table, self._stream))
+        gate = self._fs.lock(self._layout.stream_removals(self._table, self._stream), wait=True)
+        assert gate is not None  # noqa: S101 - waiting never gives None
+        return gate
 
     def _inodes(self) -> tuple[int, ...]:
         layout, table, stream = self._layout, self._table, self._stream
