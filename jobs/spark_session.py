@@ -91,6 +91,7 @@ def build_session(
     else:
         require_jdk(fs or Fs(), environ)
         _prepare_workers(environ)
+        _end_jvm_without((extra or {}).get("spark.jars", ""))
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
@@ -125,6 +126,25 @@ def end_session(spark: SparkSession) -> None:
 
     with suppress(OSError, Py4JError):
         spark.stop()
+
+
+def _end_jvm_without(jars: str) -> None:
+    """Ends a JVM that an earlier session of this process has left and that was not started with these jars.
+
+    Classes of jars are only found by a JVM that gets them at its start; the session then starts a new one.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if not jars or gateway is None or SparkContext._active_spark_context is not None:
+        return
+    there = gateway.jvm.java.lang.System.getProperty("spark.jars") or ""
+    if all(jar in there for jar in jars.split(",")):
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _prepare_workers(environ: MutableMapping[str, str]) -> None:

@@ -99,7 +99,7 @@ def test_a_topic_made_again_while_it_was_read(broker: Broker, reader: KafkaReade
 
 def test_no_broker_is_told_with_its_reason() -> None:
     feed = KafkaFeed("127.0.0.1:1", ("t",))
-    lonely = KafkaReader(feed, patience=1)
+    lonely = KafkaReader(feed, patience=5)
     with pytest.raises(RetryableFeedError, match="no message came") as caught:
         list(lonely.read(OffsetRange("t", 0, 0, 5)))
     assert "refused" in str(caught.value)
