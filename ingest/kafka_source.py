@@ -2,81 +2,43 @@
 
 An offset of Spark's is the position of each partition, ``{"topic/partition": 17}``, so a progress report shows where
 the stream stands and what waits. Where to begin is asked from the commit log when the reader starts; Spark's checkpoint
-proposes, the log decides. Settings of the client come inside the source's class and not by options, which stand in
-plans and in Spark's UI, because they may hold secrets.
+proposes, the log decides.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSource, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_planner import Position, lag, newcomers, next_ranges, share_out, verified
 from ingest.kafka_sizes import MessageSizes
 from ingest.kafka_starts import first_offsets
 from ingest.kafka_topics import KafkaTopics, Place, TopicView
+from ingest.planning import RangeReader, RangeRun, RangeStream, range_source
 from ingest.spec import Limit
 from store.epochs.load import load_stream
 from store.epochs.offsets import Offsets
 from store.epochs.state import OffsetRange
 from store.errors import PositionGapError, TableNotFoundError, carrying
 from store.fs import Fs
-from store.layout import Layout, TableName
-
-SOURCE = "sparkhaven_kafka"
-SCHEMA = "topic string, partition int, start bigint, stop bigint, topic_id string, tasks int, waiting bigint"
+from store.layout import Layout
 
 Offset = dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaStream:
-    """One stream over a feed of topics: where its log is, and how many tasks may share a batch."""
-
-    root: Path
-    table: TableName
-    stream: str
-    feed: KafkaFeed
-    tasks: int
-
-    @property
-    def format(self) -> str:
-        """The name for ``spark.readStream.format(...)``; each stream has its own, since a class holds its settings."""
-        return f"{SOURCE}_{self.table}_{self.stream}"
+KafkaStream = RangeStream[KafkaFeed]
 
 
 def kafka_source(stream: KafkaStream) -> type[DataSource]:
-    """The source class of one stream, for ``spark.dataSource.register``. It travels by value, settings included."""
+    """The source class of one stream, for ``spark.dataSource.register``."""
+    return range_source("kafka", stream, open_reader)
 
-    class KafkaSource(DataSource):  # type: ignore[misc]
-        """Made by ``kafka_source``."""
 
-        @classmethod
-        def name(cls) -> str:
-            return stream.format
-
-        def schema(self) -> str:
-            return SCHEMA
-
-        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-            del schema
-            with carrying():
-                return RangeReader(stream, KafkaTopics(stream.feed), committed(Fs(), stream))
-
-    return KafkaSource
+def open_reader(stream: KafkaStream) -> TopicReader:
+    """A reader that starts from the commit log."""
+    return TopicReader(stream, KafkaTopics(stream.feed), committed(Fs(), stream))
 
 
 def committed(fs: Fs, stream: KafkaStream) -> dict[Place, Position]:
@@ -88,20 +50,12 @@ def committed(fs: Fs, stream: KafkaStream) -> dict[Place, Position]:
     return {place: Position(end.stop, end.topic_id) for place, end in offsets.items()}
 
 
-@dataclass
-class Run(InputPartition):  # type: ignore[misc]
-    """The ranges of one task in order."""
-
-    ranges: tuple[OffsetRange, ...]
-    tasks: int
-    waiting: int  # messages that are left after the batch
-
-
-class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Plans micro-batches for Spark. ``positions`` are those of the commit log."""
+class TopicReader(RangeReader):
+    """``positions`` are those of the commit log."""
 
     def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[Place, Position]) -> None:
         self._feed, self._tasks = stream.feed, max(stream.tasks, 1)
+        self.own = stream.feed.max_per_trigger
         self._topics = topics
         self._committed = dict(positions)
         self._positions = dict(positions)  # of what is planned so far
@@ -110,20 +64,9 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self._planned: dict[str, list[OffsetRange]] = {}
         self._sizes = MessageSizes(stream.feed)
 
-    def __getstate__(self) -> dict[str, object]:
-        """Nothing: what Spark pickles for its workers is only asked to ``read``, and clients stay where they are."""
-        return {}
-
     def initialOffset(self) -> Offset:
         """The committed positions."""
         return _offset(self._committed)
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """The first limit that is set; ``latestOffset`` keeps to both."""
-        limit = self._feed.max_per_trigger
-        if limit.rows is not None:
-            return ReadMaxRows(limit.rows)
-        return ReadMaxBytes(limit.bytes) if limit.bytes is not None else ReadAllAvailable()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The end of the next batch, or ``start`` when nothing is new."""
@@ -139,7 +82,7 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
             if fresh:
                 moved |= first_offsets(self._feed.start, fresh, self._view, self._topics)
             waiting = lag(moved, self._view)
-            rows = self._rows(limit, moved, waiting)
+            rows = self._rows(self.limited(limit), moved, waiting)
             unwritten = [place for place in moved if moved[place] != before.get(place)]
             ranges = next_ranges(moved, waiting, rows, unwritten)
             if not ranges:
@@ -170,14 +113,7 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 ranges = self._between(start, end)
         runs = share_out(ranges, self._tasks)
         left = sum(lag(self._positions, self._view).values())
-        return [Run(run, len(runs), left) for run in runs]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, str, int, int]]:
-        """One row for each range of a run."""
-        if isinstance(partition, Run):
-            for item in partition.ranges:
-                named = item.topic, item.partition, item.start, item.stop, item.topic_id
-                yield *named, partition.tasks, partition.waiting
+        return [RangeRun(run, len(runs), left) for run in runs]
 
     def _look(self) -> None:
         self._view = self._topics.look()
@@ -208,9 +144,8 @@ class RangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
                 ranges.append(OffsetRange(*place, begin, stop, topic_id))
         return ranges
 
-    def _rows(self, limit: ReadLimit, positions: Mapping[Place, Position], waiting: Mapping[Place, int]) -> int | None:
+    def _rows(self, own: Limit, positions: Mapping[Place, Position], waiting: Mapping[Place, int]) -> int | None:
         """The most messages of this batch, by the limits in rows and in bytes."""
-        own = _limit(limit, self._feed.max_per_trigger)
         if own.bytes is None or not any(waiting.values()):
             return own.rows
         by_bytes = max(1, int(own.bytes / self._sizes.bytes_per_message(positions, waiting)))
@@ -228,14 +163,3 @@ def _places(offset: Offset) -> dict[Place, int]:
 
 def _key(offset: Offset) -> str:
     return json.dumps(offset, sort_keys=True)
-
-
-def _limit(limit: ReadLimit, own: Limit) -> Limit:
-    """Spark's limit, with our other one beside it unless all is asked for."""
-    if isinstance(limit, ReadAllAvailable):
-        return Limit()
-    if isinstance(limit, ReadMaxBytes):
-        return replace(own, bytes=limit.max_bytes)
-    if isinstance(limit, ReadMaxRows):
-        return replace(own, rows=limit.max_rows)
-    return own

@@ -11,20 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxFiles,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from ingest.files import FilePlanner
+from ingest.planning import Offset, PlanningReader
 from ingest.row_size import row_bytes
 from ingest.spec import DAY_S, FeedSpec, Limit
 from store.epochs.load import load_stream
@@ -38,8 +31,6 @@ SOURCE = "sparkhaven_files"
 SCHEMA = "path string, size bigint, mtime_ns bigint, tasks int, waiting bigint"  # tasks share the batch; files are left
 SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
 OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
-
-Offset = dict[str, Any]
 
 
 def source_options(root: Path, table: TableName, stream: str, feed: FeedSpec, *, tasks: int) -> dict[str, str]:
@@ -85,13 +76,14 @@ class FilesSource(DataSource):  # type: ignore[misc]
         return FilesReader(Fs(), dict(self.options), time.time)
 
 
-class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Plans micro-batches for Spark."""
+class FilesReader(PlanningReader):
+    """Plans batches of whole files, the oldest first."""
 
     def __init__(self, fs: Fs, options: dict[str, str], clock: Callable[[], float]) -> None:
         with carrying():
             given = {name.lower(): value for name, value in options.items()}
             self._feed = _feed(given)
+            self.own = self._feed.max_per_trigger
             self._tasks = max(int(given.get("tasks", "1")), 1)
             self._planner = FilePlanner(
                 fs, self._feed, _taken(fs, given), clock, row_bytes=lambda file: row_bytes(fs, file, self._feed.format)
@@ -104,20 +96,11 @@ class FilesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         """Before the first batch of a checkpoint."""
         return {"n": 0, "files": []}
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """The first limit that is set. Spark's limits cannot be combined; ``latestOffset`` keeps to all of them."""
-        limit = self._feed.max_per_trigger
-        if limit.bytes is not None:
-            return ReadMaxBytes(limit.bytes)
-        if limit.rows is not None:
-            return ReadMaxRows(limit.rows)
-        return ReadMaxFiles(limit.files) if limit.files is not None else ReadAllAvailable()
-
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The next batch, or ``start`` when nothing is new."""
         with carrying():
             self._planner.take(_files(start))
-            plan = self._planner.plan(_limit(limit, self._feed.max_per_trigger))
+            plan = self._planner.plan(self.limited(limit))
         self._batch = int(start["n"])
         self._older.extend(file.path for file in plan.older)
         self._older_count += len(plan.older)
@@ -196,16 +179,3 @@ def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:
 
 def _files(offset: Offset) -> list[FileId]:
     return [FileId(path, size, mtime_ns) for path, size, mtime_ns in offset.get("files", [])]
-
-
-def _limit(limit: ReadLimit, own: Limit) -> Limit:
-    """Spark's limit, with our others beside it unless all is asked for."""
-    if isinstance(limit, ReadAllAvailable):
-        return Limit()
-    if isinstance(limit, ReadMaxBytes):
-        return replace(own, bytes=limit.max_bytes)
-    if isinstance(limit, ReadMaxRows):
-        return replace(own, rows=limit.max_rows)
-    if isinstance(limit, ReadMaxFiles):
-        return replace(own, files=limit.max_files)
-    return own

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ingest.delta_feed import DeltaFeed
@@ -25,6 +27,7 @@ from writers.splits import SplitOf, file_of, range_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +46,23 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> 
         from ingest.kafka_source import KafkaStream, kafka_source
 
         stream = KafkaStream(layout.root, settings.table, spec.stream, spec.feed, tasks)
-        spark.dataSource.register(kafka_source(stream))
-        return OpenedFeed(spark.readStream.format(stream.format).load(), range_of, spec.feed.allow_gap)
+        return OpenedFeed(_load(spark, kafka_source(stream)), range_of, spec.feed.allow_gap)
     if isinstance(spec.feed, DeltaFeed):
         from ingest.delta_source import DeltaStream, delta_source
 
         versions = DeltaStream(layout.root, settings.table, spec.stream, spec.feed, tasks)
-        spark.dataSource.register(delta_source(versions))
-        return OpenedFeed(spark.readStream.format(versions.format).load(), range_of)
-    from ingest.split_source import SOURCE, FilesSource, source_options
+        return OpenedFeed(_load(spark, delta_source(versions)), range_of)
+    from ingest.split_source import FilesSource, source_options
 
-    spark.dataSource.register(FilesSource)
     options = source_options(layout.root, settings.table, spec.stream, spec.feed, tasks=tasks)
-    return OpenedFeed(spark.readStream.format(SOURCE).options(**options).load(), file_of)
+    return OpenedFeed(_load(spark, FilesSource, options), file_of)
+
+
+def _load(
+    spark: SparkSession, source: type[DataSource], options: Mapping[str, str] = MappingProxyType({})
+) -> DataFrame:
+    spark.dataSource.register(source)
+    return spark.readStream.format(source.name()).options(**options).load()
 
 
 def max_file_age_s(feed: FeedSpec | KafkaFeed | DeltaFeed) -> float:

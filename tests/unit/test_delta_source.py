@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
 from ingest.delta_feed import DeltaFeed
-from ingest.delta_source import DeltaStream, Run, VersionReader, delta_source, open_planner
+from ingest.delta_source import DeltaStream, VersionReader, delta_source, open_planner
+from ingest.planning import RangeRun
 from ingest.spec import Limit
 from store.epochs.state import OffsetRange
 from store.epochs.versions import TABLE as PLACE
@@ -42,7 +43,7 @@ def test_batches_are_named_and_never_read(tmp_path: Path) -> None:
     limit = asked.getDefaultReadLimit()
     middle = asked.latestOffset(start, limit)
     (run,) = asked.partitions(start, middle)  # small files: one task
-    assert isinstance(run, Run) and pickle.loads(pickle.dumps(asked)) is not None
+    assert isinstance(run, RangeRun) and pickle.loads(pickle.dumps(asked)) is not None
     assert list(asked.read(run)) == [(PLACE, 0, packed(7, snapshot=True), packed(7, 10, snapshot=True), TABLE_ID, 1, 4)]
     assert asked.reportLatestOffset()["waiting_files"] == 4
     end = asked.latestOffset(middle, limit)
@@ -65,7 +66,8 @@ def test_a_restart_begins_at_the_commit_log(tmp_path: Path) -> None:
     asked = reader(of)
     end = asked.latestOffset(asked.initialOffset(), ReadMaxFiles(1))
     (part,) = asked.partitions(asked.initialOffset(), end)
-    assert isinstance(part, Run) and part.range == OffsetRange(PLACE, 0, packed(4), packed(4, 1), TABLE_ID)
+    assert isinstance(part, RangeRun)
+    assert part.ranges == (OffsetRange(PLACE, 0, packed(4), packed(4, 1), TABLE_ID),)
 
 
 def test_limits_of_both_sides_hold(tmp_path: Path) -> None:
