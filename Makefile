@@ -42,8 +42,9 @@ kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, un
 test: setup ## every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-fast: setup ## tests without a JVM, in seconds
-	$(BIN)/python -m pytest -q -n auto -m "not jvm and not spark and not kafka and not slow"
+test-fast: setup ## tests without a JVM, in seconds; their files are kept in memory where that is offered
+	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )$(BIN)/python -m pytest -q -n auto \
+	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not slow"
 
 check: $(STAMP) ## format, lint, types, import rules
 	$(BIN)/ruff format --check .

@@ -83,7 +83,7 @@ class RangeReader(PlanningReader):
                 yield *named, partition.tasks, partition.waiting
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a generic alias, when called, sets an attribute
 class RangeStream(Generic[Feed]):
     """One stream over a feed of offsets: where its log is, and how many tasks may share a batch."""
 

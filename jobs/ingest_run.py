@@ -95,6 +95,18 @@ class Options:
     metrics: Metrics | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What the streams of one process share; ``stop`` asks them to end after their batch."""
+
+    fs: Fs
+    layout: Layout
+    spark: SparkSession
+    options: Options
+    progress: Progress
+    stop: threading.Event
+
+
 def run_streams(
     fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
 ) -> list[Run]:
@@ -121,10 +133,8 @@ def run_streams(
         opened.callback(end_session, spark)
         if delta:
             require_delta(spark)
-        threads = [
-            threading.Thread(target=keep_one, args=(fs, layout, spark, run, options, progress, stop), name=run.name)
-            for run in runs
-        ]
+        app = Application(fs, layout, spark, options, progress, stop)
+        threads = [threading.Thread(target=keep_one, args=(app, run), name=run.name) for run in runs]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -158,33 +168,25 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
     return Run(settings, schema, log)
 
 
-def keep_one(
-    fs: Fs,
-    layout: Layout,
-    spark: SparkSession,
-    run: Run,
-    options: Options,
-    progress: Progress,
-    stop: threading.Event,
-) -> None:
+def keep_one(app: Application, run: Run) -> None:
     """Runs an opened stream, and again after failures that may pass; its jobs share the workers with other streams."""
-    spark.sparkContext.setLocalProperty("spark.scheduler.pool", run.name)  # its query's threads inherit it
+    app.spark.sparkContext.setLocalProperty("spark.scheduler.pool", run.name)  # its query's threads inherit it
     restarts = 0
     try:
         with ExitStack() as opened:
 
             def reopen() -> None:
                 run.log.__exit__(Exception, None, None)  # lets go without touching what may be broken
-                again = open_stream(fs, layout, run.settings, opened, progress)
+                again = open_stream(app.fs, app.layout, run.settings, opened, app.progress)
                 run.log, run.schema = again.log, again.schema
 
             restarts = keep_running(
                 run,
-                partial(run_one, fs, layout, spark, run, options, progress, stop),
+                partial(run_one, app, run),
                 reopen,
-                stop=stop,
-                told=lambda error, pause: progress.restarts(run.name, pause),
-                can_go_on=lambda: not options.once and is_alive(spark),
+                stop=app.stop,
+                told=lambda error, pause: app.progress.restarts(run.name, pause),
+                can_go_on=lambda: not app.options.once and is_alive(app.spark),
             )
     except Exception as error:  # noqa: BLE001  what could not be closed; told by the command like any other
         run.error = run.error or error
@@ -192,21 +194,13 @@ def keep_one(
         run.totals = replace(run.so_far, seconds=run.totals.seconds, epoch=run.totals.epoch)
 
 
-def run_one(
-    fs: Fs,
-    layout: Layout,
-    spark: SparkSession,
-    run: Run,
-    options: Options,
-    progress: Progress,
-    stop: threading.Event,
-) -> None:
+def run_one(app: Application, run: Run) -> None:
     """Runs an opened stream in a session until it ends; what it did, or what ended it, is put on ``run``."""
-    settings = run.settings
+    fs, layout, options, progress, settings = app.fs, app.layout, app.options, app.progress, run.settings
     keeps = keeps_bad_rows(settings)
     spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
-    quarantine = quarantine_of(fs, layout, spark, settings) if keeps else None
+    quarantine = quarantine_of(fs, layout, app.spark, settings) if keeps else None
     milliseconds = max(0, round(settings.trigger_s * 1000))
     metrics = options.metrics.stream(str(settings.table), run.log) if options.metrics else None
     listen = run.heard(progress)
@@ -237,9 +231,9 @@ def run_one(
     try:
         if quarantine is not None:
             settle(fs, layout, settings, run.log.state, quarantine)
-        feed = open_feed(spark, layout, settings)
+        feed = open_feed(app.spark, layout, settings)
         plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
-        run.totals = run_stream(spark, feed.source, fs, run.log, target, plan, stop=stop)
+        run.totals = run_stream(app.spark, feed.source, fs, run.log, target, plan, stop=app.stop)
         progress.ended(run.name, run.totals)
     except Exception as error:  # noqa: BLE001  told by the command, after the other streams have ended
         run.error = error

@@ -98,6 +98,7 @@ def test_a_merge_that_was_published_by_a_process_that_died(tmp_path: Path) -> No
         assert open_table(root, str(TABLE)).to_arrow(tier="history").num_rows == 9, f"change {change}"
 
 
+@pytest.mark.slow
 def test_the_definition_of_a_committed_location_is_whole_whenever_the_power_goes(tmp_path: Path) -> None:
     """A new version of the schema replaces ``table.tbl`` beside rows that are acknowledged."""
     wider = replace(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from store.epochs.publish import TABLE_SIZE, read_published
 from store.format.tablesize import decode
 from store.layout import Layout, LocationKey
@@ -30,6 +32,7 @@ def rows_at(epoch: int) -> dict[LocationKey, list[int]]:
     return rows
 
 
+@pytest.mark.slow
 def test_a_killed_recovery_is_ended_by_the_next(tmp_path: Path) -> None:
     ahead = 0
     for seed in range(16):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from store.epochs.load import load_stream
 from store.epochs.removals import Removal
 from store.fs import Fs
@@ -16,6 +18,7 @@ KEYS = [LocationKey(name, "d") for name in "abcdefgh"]
 FULL, EMPTY = {key: [1] for key in KEYS}, {key: [] for key in KEYS}
 
 
+@pytest.mark.slow
 def test_all_removals_or_none(tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     with open_log(Fs(), tmp_path / "made") as log:

@@ -22,10 +22,7 @@ from typer.testing import CliRunner
 
 from ingest.bad_rows import reason_code
 from jobs.cli import app
-from jobs.delta import delta_jars
 from readers import open_table
-from store.errors import SettingsError
-from store.fs import Fs
 from tests.unit.test_ingest_values import CSV_BAD, GOOD, JSON_BAD, NULLED
 
 pytestmark = pytest.mark.spark
@@ -209,10 +206,6 @@ def stored(root: Path, name: str) -> list[int]:
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[int, Wrong]]]:
     """Three streams, each of its format, ingested in one go."""
-    try:
-        delta_jars(Fs())
-    except SettingsError as error:
-        pytest.skip(f"no Delta: {error}")
     top = tmp_path_factory.mktemp("house")
     (top / "feed").mkdir()
     places = {}

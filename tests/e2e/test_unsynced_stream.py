@@ -49,6 +49,7 @@ def told(root: Path, *words: str) -> tuple[int, dict[str, Any], str]:
 MERGE = ("merge", str(TABLE), "--date", DAY, "--local", "--workers", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["periodic", "none"])
 def test_rows_that_were_never_synced(tmp_path: Path, durability: str) -> None:
     write(tmp_path, durability, "left")
@@ -65,6 +66,7 @@ def test_rows_that_were_never_synced(tmp_path: Path, durability: str) -> None:
     assert open_table(tmp_path, str(TABLE)).count(tier="history") == 10
 
 
+@pytest.mark.slow
 def test_a_part_of_the_rows_was_synced(tmp_path: Path) -> None:
     write(tmp_path, "periodic", "synced", "left")
     for outcome, rows in (("merged", 10), ("nothing", 0)):

@@ -11,9 +11,6 @@ from typer.testing import CliRunner
 
 from jobs.broker import Broker
 from jobs.cli import app
-from jobs.delta import delta_jars
-from store.errors import SettingsError
-from store.fs import Fs
 from tests.kafka.ticks import ids, stream_file, tick, ticks
 from tests.kafka.topics import make_topic, send
 
@@ -27,10 +24,6 @@ def run(root: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def test_bad_messages_are_set_aside_and_sent_again(broker: Broker, tmp_path: Path) -> None:
-    try:
-        delta_jars(Fs())
-    except SettingsError as error:
-        pytest.skip(f"no Delta: {error}")
     topic = make_topic(broker.bootstrap, 2)
     send(broker.bootstrap, topic, [tick(0), b'{"Id":', tick(1)], 0)
     send(broker.bootstrap, topic, [tick(2), tick(3), b'{"Id":1e30}', *ticks(range(4, 6))], 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from jobs.ingest_run import Options, Run, open_stream, run_one
+from jobs.ingest_run import Application, Options, Run, open_stream, run_one
 from jobs.progress import Progress
 from jobs.stream_file import load_stream_file
 from readers import open_table
@@ -64,7 +64,7 @@ def take(spark: SparkSession, base: Path, bootstrap: str, feed: str) -> Run:
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, progress)
-        run_one(fs, layout, spark, run, Options(once=True), progress, threading.Event())
+        run_one(Application(fs, layout, spark, Options(once=True), progress, threading.Event()), run)
     return run
 
 

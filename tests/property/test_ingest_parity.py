@@ -219,6 +219,7 @@ def test_json_fast_pass_and_exact_pass_agree(lines: list[bytes]) -> None:
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.slow
 @QUICK
 @given(st.lists(_line(), min_size=1, max_size=30))
 def test_json_agrees_with_a_naive_reader(lines: list[bytes]) -> None:
@@ -315,6 +316,7 @@ CSV_TARGETS = tuple(one for one in TARGETS if one.source != "A")
 CSV = CsvOptions(header=False, names=(*(t.source for t in CSV_TARGETS), "extra"), null=("", "NA"))
 
 
+@pytest.mark.slow
 @QUICK
 @given(st.lists(_csv_line(), min_size=1, max_size=25))
 def test_csv_fast_pass_and_exact_pass_agree(lines: list[bytes]) -> None:

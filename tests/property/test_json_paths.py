@@ -97,6 +97,7 @@ values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2) | st.di
 records = st.dictionaries(names, values, max_size=4)
 
 
+@pytest.mark.slow
 @given(st.lists(records, min_size=1, max_size=12))
 @settings(max_examples=150, deadline=None)
 def test_any_records(found: list[dict[str, Any]]) -> None:

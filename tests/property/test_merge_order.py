@@ -89,6 +89,7 @@ def test_symbols_come_out_by_utf16_unit(texts: list[str]) -> None:
 _KEYS = ["u1", "u2", "u4", "u8"]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_argsort_is_numpys_lexsort(data: st.DataObject) -> None:

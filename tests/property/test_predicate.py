@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,6 +133,7 @@ def stats_of(name: str, rows: list[Row], start: int = 0) -> RangeStats:
     return replace(found, low=min(real), high=max(real)) if real else found
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(TREES, st.lists(ROWS, min_size=1, max_size=6), st.booleans())
 def test_evaluation_and_skipping(tree: Tree, rows: list[Row], dictionary: bool) -> None:
@@ -143,6 +145,7 @@ def test_evaluation_and_skipping(tree: Tree, rows: list[Row], dictionary: bool) 
         assert not any(expected), predicate.text
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(TREES, st.lists(ROWS, min_size=2, max_size=6), st.data())
 def test_skipping_by_joined_and_by_missing_statistics(tree: Tree, rows: list[Row], draw: st.DataObject) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def documents(draw: st.DrawFn) -> bytes:
     return mark + f"{head}{table}{draw(SPACE)}<!-- last -->".encode()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(documents())
 def test_what_is_not_changed_stays(data: bytes) -> None:
@@ -59,6 +61,7 @@ def test_what_is_not_changed_stays(data: bytes) -> None:
         assert error.code.startswith("E1")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(documents(), TEXT, st.data())
 def test_an_edit_changes_one_attribute_and_nothing_else(data: bytes, value: str, draw: st.DataObject) -> None:
@@ -83,6 +86,7 @@ def test_an_edit_changes_one_attribute_and_nothing_else(data: bytes, value: str,
         assert document.text == edited.text[: start - len(extra)] + edited.text[stop + 1 :]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(documents())
 def test_spans_of_elements_are_elements(data: bytes) -> None:
@@ -95,6 +99,7 @@ def test_spans_of_elements_are_elements(data: bytes) -> None:
         assert lines[element.line - 1][element.column - 1 :].startswith(f"<{element.name}")
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(EXAMPLES), st.data())
 def test_damage_gives_a_code_or_a_schema(data: bytes, draw: st.DataObject) -> None:

@@ -168,6 +168,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(EXPRESSIONS, st.lists(ROWS, min_size=1, max_size=6))
 def test_like_a_jvm(expression: Expression, rows: list[Row]) -> None:

@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
-from jobs.delta import require_delta
-from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE
 from writers.quarantine import Chosen, Quarantine
 
 NOW = 1_000_000.25
-
-
-def need_delta(spark: SparkSession) -> None:
-    """Skips, visibly, where Delta's jars cannot be had."""
-    try:
-        require_delta(spark)
-    except SettingsError as error:
-        pytest.skip(f"no Delta: {error}")
 
 
 def quarantine(

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from ingest.delta_log import list_log
-from jobs.ingest_run import Options, Run, open_stream, run_one
+from jobs.delta import require_delta
+from jobs.ingest_run import Application, Options, Run, open_stream, run_one
 from jobs.metrics import Metrics, served
 from jobs.progress import Progress
 from jobs.stream_file import load_stream_file
@@ -24,7 +25,6 @@ from store.epochs.load import load_stream
 from store.errors import FeedError
 from store.fs import Fs
 from store.layout import Layout, TableName
-from tests.spark.delta_cases import need_delta
 from tests.spark.stream_job import session
 from writers.quarantine import Chosen, Quarantine
 
@@ -59,7 +59,7 @@ max_fraction = 1.0
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     spark = session()
-    need_delta(spark)
+    require_delta(spark)
     yield spark
     spark.stop()
 
@@ -71,8 +71,10 @@ def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: Me
     settings = load_stream_file(Fs(), base / f"{name}.toml", {})
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
-        run = open_stream(Fs(), Layout(base / "db"), settings, opened, progress)
-        run_one(Fs(), Layout(base / "db"), spark, run, Options(once=True, metrics=metrics), progress, threading.Event())
+        options = Options(once=True, metrics=metrics)
+        app = Application(Fs(), Layout(base / "db"), spark, options, progress, threading.Event())
+        run = open_stream(app.fs, app.layout, settings, opened, progress)
+        run_one(app, run)
     if run.error is not None:
         raise run.error
     return run

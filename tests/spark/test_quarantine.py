@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.delta import require_delta
 from store.errors import ErrorBudgetExceeded
 from store.fs import Fs
 from store.layout import Layout
 from tests.crash.model_fs import Crash, CrashingFs
 from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.quarantine_cases import again, bad, restart, take
-from tests.spark.delta_cases import need_delta, places, quarantine
+from tests.spark.delta_cases import places, quarantine
 from tests.spark.stream_job import session
 from writers.ledger import Ledger, read_ledger
 from writers.quarantine import Chosen
@@ -27,7 +28,7 @@ FS = Fs()
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     spark = session()
-    need_delta(spark)
+    require_delta(spark)
     yield spark
     spark.stop()
 

@@ -97,6 +97,7 @@ def test_a_registry_in_a_directory(tmp_path: Path) -> None:
     assert str(caught.value.where).endswith("8.avsc")
 
 
+@pytest.mark.slow
 def test_a_registry_by_http() -> None:
     asked = []
 

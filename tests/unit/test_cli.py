@@ -208,12 +208,14 @@ def test_tables_are_whole_when_nobody_looks(capsys: pytest.CaptureFixture[str]) 
     assert "x" * 300 in out and "1,234,567" in out and "…" not in out
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error() -> None:
     line = f"{sys.executable} -m jobs.cli --help | head -c 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code"), [(["--help"], 0), (["nonsense"], 2), (["ingest", "none.toml", "--json"], 2)]
 )
@@ -236,6 +238,7 @@ def test_no_module_of_jobs_hides_a_package_when_it_is_submitted() -> None:
     assert not names & (ours | others | set(sys.stdlib_module_names))
 
 
+@pytest.mark.slow
 def test_help_is_quick() -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "jobs.cli", "--help"], cwd=ROOT, capture_output=True, text=True

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import signal
-import threading
-from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner, Result
 
-from ingest.spec import FeedSpec
 from jobs import door as door_module
-from jobs import ingest_run
-from jobs.cli import app
-from jobs.ingest_run import Run
-from jobs.progress import Progress
-from jobs.stream_file import load_stream_file
 from store.errors import CorruptFileError
-from store.fs import Fs
-from store.layout import Layout, LocationKey
+from store.layout import LocationKey
+from tests.commands import run, told
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import make, merge
-from writers.stream import StreamPlan, StreamTotals
 
 NAME = str(TABLE)
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(root: Path, *words: str) -> Result:
-    return CliRunner().invoke(app, ["--root", str(root), *words], env={"SPARKHAVEN_ROOT": ""})
-
-
-def told(root: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    """Exit code and the only JSON object of a command."""
-    found = run(root, *words, "--json")
-    assert len(found.stdout.splitlines()) == 1, found.stdout
-    return found.exit_code, json.loads(found.stdout)
 
 
 def tree(root: Path) -> dict[str, tuple[int, int]]:
@@ -291,115 +265,3 @@ def test_what_the_system_refuses_is_an_error_with_its_exit_code() -> None:
     assert door_module.as_ours(PermissionError(13, "Permission denied", "/db")).exit_code == 2
     ours = CorruptFileError("x")
     assert door_module.as_ours(ours) is ours
-
-
-# --- ingest, before Spark starts -----------------------------------------------------------------------------------
-
-
-def write_stream(base: Path) -> Path:
-    (base / "feed").mkdir(exist_ok=True)
-    (base / "feed" / "one.json").write_text("{}\n")
-    text = (ROOT / "conf/streams/flights.toml").read_text()
-    text = text.replace("../schemas", str(ROOT / "conf/schemas")).replace("${FLIGHTS_FEED}", str(base / "feed"))
-    (base / "flights.toml").write_text(text)
-    return base / "flights.toml"
-
-
-def test_a_missing_jdk_is_told_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    code, value = told(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--once")
-    assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
-    assert not (tmp_path / "db").exists()
-
-
-def test_a_dry_ingest_counts_and_makes_nothing(tmp_path: Path) -> None:
-    code, value = told(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--dry-run")
-    assert (code, value["waiting_files"], value["waiting_bytes"], value["epoch"]) == (0, 1, 3, 0)
-    assert not (tmp_path / "db").exists()
-
-
-def test_progress_names_newcomers_that_are_too_old() -> None:
-    out = io.StringIO()
-    progress = Progress(console=Console(file=out, width=200))
-    run = Run(SimpleNamespace(spec=SimpleNamespace(stream="s", feed=FeedSpec("/feed"))), None, None)  # type: ignore[arg-type]
-    listen = run.heard(progress)
-    listen({"waiting_files": 3})
-    assert out.getvalue() == ""
-    listen({"older_files": 7, "older": [f"/feed/{n}" for n in range(2, 7)]})
-    assert "7 new files are not taken: older than max_file_age (7 d)" in out.getvalue()
-    assert "/feed/6 and 2 more" in out.getvalue()
-    listen({"older_files": 8, "older": [f"/feed/{n}" for n in range(3, 8)]})
-    assert out.getvalue().count("not taken") == 2 and "1 new files are not taken" in out.getvalue()
-    assert run.older == 8
-
-
-@pytest.mark.parametrize(
-    ("durability", "window"),
-    [
-        ("fsync", None),
-        ("periodic", "durability periodic: a power cut may take back what was committed in the last 2.5 s"),
-        ("none", "durability none: a power cut may take back what was committed since the stream last ended well"),
-    ],
-)
-def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, window: str | None
-) -> None:
-    file = write_stream(tmp_path)
-    interval = 'sync_interval = "2500 ms"' if durability == "periodic" else ""
-    text = file.read_text()
-    assert 'durability  = "fsync"' in text
-    file.write_text(text.replace('durability  = "fsync"', f'durability = "{durability}"\n{interval}'))
-    settings = load_stream_file(Fs(), file, {})
-    plans: list[StreamPlan] = []
-
-    def stream(
-        spark: object, source: object, fs: Fs, log: object, target: object, plan: StreamPlan, *, stop: object
-    ) -> StreamTotals:
-        plans.append(plan)
-        return StreamTotals()
-
-    monkeypatch.setattr(ingest_run, "run_stream", stream)
-    monkeypatch.setattr(
-        ingest_run, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False)
-    )
-    out = io.StringIO()
-    with ExitStack() as opened:
-        run = ingest_run.open_stream(
-            Fs(), Layout(tmp_path / "db"), settings, opened, Progress(console=Console(quiet=True))
-        )
-        progress = Progress(console=Console(file=out, width=200))
-        ingest_run.run_one(Fs(), Layout(tmp_path / "db"), None, run, ingest_run.Options(), progress, threading.Event())  # type: ignore[arg-type]
-    assert run.error is None
-    assert plans[0].sync_seconds == (2.5 if durability == "periodic" else 10.0)
-    said = out.getvalue()
-    assert ("power cut" not in said) if window is None else (window in said and "which must still have them" in said)
-
-
-def test_texts_of_errors_are_no_markup() -> None:
-    out = io.StringIO()
-    progress = Progress(console=Console(file=out, width=200))
-    progress.warn("s", CorruptFileError("no [columns] at [/x]"))
-    progress.stopped("s", CorruptFileError("cut [bold] here", hint="told later"))
-    lines = out.getvalue().splitlines()
-    assert lines[0].endswith("s no [columns] at [/x]")
-    assert lines[1].endswith("s stopped: cut [bold] here")
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_spark_starts_ends_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    def gone() -> None:
-        raise ConnectionRefusedError(111, "Connection refused")
-
-    def start(*_: object, **__: object) -> object:
-        assert threading.current_thread() is not threading.main_thread(), "Spark would take SIGINT for itself"
-        os.kill(os.getpid(), number)
-        return SimpleNamespace(stop=gone, dataSource=SimpleNamespace(register=lambda source: None))
-
-    monkeypatch.setattr(ingest_run, "build_session", start)
-    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
-    before = signal.getsignal(number)
-    assert ingest_run.run_streams(Fs(), Layout(tmp_path), [], ingest_run.Options(), Progress()) == []
-    assert signal.getsignal(number) is before

@@ -43,6 +43,7 @@ def ids(root: Path) -> list[int]:
     return [row["N"] for location in state.locations.values() for row in read_location(root, location)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [None, 0])
 def test_killed_anywhere_and_started_again(tmp_path: Path, start: int | None) -> None:
     feed = DeltaFeed(str(unpack(tmp_path, until=7)), start)

@@ -34,6 +34,7 @@ def test_the_package_is_what_the_demo_expects(package: pa.Table) -> None:
     assert not found["intraday locations after ingest"].ok
 
 
+@pytest.mark.slow
 def test_one_changed_value_is_seen(package: pa.Table) -> None:
     assert same_as_package(package).ok
     delays = package["dep_delay"].to_pylist()

@@ -366,6 +366,7 @@ def test_csv_header_that_names_a_field_twice(tmp_path: Path) -> None:
     assert caught.value.found == "a"
 
 
+@pytest.mark.slow
 def test_csv_record_over_the_end_of_a_block(tmp_path: Path) -> None:
     wide = "x" * 500_000
     rows = "".join(f'{n},"{wide}\n{wide}"\n' for n in range(40))  # 40 MB: several blocks

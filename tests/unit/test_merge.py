@@ -50,6 +50,7 @@ def test_rows_come_out_as_a_naive_sort_puts_them(tmp_path: Path, sort: list[tupl
     assert record.proof.holds
 
 
+@pytest.mark.slow
 def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "BLOCK_ROWS", 64)
     monkeypatch.setattr(check, "BLOCK_ROWS", 64)

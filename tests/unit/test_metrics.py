@@ -45,6 +45,7 @@ def test_the_catalogue_has_a_sentence_for_each() -> None:
         assert item.name.endswith("_total") == (item.kind == "counter")
 
 
+@pytest.mark.slow
 def test_figures_of_batches(tmp_path: Path) -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])
@@ -95,6 +96,7 @@ def test_figures_of_batches(tmp_path: Path) -> None:
     assert {name for name, _ in found} >= {item.name for item in CATALOGUE if item.kind != "histogram"}
 
 
+@pytest.mark.slow
 def test_what_recovery_cut_is_told(tmp_path: Path) -> None:
     file = put_file(tmp_path / "in", "0", [record(0)], 1)
     with open_log(FS, tmp_path) as log:

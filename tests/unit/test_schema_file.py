@@ -261,6 +261,7 @@ def test_doctype_and_entities_are_refused(text: str) -> None:
     assert caught.value.found == "DOCTYPE"
 
 
+@pytest.mark.slow
 def test_deep_documents_are_no_danger() -> None:
     depth = 40_000
     file = parse_schema(f"{HEAD}{DATE}{'<a>' * depth}{'</a>' * depth}</Table>".encode(), "Ns.Tab.schema")

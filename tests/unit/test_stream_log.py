@@ -357,6 +357,7 @@ def test_a_tail_torn_at_any_byte_is_the_epoch_before(tmp_path: Path) -> None:
         assert read_state(FS, tmp_path, log.state) == {A: [1, 2]}
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_corruption_unless_in_the_last_record(tmp_path: Path) -> None:
     with open_log(FS, tmp_path) as log:
         write_batch(FS, tmp_path, log, {A: [1, 2]}, 1)

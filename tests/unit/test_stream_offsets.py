@@ -148,6 +148,7 @@ def test_offsets_survive_their_bytes() -> None:
     assert encode_offsets(offsets) == [["trades", 0, 100, "id-1", 60, "aa"], ["\u00fc", 2, 7, "", 0, ""]]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_whatever_is_proposed_each_offset_is_written_once_and_in_order(data: st.DataObject) -> None:
