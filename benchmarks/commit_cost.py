@@ -1,6 +1,6 @@
 """What a commit costs at epoch 10,000 against epoch 100, and with many locations against few.
 
-    python benchmarks/commit_cost.py [--epochs 10000] [--publish 1095] [--root DIR]
+    python -m benchmarks.commit_cost [--epochs 10000] [--publish 1095] [--root DIR]
 
 Each batch appends to one location and is committed, synced and published as a stream does it, compaction included. The
 table shows medians over a window of epochs; the ratio is the figure to look at. Exit 1 beyond 1.2.

@@ -1,6 +1,6 @@
 """CPU seconds to decode and route 1 M rows of 10 columns, one thread: clean, and with things that feeds do.
 
-    python benchmarks/decode.py [--rows 1000000] [--dir DIR]
+    python -m benchmarks.decode [--rows 1000000] [--dir DIR]
 
 Ratios are to the clean JSON feed. Limits: clean JSON 1.1 s on a quiet machine (printed, not enforced), one bad row in
 a hundred at most twice the clean feed (exit 1 beyond).

@@ -4,7 +4,7 @@ Every path reads the same files, two a trigger (one million rows of ten columns)
 process and a JVM of its own, one after the other. The first trigger is warm-up; the table shows the median of the
 others. The peers parse with ``from_json`` and do not sync what they write; sparkhaven runs with ``fsync``.
 
-    python benchmarks/ingest_files.py [--rows 1000000] [--triggers 5] [--no-delta]
+    python -m benchmarks.ingest_files [--rows 1000000] [--triggers 5] [--no-delta]
 """
 
 from __future__ import annotations

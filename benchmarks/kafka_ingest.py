@@ -6,7 +6,7 @@ table shows the median of the others. The peers read with Spark's Kafka connecto
 sync what they write; sparkhaven runs with ``fsync``. "Without Spark" are the same tasks and the same commit in two
 processes. The profile adds what one process needs to read alone, and to read and decode.
 
-    python benchmarks/kafka_ingest.py [--rows 1000000] [--batches 5] [--no-delta] [--no-peers]
+    python -m benchmarks.kafka_ingest [--rows 1000000] [--batches 5] [--no-delta] [--no-peers]
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Both read two files of JSON lines a trigger (one million rows of ten columns) an
 rows, of seven kinds, are parked in Delta before each commit. Each stream runs twice and the order of the runs is mixed;
 the table shows the median of all warm triggers. Exit 1 if bad rows cost more than twice the clean stream.
 
-    python benchmarks/quarantine.py [--rows 1000000] [--triggers 5]
+    python -m benchmarks.quarantine [--rows 1000000] [--triggers 5]
 """
 
 from __future__ import annotations
