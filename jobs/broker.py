@@ -1,8 +1,9 @@
 """A real Kafka broker on loopback, for people and for tests: one process, its data in one directory.
 
 ``python -m jobs.broker`` (``make kafka``) starts one, fills the topic of the demo with flights and waits to be stopped.
-Broker and controller are one JVM (KRaft). It is ready when its log says so and stopped by its process handle. Whoever
-restarts it finds the same topics on the same ports, since both belong to the directory.
+Broker and controller are one JVM (KRaft). It is ready when its log says so and stopped by its process handle; it ends
+with the process that started it, however that ends. Whoever restarts it finds the same topics on the same ports, since
+both belong to the directory.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 
 from jobs.jars import Artifact, jars
+from jobs.watchdog import Watchdog
 from store.errors import RetryableFeedError, SettingsError, SparkhavenError
 from store.fs import Fs
 
@@ -45,6 +47,9 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # after a kill the same broker is let in again only when the session of its former life has ended
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "1000",
     "log.cleaner.backoff.ms": "200",
@@ -69,6 +74,7 @@ class Broker:
         self._fs, self._directory, self._environ, self._heap = fs, directory, environ, heap
         self._class_path = os.pathsep.join(map(str, jars(fs, f"kafka-{VERSION}", JARS, environ)))
         self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: Watchdog | None = None
         self._port, controller = port or free_port(), free_port()
         fs.mkdirs(directory)
         ports = {"PLAINTEXT": self._port, **(listeners or {}), "CONTROLLER": controller}
@@ -128,6 +134,7 @@ class Broker:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
+        self._watchdog = Watchdog(self._process.pid)
         self._wait()
 
     def stop(self) -> None:
@@ -140,14 +147,24 @@ class Broker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process = None
+        self._forget()
 
     def kill(self) -> None:
         """SIGKILL, as a machine that dies."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            self._process = None
+            self._forget()
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process while it runs."""
+        return self._process.pid if self._process else None
+
+    def _forget(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.close()
+        self._process = self._watchdog = None
 
     def _java(self, main: str, *words: str) -> list[str]:
         home = self._environ.get("JAVA_HOME")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from jobs.broker import Broker, free_port
+from jobs.spark_session import import_root
 from store.errors import RetryableFeedError
 from store.fs import Fs
 from tests.kafka.topics import make_topic, send
+from tests.processes import ends, runs
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 
@@ -43,3 +49,26 @@ def test_port_in_use_is_told_with_the_end_of_the_log(tmp_path: Path, broker: Bro
         Broker(Fs(), tmp_path, port=taken).start()
     assert "in use" in str(caught.value)
     assert free_port() != taken
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from jobs.broker import Broker
+from store.fs import Fs
+broker = Broker(Fs(), Path(sys.argv[1]))
+broker.start()
+print(broker.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_broker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(import_root())}
+    line = [sys.executable, "-c", OWNER, str(tmp_path)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, env=env, start_new_session=True) as owner:
+        assert owner.stdout is not None
+        broker = int(owner.stdout.readline())
+        assert runs(broker)
+        os.killpg(owner.pid, signal.SIGTERM)
+    assert ends(broker)

@@ -1,0 +1,44 @@
+"""A second process that ends a third one when we are gone: a server of ours must not outlive us, however we die.
+
+It waits at both: at a pipe that the system closes when we end, and at the process it watches. SIGTERM, SIGKILL and the
+end of our whole process group are the same to it. It holds the process by a descriptor, never by its number, which
+may be another process's by then.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+
+class Watchdog:
+    """Watches ``pid``, a child of this process, until ``close``, or the end of either of us."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = subprocess.Popen(  # in a session of its own: a signal to our process group must not reach it
+            [sys.executable, "-I", "-S", __file__, str(pid)], stdin=subprocess.PIPE, start_new_session=True
+        )
+
+    def close(self) -> None:
+        """Ends the watch; a process that still runs is killed. Harmless if called twice."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()
+
+
+def watch(pid: int, pipe: int) -> None:
+    """Returns when the process ends; kills it when the pipe is closed before."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    ended, _, _ = select.select([watched, pipe], [], [])
+    if watched not in ended:
+        signal.pidfd_send_signal(watched, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    watch(int(sys.argv[1]), sys.stdin.fileno())
