@@ -58,6 +58,7 @@ crash: setup ## the full crash campaign: kills at every step, a fault in every c
 	$(BIN)/python -m tests.crash.zombies
 	$(BIN)/python -m tests.crash.power_cuts
 	$(BIN)/python -m tests.crash.spark_kill --kills 50
+	$(BIN)/python -m tests.crash.spark_zombies --rounds 5
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.power_cuts --rounds 40

@@ -148,6 +148,7 @@ def run_stream(
     """Runs the query until its trigger ends it, ``stop`` is set (then it ends after the batch), or it fails.
 
     Errors of tasks, driver and source come out as they were raised there. What is committed stays so in any case.
+    LockLostError: another process has taken the stream over.
     """
     refuse_speculation(spark)
     checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
@@ -162,6 +163,7 @@ def run_stream(
         _watch(query, batches, stop, told)
     except Exception as error:
         if batches.error is None:
+            target.check_generation(fs)  # who was overtaken is told so, whatever Spark has stumbled over first
             raise _translated(error) from error
     if batches.error is not None:
         raise batches.error

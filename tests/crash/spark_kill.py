@@ -49,24 +49,25 @@ def run_campaign(base: Path, kills: int, seed: int) -> Campaign:
     root.mkdir()
     found = Campaign()
     while found.kills < kills:
-        _add_files(feed, found)
+        add_files(feed, found)
         if found.kills % 3 == 2:
             _damage_checkpoint(root, found)
         _round(feed, root, chance, found)
-        committed = _committed(root)
-        assert len(committed) == len(set(committed)), "rows doubled"
-        print(f"kill {found.kills}: {len(committed)} rows committed", flush=True)
-        assert set(committed) <= set(range(found.files * ROWS_A_FILE)), "rows that no file has"
-    job = _start(feed, root)
+        rows = committed(root)
+        assert len(rows) == len(set(rows)), "rows doubled"
+        print(f"kill {found.kills}: {len(rows)} rows committed", flush=True)
+        assert set(rows) <= set(range(found.files * ROWS_A_FILE)), "rows that no file has"
+    job = start(feed, root)
     output, _ = job.communicate(timeout=READY_SECONDS * 2)
     assert job.returncode == 0, output
-    committed = _committed(root)
-    assert committed == [*range(found.files * ROWS_A_FILE)], f"{len(committed)} rows of {found.files * ROWS_A_FILE}"
+    rows = committed(root)
+    assert rows == [*range(found.files * ROWS_A_FILE)], f"{len(rows)} rows of {found.files * ROWS_A_FILE}"
     assert file_sizes_are_exact(root, load_stream(Fs(), Layout(root), TABLE, STREAM))
     return found
 
 
-def _add_files(feed: Path, found: Campaign) -> None:
+def add_files(feed: Path, found: Campaign) -> None:
+    """The files of one round more."""
     for number in range(found.files, found.files + FILES_A_ROUND):
         first = number * ROWS_A_FILE
         rows = [record(n, "abc"[n % 3], f"2026-11-{20 + n % 2}") for n in range(first, first + ROWS_A_FILE)]
@@ -87,7 +88,8 @@ def _damage_checkpoint(root: Path, found: Campaign) -> None:
         found.checkpoints_emptied += 1
 
 
-def _start(feed: Path, root: Path) -> subprocess.Popen[str]:
+def start(feed: Path, root: Path) -> subprocess.Popen[str]:
+    """The job, one file a batch, as the leader of a session; it says what ``tests.spark.stream_job`` says."""
     repository = Path(__file__).parents[2]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.stream_job", str(feed), str(root), "1"],
@@ -102,8 +104,8 @@ def _start(feed: Path, root: Path) -> subprocess.Popen[str]:
 
 def _round(feed: Path, root: Path, chance: random.Random, found: Campaign) -> None:
     """Starts the job and kills it somewhere between the session's start and its last batch."""
-    before = _epoch(root)
-    job = _start(feed, root)
+    before = epoch_of(root)
+    job = start(feed, root)
     try:
         assert job.stdout is not None
         # a few kills while the query starts, most around the batches
@@ -123,18 +125,20 @@ def _round(feed: Path, root: Path, chance: random.Random, found: Campaign) -> No
         code = job.wait()
     if code == -signal.SIGKILL:
         found.kills += 1
-        found.during += _epoch(root) > before
+        found.during += epoch_of(root) > before
     else:
         assert code == 0, f"the job ended by itself with exit code {code}"
         found.ended_before += 1
 
 
-def _epoch(root: Path) -> int:
+def epoch_of(root: Path) -> int:
+    """The newest committed epoch; 0 before the first."""
     fs, layout = Fs(), Layout(root)
     return load_stream(fs, layout, TABLE, STREAM).epoch if STREAM in list_streams(fs, layout, TABLE) else 0
 
 
-def _committed(root: Path) -> list[int]:
+def committed(root: Path) -> list[int]:
+    """The numbers of all committed rows, sorted."""
     fs, layout = Fs(), Layout(root)
     if STREAM not in list_streams(fs, layout, TABLE):
         return []

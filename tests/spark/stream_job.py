@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +69,12 @@ if __name__ == "__main__":
     spark = session(delta=False)
     print("session", flush=True)
     per_batch = int(sys.argv[3]) if len(sys.argv) > 3 else 2
-    totals = run(spark, Path(sys.argv[1]), Path(sys.argv[2]), per_batch=per_batch, progress=_tell)
-    print(f"done rows {totals.rows} epochs {totals.epochs}", flush=True)
-    os._exit(0)  # the JVM ends with its parent; a tidy stop takes seconds
+    code = 0
+    try:
+        totals = run(spark, Path(sys.argv[1]), Path(sys.argv[2]), per_batch=per_batch, progress=_tell)
+        print(f"done rows {totals.rows} epochs {totals.epochs}", flush=True)
+    except BaseException:
+        traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        code = 1
+    os._exit(code)  # the JVM ends with its parent; a tidy stop takes seconds

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from store.epochs.load import load_stream
 from store.epochs.state import FileId
-from store.errors import CommitError, ErrorBudgetExceeded, FeedError, PositionGapError, SettingsError
+from store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError, SettingsError
 from store.fs import Fs
 from store.layout import Layout, LocationKey
-from tests.crash.stream_kit import STREAM, TABLE, decode, numbers, put_file, record
+from tests.crash.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.spark.stream_job import run, session
 from writers.stream import BatchProgress, refuse_speculation
 from writers.target import SplitNotes
@@ -133,6 +133,24 @@ def test_a_stop_ends_after_the_batch_and_the_next_start_goes_on(spark: SparkSess
     assert len(committed(root)) == totals.rows
     run(spark, feed, root, per_batch=20)
     assert committed(root) == [*range(120)]
+
+
+def test_who_was_overtaken_is_told_so_where_spark_meets_the_successor_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed, root = tmp_path / "feed", tmp_path / "db"
+    root.mkdir()
+    put(feed, 0, 3)
+
+    def overtake(progress: BatchProgress) -> None:
+        Layout(root).stream_lock(TABLE, STREAM).unlink()
+        with open_log(Fs(), root):
+            pass
+        (Layout(root).spark_checkpoint(TABLE, STREAM) / "commits" / "0").write_text("v1\n{}")  # of its query
+
+    with pytest.raises(LockLostError):
+        run(spark, feed, root, per_batch=1, progress=overtake)
+    assert committed(root) == [*range(10)]
 
 
 def test_speculation_is_refused() -> None:
