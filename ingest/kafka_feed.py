@@ -12,7 +12,7 @@ from typing import Literal
 
 from ingest.spec import CsvOptions, Limit
 
-PayloadFormat = Literal["json", "csv", "raw", "avro"]
+PayloadFormat = Literal["json", "csv", "raw", "avro", "protobuf"]
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
 
 _SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
@@ -57,6 +57,18 @@ class AvroSource:
 
 
 @dataclass(frozen=True, slots=True)
+class ProtobufSource:
+    """The type of Protobuf payloads: a FileDescriptorSet, the name of a message in it, and the file for people."""
+
+    definition: bytes = field(repr=False)
+    message: str
+    where: str = "feed.protobuf.schema"
+
+
+PayloadSchema = AvroSource | ProtobufSource
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaFeed:
     """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
 
@@ -73,6 +85,8 @@ class KafkaFeed:
     key_format: PayloadFormat = "raw"
     avro: AvroSource | None = None
     key_avro: AvroSource | None = None
+    protobuf: ProtobufSource | None = None
+    key_protobuf: ProtobufSource | None = None
     client: ClientSettings = field(default_factory=ClientSettings)
     max_per_trigger: Limit = field(default_factory=Limit)
     tombstones: Literal["row", "ignore"] = "row"

@@ -19,9 +19,10 @@ import pyarrow as pa
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
 from ingest.csv_rows import CsvRows
 from ingest.json_rows import JsonRows
-from ingest.kafka_feed import AvroSource, KafkaFeed, PayloadFormat
+from ingest.kafka_feed import AvroSource, KafkaFeed, PayloadFormat, PayloadSchema, ProtobufSource
 from ingest.lines import LineBlock, framed_block
 from ingest.raw_rows import RawRows
+from ingest.records import RecordRows
 from ingest.rows import Ints, Rows
 from ingest.spec import StreamSpec, Target
 from ingest.typed import Mask
@@ -102,15 +103,15 @@ class MessageRows:
         keys = [n for n, t in enumerate(targets) if t.meta is None and t.of == "key"]
         values = [n for n, t in enumerate(targets) if t.meta is None and t.of == "value"]
         self._parts: list[_Part] = []
-        parts: tuple[tuple[list[int], PayloadFormat, AvroSource | None, Callable[[Message], bytes | None]], ...] = (
+        parts: tuple[tuple[list[int], PayloadFormat, PayloadSchema | None, Callable[[Message], bytes | None]], ...] = (
             (wholes, "raw", None, _key),
-            (keys, feed.key_format, feed.key_avro, _key),
-            (values, feed.format, feed.avro, _value),
+            (keys, feed.key_format, feed.key_avro or feed.key_protobuf, _key),
+            (values, feed.format, feed.avro or feed.protobuf, _value),
         )
-        for places, format, avro, pick in parts:
+        for places, format, schema, pick in parts:
             if places:
                 wanted = tuple(targets[n] for n in places)
-                self._parts.append(_Part(tuple(places), wanted, pick, _decoder(format, avro, wanted, feed, spec)))
+                self._parts.append(_Part(tuple(places), wanted, pick, _decoder(format, schema, wanted, feed, spec)))
 
     def decode(self, block: MessageBlock, place: str, received_ns: int, rejects: Rejects) -> Rows:
         """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
@@ -143,17 +144,21 @@ def time_ns(message: Message) -> int | None:
 
 
 def _decoder(
-    format: PayloadFormat, avro: AvroSource | None, targets: tuple[Target, ...], feed: KafkaFeed, spec: StreamSpec
+    format: PayloadFormat, schema: PayloadSchema | None, targets: tuple[Target, ...], feed: KafkaFeed, spec: StreamSpec
 ) -> Decode:
     ignore, alias = spec.ignore, spec.allow_null_alias
     if format == "json":
         return JsonRows(targets, ignore, alias=alias).decode
     if format == "raw":
         return RawRows(targets, alias=alias).decode
-    if format == "avro":
-        from ingest.avro_rows import AvroRows  # fastavro only where it is used
+    if isinstance(schema, AvroSource):
+        from ingest.avro_records import AvroRecords  # fastavro only where it is used
 
-        return AvroRows(targets, ignore, avro or AvroSource(), alias=alias).decode
+        return RecordRows(targets, ignore, AvroRecords(targets, schema, alias=alias)).decode
+    if isinstance(schema, ProtobufSource):
+        from ingest.protobuf_records import ProtobufRecords  # and protobuf
+
+        return RecordRows(targets, ignore, ProtobufRecords(targets, schema, alias=alias)).decode
     csv_rows = CsvRows(targets, ignore, feed.csv, alias=alias)
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 

@@ -8,7 +8,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from jobs.stream_model import DeltaFeed, FilesFeed, KafkaFeed, Part, StreamPart
+from jobs.kafka_model import KafkaFeed
+from jobs.parts import Part
+from jobs.stream_model import DeltaFeed, FilesFeed, StreamPart
 from store.errors import SettingsError
 
 FEEDS: dict[str, type[Part]] = {"files": FilesFeed, "kafka": KafkaFeed, "delta": DeltaFeed}

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ingest.delta_feed import DeltaFeed
-from ingest.kafka_feed import AvroSource, KafkaFeed
+from ingest.kafka_feed import AvroSource, KafkaFeed, ProtobufSource
 from ingest.spec import (
     BadRowBudget,
     Clock,
@@ -28,10 +28,11 @@ from ingest.spec import (
     StreamSpec,
     ValueRule,
 )
+from jobs.kafka_model import AvroPart, ProtobufPart
+from jobs.kafka_model import KafkaFeed as KafkaPart
 from jobs.stream_faults import translate
-from jobs.stream_model import AvroPart, ColumnPart, FilesFeed, PartitionPart, StreamPart, ValuePart
+from jobs.stream_model import ColumnPart, FilesFeed, PartitionPart, StreamPart, ValuePart
 from jobs.stream_model import DeltaFeed as DeltaPart
-from jobs.stream_model import KafkaFeed as KafkaPart
 from jobs.toml_values import fill_environment
 from store.epochs.state import Durability
 from store.errors import InvalidNameError, SettingsError
@@ -163,10 +164,26 @@ def _avro(part: AvroPart | None, base: Path, fs: Fs) -> AvroSource | None:
     if part.registry is not None:
         remote = part.registry.startswith(("http://", "https://"))
         return AvroSource(registry=part.registry if remote else str(_beside(base, part.registry)))
-    path = _beside(base, str(part.definition))
-    if fs.stat(path) is None:
-        raise SettingsError("no such Avro schema", where=path, found="nothing", hint="correct `avro` in [feed]")
-    return AvroSource(fs.read(path).decode("utf-8", "replace"))
+    return AvroSource(_schema(fs, _beside(base, str(part.definition)), "avro").decode("utf-8", "replace"))
+
+
+def _protobuf(part: ProtobufPart | None, base: Path, fs: Fs) -> ProtobufSource | None:
+    if part is None:
+        return None
+    path = _beside(base, part.definition)
+    return ProtobufSource(_schema(fs, path, "protobuf"), part.message, str(path))
+
+
+def _schema(fs: Fs, path: Path, key: str) -> bytes:
+    found = fs.stat(path)
+    if found is None or found.is_dir:
+        raise SettingsError(
+            f"no such {key.title()} schema",
+            where=path,
+            found="nothing" if found is None else "a directory",
+            hint=f"correct `{key}` in [feed]",
+        )
+    return fs.read(path)
 
 
 def _kafka(feed: KafkaPart, base: Path, fs: Fs) -> KafkaFeed:
@@ -180,6 +197,8 @@ def _kafka(feed: KafkaPart, base: Path, fs: Fs) -> KafkaFeed:
         key_format=feed.key.format,
         avro=_avro(feed.avro, base, fs),
         key_avro=_avro(feed.key.avro, base, fs),
+        protobuf=_protobuf(feed.protobuf, base, fs),
+        key_protobuf=_protobuf(feed.key.protobuf, base, fs),
         client=feed.client,
         max_per_trigger=Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows),
         tombstones=feed.tombstones,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ingest.kafka_feed import KafkaFeed
 from ingest.targets import resolve_targets
 from jobs.stream_file import StreamSettings
 from store.errors import SettingsError
@@ -21,5 +22,9 @@ def checked_schema(fs: Fs, settings: StreamSettings) -> TableSchema:
             found=f"{schema.full_name} in {settings.schema_file}",
             hint="correct `table` or `schema` in the stream file",
         )
-    resolve_targets(settings.spec, schema)
+    targets, feed = resolve_targets(settings.spec, schema), settings.spec.feed
+    if isinstance(feed, KafkaFeed):
+        from ingest.messages import MessageRows  # with duckdb, which takes its time
+
+        MessageRows(targets, feed, settings.spec)  # a decoder that cannot be says so here, not in a task
     return schema

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.kafka_feed import AvroSource, ClientSettings, KafkaFeed, Start
+from ingest.kafka_feed import AvroSource, ClientSettings, KafkaFeed, ProtobufSource, Start
 from ingest.spec import ColumnSpec, CsvOptions, Limit, StreamSpec
 from jobs.stream_file import parse_stream
+from jobs.stream_schema import checked_schema
 from store.errors import SettingsError
+from store.fs import Fs
+from tests.protoc import compiled
 
 FILE = Path("/etc/streams/ticks.toml")
 REST = """
@@ -76,9 +79,39 @@ def test_avro_by_schema_file_and_by_registry(tmp_path: Path) -> None:
         feed_of(text.replace("v.avsc", "w.avsc"))
 
 
+def test_protobuf_by_a_descriptor_set_that_is_held_against_the_columns(tmp_path: Path) -> None:
+    proto = 'syntax = "proto3"; package p; message Tick { int64 Id = 1; string Sym = 2; }'
+    (tmp_path / "tick.desc").write_bytes(compiled(tmp_path, proto))
+    part = f'{{ schema = "{tmp_path}/tick.desc", message = "p.Tick" }}'
+    text = f'topics = ["a"]\nformat = "protobuf"\nprotobuf = {part}\n'
+    feed = feed_of(text + f'key = {{ format = "protobuf", protobuf = {part} }}')
+    known = ProtobufSource((tmp_path / "tick.desc").read_bytes(), "p.Tick", f"{tmp_path}/tick.desc")
+    assert (feed.protobuf, feed.key_protobuf) == (known, known)
+    with pytest.raises(SettingsError, match="no such Protobuf schema"):
+        feed_of(text.replace("tick.desc", "tock.desc"))
+
+    schema = REST.replace('"Test.Tick.schema"', f'"{tmp_path}/Test.Tick.schema"')
+    columns = '<Column name="Id" dataType="long"/><Column name="Price" dataType="double"/>'
+    (tmp_path / "Test.Tick.schema").write_text(
+        '<Table namespace="Test" name="Tick" storageType="NestedPartitionedOnDisk">'
+        '<Partitions keyFormula="${autobalance_single}"/>'
+        f'<Column name="Date" dataType="String" columnType="Partitioning"/>{columns}</Table>'
+    )
+    whole = f'{schema}\n[feed]\ntype = "kafka"\nbootstrap = "h:9092"\n{text}\n'
+    with pytest.raises(SettingsError, match="column Price has no field in the message"):
+        checked_schema(Fs(), parse_stream(tomllib.loads(whole), FILE, {}))
+    typed = whole + '[columns]\nPrice = { from = "Sym" }'
+    with pytest.raises(SettingsError, match="column Price of type double cannot take the field"):
+        checked_schema(Fs(), parse_stream(tomllib.loads(typed), FILE, {}))
+
+
 @pytest.mark.parametrize(
     ("feed", "what"),
     [
+        ('topics = ["a"]\nformat = "protobuf"', "feed: protobuf = { schema"),
+        ('topics = ["a"]\nprotobuf = { schema = "x", message = "y" }', "feed: protobuf = { schema"),
+        ('topics = ["a"]\nkey = { format = "protobuf" }', "feed: protobuf = { schema"),
+        ('topics = ["a"]\nformat = "protobuf"\nprotobuf = { schema = "x" }', "missing key 'feed.protobuf.message'"),
         ('topics = ["a"]\nformat = "avro"', "feed: avro = { schema"),
         ('topics = ["a"]\navro = { schema = "x" }', "feed: avro = { schema"),
         ('topics = ["a"]\nformat = "avro"\navro = {}', "avro: give one of schema, registry"),

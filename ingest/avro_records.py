@@ -1,8 +1,8 @@
-"""Avro payloads to typed rows: one record a message, by a schema file or by the id that the payload begins with.
+"""Avro payloads as records: one a message, by a schema file or by the id that the payload begins with.
 
 With a registry a payload is a zero byte, the id of its schema in four bytes (big-endian), and the record. The registry
 is a directory of files ``<id>.avsc``, or the address of a schema registry that answers ``GET /schemas/ids/<id>``; each
-id is asked for once a process. Records are decoded one by one (fastavro), so a damaged one is a bad row only.
+id is asked for once a process. ``ingest.records`` makes rows of them.
 """
 
 from __future__ import annotations
@@ -15,21 +15,16 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import fastavro
-import numpy as np
-import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects, bad_row
-from ingest.exact import Refusal, Value, check_float, check_instant, from_json
+from ingest.exact import Refusal, Value, check_instant
 from ingest.json_paths import path_of, unknown_names, value_at
 from ingest.kafka_feed import AvroSource
-from ingest.lines import LineBlock
-from ingest.rows import Rows, merge_rows
+from ingest.records import NotARecordError, from_binary
 from ingest.spec import Target
 from store.errors import FeedError, RetryableFeedError, SettingsError
 from store.fs import Fs
@@ -37,56 +32,37 @@ from store.fs import Fs
 HEAD = struct.Struct(">bI")
 ASK_SECONDS = 30.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EXPECTED = "an Avro record of the schema"
 
 Schema = Any
+Found = dict[str, Any]
 
 
-class AvroRows:
-    """Decoder of the Avro payloads of one stream."""
+class AvroRecords:
+    """The records of one stream; SettingsError if the schema of a file is none."""
 
-    def __init__(
-        self, targets: Sequence[Target], known: Sequence[str], source: AvroSource, *, alias: bool = False
-    ) -> None:
+    format = "Avro"
+
+    def __init__(self, targets: Sequence[Target], source: AvroSource, *, alias: bool = False) -> None:
         self._targets, self._alias = tuple(targets), alias
         self._paths = [path_of(t.source) for t in self._targets]
-        self._known = frozenset(known)
         self._schemas = Schemas(source)
 
-    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
-        """Typed rows of framed payloads; bad rows go to ``rejects``."""
-        rejects.read += len(block)
-        good: list[int] = []
-        values: list[list[Value]] = []
-        for index in range(len(block)):
-            found = self._one(block.line(index), file, int(block.numbers[index]), rejects)
-            if isinstance(found, BadRow):
-                rejects.add_all([found])
-            else:
-                good.append(index)
-                values.append(found)
-        none = np.empty(0, np.int64)
-        columns = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
-        return merge_rows(block.numbers, none, columns, np.array(good, np.int64), values, self._targets)
+    def read(self, payload: bytes) -> Found:
+        """The record of a payload."""
+        return self._schemas.record(payload)
 
-    def _one(self, payload: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
-        try:
-            record = self._schemas.record(payload)
-        except _NotAvroError as error:
-            shown = payload[:256].hex(" ")
-            return bad_row(file, number, None, f"not Avro ({error})", _EXPECTED, shown, payload)
-        values: list[Value] = []
-        for target, path in zip(self._targets, self._paths, strict=True):
-            there = value_at(record, path)
-            value = there if isinstance(there, Refusal) else from_avro(there, target, self._alias)
-            if isinstance(value, Refusal):
-                shown = repr(record.get(path[0]))
-                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, payload)
-            values.append(value)
-        for name in unknown_names(record, self._paths):
-            if name not in self._known:
-                rejects.ignored[name] += 1
-        return values
+    def value(self, record: Found, place: int) -> Value | Refusal:
+        """The value of a target; null where the record has none."""
+        there = value_at(record, self._paths[place])
+        return there if isinstance(there, Refusal) else from_avro(there, self._targets[place], self._alias)
+
+    def shown(self, record: Found, place: int) -> str:
+        """The field that the target comes from, or lies in."""
+        return repr(record.get(self._paths[place][0]))
+
+    def unknown(self, record: Found) -> list[str]:
+        """Fields that no target takes."""
+        return unknown_names(record, self._paths)
 
 
 def from_avro(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
@@ -99,19 +75,9 @@ def from_avro(value: Any, target: Target, alias: bool = False) -> Value | Refusa
             return Refusal("has no time zone", "timestamp-millis or timestamp-micros, which are in UTC")
         passed = value - _EPOCH
         return check_instant(((passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds) * 1000, alias)
-    if isinstance(value, bytes | bytearray | date):
+    if isinstance(value, date):
         return Refusal(f"wrong type ({type(value).__name__})", f"a value for {name}")
-    if isinstance(value, float):
-        if name in ("double", "float"):
-            return check_float(value, name, alias)
-        if value != value or value in (float("inf"), float("-inf")):
-            return Refusal("not a finite number", f"a value for {name}")
-        value = Decimal(value)
-    return from_json(value, target, alias)
-
-
-class _NotAvroError(ValueError):
-    """A payload that its schema does not decode."""
+    return from_binary(value, target, alias)
 
 
 @dataclass(slots=True)
@@ -122,6 +88,10 @@ class Schemas:
     ask: Callable[[str, int], str] | None = None
     _parsed: dict[int, Schema] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.source.registry is None:
+            self._parsed[0] = parse_avro(self.source.schema or "", "feed.avro.schema")
+
     def record(self, payload: bytes) -> dict[str, Any]:
         """The record of a payload; nothing may be left over."""
         schema, start = self._schema_of(payload)
@@ -130,21 +100,19 @@ class Schemas:
         try:
             found = fastavro.schemaless_reader(stream, schema, None)
         except (EOFError, ValueError, IndexError, OverflowError, KeyError, TypeError, struct.error) as error:
-            raise _NotAvroError(str(error)[:200] or type(error).__name__) from None
+            raise NotARecordError(str(error)[:200] or type(error).__name__) from None
         if stream.tell() != len(payload):
-            raise _NotAvroError(f"{len(payload) - stream.tell()} bytes are left over")
+            raise NotARecordError(f"{len(payload) - stream.tell()} bytes are left over")
         if not isinstance(found, dict):
-            raise _NotAvroError("the schema is of no record")
+            raise NotARecordError("the schema is of no record")
         return found
 
     def _schema_of(self, payload: bytes) -> tuple[Schema, int]:
         registry = self.source.registry
         if registry is None:
-            if 0 not in self._parsed:
-                self._parsed[0] = parse_avro(self.source.schema or "", "feed.avro.schema")
             return self._parsed[0], 0
         if len(payload) < HEAD.size or payload[0] != 0:
-            raise _NotAvroError("it does not begin with a zero byte and the id of its schema")
+            raise NotARecordError("it does not begin with a zero byte and the id of its schema")
         number = HEAD.unpack_from(payload)[1]
         if number not in self._parsed:
             text = (self.ask or schema_text)(registry, number)

@@ -14,10 +14,11 @@ import fastavro
 import numpy as np
 import pytest
 
-from ingest.avro_rows import HEAD, AvroRows, parse_avro
+from ingest.avro_records import HEAD, AvroRecords, parse_avro
 from ingest.bad_rows import Rejects
 from ingest.kafka_feed import AvroSource
 from ingest.lines import framed_block
+from ingest.records import RecordRows
 from ingest.rows import Rows
 from ingest.spec import BadRowBudget, Target
 from store.errors import FeedError, RetryableFeedError, SettingsError
@@ -59,7 +60,7 @@ def record(number: int, **changed: Any) -> bytes:
 def decode(payloads: list[bytes], source: AvroSource) -> tuple[Rows, Rejects]:
     rejects = Rejects(BadRowBudget(max_rows=100))
     block = framed_block(payloads, np.arange(len(payloads), dtype=np.int64))
-    return AvroRows(TARGETS, [], source).decode(block, "t/0", rejects), rejects
+    return RecordRows(TARGETS, [], AvroRecords(TARGETS, source)).decode(block, "t/0", rejects), rejects
 
 
 BY_FILE = AvroSource(json.dumps(SCHEMA))
@@ -132,3 +133,5 @@ def test_what_is_no_schema() -> None:
     for text in ("", "5", '{"type": "record"}', '{"type": "nothing"}'):
         with pytest.raises(SettingsError, match="no Avro schema"):
             parse_avro(text, "x.avsc")
+        with pytest.raises(SettingsError, match="no Avro schema"):  # before anything is decoded
+            AvroRecords(TARGETS, AvroSource(text))
