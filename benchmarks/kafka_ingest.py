@@ -36,10 +36,10 @@ from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_reader import KafkaReader
 from ingest.kafka_topics import KafkaTopics
 from jobs.broker import Broker
+from jobs.connector import connector_conf
 from jobs.decoding import Decoder
 from jobs.delta import delta_conf
 from jobs.ingest_run import Options, open_stream, run_streams
-from jobs.jars import Artifact, jars
 from jobs.progress import Progress
 from jobs.spark_session import build_session
 from jobs.stream_file import load_stream_file
@@ -55,12 +55,6 @@ from writers.task import Task, TaskResult, run_task
 
 TOPIC = "trades"
 PARTITIONS = 2
-CONNECTOR = (
-    Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0", alone=True),
-    Artifact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", alone=True),
-    Artifact("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
-    Artifact("org.apache.commons", "commons-pool2", "2.12.0", alone=True),
-)
 STREAM = """name = "bench"
 table = "Bench.Trade"
 schema = "Bench.Trade.schema"
@@ -186,8 +180,7 @@ def run_without_spark(work: Path, rows: int, batches: int) -> list[float]:
 
 def run_sink(work: Path, sink: str, bootstrap: str, rows: int) -> list[float]:
     """Seconds of each batch of a stock sink."""
-    connector = jars(Fs(), "spark-kafka-4.2.0", CONNECTOR)
-    extra = {"spark.sql.shuffle.partitions": "2", "spark.jars": ",".join(map(str, connector))}
+    extra = {"spark.sql.shuffle.partitions": "2", **connector_conf(Fs())}
     if sink == "delta":
         delta = delta_conf(Fs())
         extra = {**delta, "spark.jars": f"{extra['spark.jars']},{delta['spark.jars']}"}
