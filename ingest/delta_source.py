@@ -51,7 +51,8 @@ class VersionReader(RangeReader):
     """Plans batches of whole files, in the order of versions."""
 
     def __init__(self, stream: DeltaStream, planner: DeltaPlanner) -> None:
-        self.own, self._tasks = stream.feed.max_per_trigger, max(stream.tasks, 1)
+        self.own, self.spool = stream.feed.max_per_trigger, stream.spool
+        self._tasks = max(stream.tasks, 1)
         self._planner, self._first = planner, planner.position
         self._batch: Planned | None = None
 
@@ -64,10 +65,10 @@ class VersionReader(RangeReader):
         with carrying():
             self._planner.look()
             batch = self._planner.plan(self.limited(limit))
-        if batch is None:
-            return start
-        self._batch = batch
-        return _offset(batch.stop)
+            if batch is None:
+                return start
+            self._batch = batch
+            return self.planned(start, _offset(batch.stop))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Only the versions that are there now."""

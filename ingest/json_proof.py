@@ -6,6 +6,7 @@ See ``ingest.json_rows`` for the argument. Everything here works on arrays whose
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 from collections import Counter
@@ -168,3 +169,6 @@ def _connection(process: int) -> duckdb.DuckDBPyConnection:
     del process
     settings = {"threads": "1", "autoinstall_known_extensions": "false", "enable_external_access": "false"}
     return duckdb.connect(config=settings)
+
+
+atexit.register(_connection.cache_clear)  # else its binding complains where daemon threads outlive it

@@ -55,7 +55,7 @@ class TopicReader(RangeReader):
 
     def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[Place, Position]) -> None:
         self._feed, self._tasks = stream.feed, max(stream.tasks, 1)
-        self.own = stream.feed.max_per_trigger
+        self.own, self.spool = stream.feed.max_per_trigger, stream.spool
         self._topics = topics
         self._committed = dict(positions)
         self._positions = dict(positions)  # of what is planned so far
@@ -90,9 +90,9 @@ class TopicReader(RangeReader):
             self._positions = {**before, **moved}
             for item in ranges:
                 self._positions[item.topic, item.partition] = Position(item.stop, item.topic_id)
-        end = _offset(self._positions)
-        self._planned = {_key(end): ranges}
-        return end
+            end = _offset(self._positions)
+            self._planned = {_key(end): ranges}
+            return self.planned(start, end)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Only up to the ends as they are now."""

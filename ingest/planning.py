@@ -25,7 +25,9 @@ from pyspark.sql.types import StructType
 from ingest.spec import Limit
 from store.epochs.state import OffsetRange
 from store.errors import carrying
-from store.layout import TableName
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.planned import leave_plan
 
 RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, tasks int, waiting bigint"
 
@@ -34,9 +36,11 @@ Offset = dict[str, Any]
 
 
 class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Plans micro-batches for Spark, up to ``own`` limits."""
+    """Plans micro-batches for Spark, up to ``own`` limits; ``spool`` is where small ones are left for the driver."""
 
     own: Limit
+    spool: Path
+    columns = RANGES
 
     def __getstate__(self) -> dict[str, object]:
         """Nothing: workers only ask to ``read``, and clients and what is known of a feed stay with the planner."""
@@ -61,6 +65,15 @@ class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # ty
         if isinstance(limit, ReadMaxFiles):
             return replace(self.own, files=limit.max_files)
         return self.own
+
+    def planned(self, start: Offset, end: Offset) -> Offset:
+        """``end``, with the rows up to it left for the driver if one task does them alone."""
+        runs = self.partitions(start, end)
+        if len(runs) == 1:
+            names = [column.split()[0] for column in self.columns.split(", ")]
+            rows = [dict(zip(names, row, strict=True)) for row in self.read(runs[0])]
+            leave_plan(Fs(), self.spool, end, rows)
+        return end
 
 
 @dataclass
@@ -92,6 +105,11 @@ class RangeStream(Generic[Feed]):
     stream: str
     feed: Feed
     tasks: int
+
+    @property
+    def spool(self) -> Path:
+        """Scratch of the stream."""
+        return Layout(self.root).spool(self.table, self.stream)
 
 
 def range_source(

@@ -79,11 +79,14 @@ class FilesSource(DataSource):  # type: ignore[misc]
 class FilesReader(PlanningReader):
     """Plans batches of whole files, the oldest first."""
 
+    columns = SCHEMA
+
     def __init__(self, fs: Fs, options: dict[str, str], clock: Callable[[], float]) -> None:
         with carrying():
             given = {name.lower(): value for name, value in options.items()}
             self._feed = _feed(given)
             self.own = self._feed.max_per_trigger
+            self.spool = Layout(Path(given["root"])).spool(TableName.parse(given["table"]), given["stream"])
             self._tasks = max(int(given.get("tasks", "1")), 1)
             self._planner = FilePlanner(
                 fs, self._feed, _taken(fs, given), clock, row_bytes=lambda file: row_bytes(fs, file, self._feed.format)
@@ -101,13 +104,14 @@ class FilesReader(PlanningReader):
         with carrying():
             self._planner.take(_files(start))
             plan = self._planner.plan(self.limited(limit))
-        self._batch = int(start["n"])
-        self._older.extend(file.path for file in plan.older)
-        self._older_count += len(plan.older)
-        if not plan.files:
-            return start
-        self._batch += 1
-        return {"n": self._batch, "files": [[f.path, f.size, f.mtime_ns] for f in plan.files]}
+            self._batch = int(start["n"])
+            self._older.extend(file.path for file in plan.older)
+            self._older_count += len(plan.older)
+            if not plan.files:
+                return start
+            self._batch += 1
+            end = {"n": self._batch, "files": [[f.path, f.size, f.mtime_ns] for f in plan.files]}
+            return self.planned(start, end)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Only what is there now."""

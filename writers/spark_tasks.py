@@ -26,11 +26,16 @@ def run_tasks(frame: DataFrame, work: Work, ddl: str) -> list[Row]:
     try:
         return list(frame.mapInArrow(work, ddl).collect())
     except (PySparkException, Py4JError) as error:
-        raise carried_error(str(error)) or CommitError(
-            "Spark could not run the tasks of a batch",
-            found=gist(error),
-            hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
-        ) from error
+        raise carried_error(str(error)) or tasks_failed(gist(error)) from error
+
+
+def tasks_failed(found: str) -> CommitError:
+    """What ended the tasks was no error of ours."""
+    return CommitError(
+        "Spark could not run the tasks of a batch",
+        found=found,
+        hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
+    )
 
 
 def task_number() -> tuple[int, int]:

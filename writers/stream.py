@@ -2,7 +2,8 @@
 
 The source's rows name splits (``writers.splits``); further fields are ``tasks``, how many tasks share the batch, and
 ``waiting``, what is left for later batches if the source counts it. A task opens and decodes splits itself, so no row
-of data passes through the JVM. What comes back from a task is one pickled result, errors included.
+of data passes through the JVM. What comes back from a task is one pickled result, errors included. A batch that its
+planner gave to one task runs here, in the driver, if the planner has left its rows (``store.planned``): no Spark job.
 
 Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
 Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
@@ -14,7 +15,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -28,10 +29,11 @@ from store.epochs.positions import refuse_lost_log
 from store.epochs.state import Split
 from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
+from store.planned import planned_rows
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
 from writers.source_reports import SourceReports
-from writers.spark_tasks import gist, run_tasks, task_number
+from writers.spark_tasks import gist, run_tasks, task_number, tasks_failed
 from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
@@ -217,6 +219,8 @@ class Batches:
         self.error: BaseException | None = None
         self.totals = StreamTotals()
         self._fs, self._log, self._target, self._plan, self._clock = fs, log, target, plan, clock
+        self._spool = target.layout.spool(target.table, target.stream)
+        self._offsets = target.layout.spark_checkpoint(target.table, target.stream) / "offsets"
         self._gate = threading.Lock()
         self._closing = False
         self._first = True
@@ -254,14 +258,18 @@ class Batches:
     def _write(self, splits: DataFrame, batch_id: int) -> None:
         before = self._clock()
         self._waiting = proposed = None
+        rows = planned_rows(self._fs, self._spool, self._offsets / str(batch_id))
         if self._first:
-            proposed = [self._plan.split_of(row.asDict()) for row in splits.collect()]
+            known = [row.asDict() for row in splits.collect()] if rows is None else rows
+            proposed = [self._plan.split_of(row) for row in known]
         outcome = write_batch(
             self._fs,
             self._log,
             self._target,
             self._memory,
-            partial(run_in_spark, splits, self._fs, self._target, self._plan, self._left),
+            partial(run_in_spark, splits, self._fs, self._target, self._plan, self._left)
+            if rows is None
+            else partial(self._run_here, rows),
             query_id=self._plan.query_id,
             batch_id=batch_id,
             proposed=proposed,
@@ -274,6 +282,18 @@ class Batches:
         self.totals.add(outcome)
         seconds = self._clock() - before
         self._plan.progress(BatchProgress(outcome, self._log.state.epoch, seconds, self._waiting))
+
+    def _run_here(
+        self, rows: Sequence[Mapping[str, Any]], scratch: str, instead: Mapping[Split, Split | None]
+    ) -> list[TaskResult]:
+        """Runs the only task of a small batch in this process."""
+        self._left(rows[0].get("waiting"))
+        splits = [self._plan.split_of(row) for row in rows]
+        task = Task(0, 0, scratch, splits, alone=True, instead=instead)
+        try:
+            return [run_task(self._fs, self._memory, self._target, self._plan.decode, task)]
+        except Exception as error:  # as from a worker
+            raise tasks_failed(f"{type(error).__name__}: {error}") from error
 
     def _left(self, waiting: int | None) -> None:
         self._waiting = waiting

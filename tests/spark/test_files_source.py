@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.spec import FeedSpec, Limit
 from ingest.split_source import SOURCE, FilesSource, source_options
+from store.epochs.state import FileId
 from store.errors import PositionGapError, carried_error
-from store.layout import TableName
+from store.fs import Fs
+from store.layout import LocationKey, TableName
+from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
 from tests.spark.stream_job import session
+from writers.stream import BatchProgress, StreamPlan, run_stream
+from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark
 
@@ -57,6 +64,32 @@ def test_files_in_batches_and_after_a_restart(spark: SparkSession, tmp_path: Pat
     _put(tmp_path / "feed", 6)
     # no commit log has taken the first files here, and an offset tells only those of its own batch
     assert _run(spark, tmp_path, "one")[0] == [["1", "2"], ["3", "4"], ["6"]]
+
+
+def pid_noted(split: FileId, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+    notes.count(str(os.getpid()), 1)
+    row = record(split.size)
+    columns = {column.name: pa.array([row[column.name]], column.type.arrow) for column in stored()}
+    yield LocationKey("a", "2026-11-20"), pa.RecordBatch.from_pydict(columns)
+
+
+def test_a_batch_of_one_task_runs_in_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    for number, size in enumerate((1, 2, 6 << 20, (6 << 20) + 1)):
+        with (tmp_path / "feed" / str(number)).open("wb") as file:
+            file.truncate(size)
+        os.utime(tmp_path / "feed" / str(number), (1_400_000_000 + number,) * 2)
+    feed = FeedSpec(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
+    options = source_options(tmp_path / "db", TABLE, STREAM, feed, tasks=2)
+    source = spark.readStream.format(SOURCE).options(**options).load()
+    seen: list[BatchProgress] = []
+    with open_log(Fs(), tmp_path / "db") as log:
+        plan = StreamPlan("q", {"availableNow": True}, pid_noted, progress=seen.append)
+        run_stream(spark, source, Fs(), log, target_of(tmp_path / "db", log), plan, stop=threading.Event())
+        assert numbers(tmp_path / "db", log.state) == [1, 2, 6 << 20, (6 << 20) + 1]
+    here, workers = (set(map(int, progress.outcome.counts)) for progress in seen)
+    assert here == {os.getpid()} and len(workers) == 2 and os.getpid() not in workers
+    assert [progress.lag for progress in seen] == [2, 0]
 
 
 def test_changed_file_stops_the_query_with_our_error(spark: SparkSession, tmp_path: Path) -> None:

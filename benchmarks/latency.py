@@ -1,0 +1,220 @@
+"""From produced to visible: how long a message of a steady topic takes until a reader of the table sees it.
+
+A producer sends 1,000 JSON rows a second to a topic of one partition. A stream in a process of its own follows it, and
+this process looks again and again at what a reader gets: for sparkhaven (``fsync``) the column ``id`` of a newly opened
+table, for Delta the rows that the newest files of its log name, which is less than a reader of Delta has to do. Both
+run as fast as their batches allow; the first seconds are warm-up. Delta does not sync what it writes.
+
+    python -m benchmarks.latency [--seconds 60] [--rate 1000] [--no-delta]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pyspark
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import functions as f
+
+from benchmarks.ingest_files import FIELDS, SCHEMA
+from benchmarks.kafka_ingest import CONNECTOR, Told, messages, profile
+from jobs.broker import Broker
+from jobs.delta import delta_conf
+from jobs.ingest_run import Options, run_streams
+from jobs.jars import jars
+from jobs.spark_session import build_session
+from jobs.stream_file import load_stream_file
+from readers import open_table
+from store.errors import TableNotFoundError
+from store.fs import Fs
+from store.layout import Layout
+
+STREAM = """name = "bench"
+table = "Bench.Trade"
+schema = "Bench.Trade.schema"
+[feed]
+type = "kafka"
+bootstrap = "{bootstrap}"
+topics = ["{topic}"]
+format = "json"
+[partition]
+internal = {{ column = "src" }}
+value = {{ column = "ts", zone = "UTC", format = "yyyy-MM-dd" }}
+clock = "2026-11-21T12:00:00Z"
+[bad_rows]
+max_rows = 0
+[commit]
+trigger = "0 seconds"
+"""
+WARM_SECONDS = 20.0
+LOOK_SECONDS = 0.005
+START_SECONDS = 120.0
+P50, P99, AGAINST_DELTA = 0.250, 0.500, 3.0
+
+
+def serve_ours(work: Path, topic: str) -> None:
+    """Our stream until SIGTERM; then where the time of its batches went."""
+    watch = Told()
+    settings = load_stream_file(Fs(), work / f"{topic}.toml", {})
+    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(), watch)
+    if run.error is not None:
+        raise run.error
+    profile(f"sparkhaven, {len(watch.outcomes)} batches", watch.outcomes)
+
+
+def serve_delta(work: Path, topic: str, bootstrap: str) -> None:
+    """The stock stream until SIGTERM."""
+    connector = jars(Fs(), "spark-kafka-4.2.0", CONNECTOR)
+    delta = delta_conf(Fs())
+    extra = {**delta, "spark.jars": ",".join([*map(str, connector), delta["spark.jars"]])}
+    spark = build_session("peer", memory="2g", extra={**extra, "spark.sql.shuffle.partitions": "2"})
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    source = spark.readStream.format("kafka").options(**options).load()
+    parsed = source.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("row")).select("row.*")
+    writer = parsed.withColumn("ts", f.to_timestamp("ts")).writeStream.format("delta")
+    query = writer.option("checkpointLocation", str(work / "checkpoint")).start(str(work / "delta"))
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    while query.isActive and not stop.wait(0.2):
+        pass
+    periods = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
+    print(f"Delta: median batch {float(np.median(periods)):.2f} s", flush=True)
+    query.stop()
+    spark.stop()
+
+
+def seen_of_ours(work: Path) -> Callable[[], int]:
+    """How many rows a reader sees."""
+
+    def look() -> int:
+        try:
+            return open_table(work / "db", "Bench.Trade").to_arrow(columns=["id"]).num_rows
+        except TableNotFoundError:
+            return 0
+
+    return look
+
+
+def seen_of_delta(work: Path) -> Callable[[], int]:
+    """How many rows the files of the table's log name."""
+    version, rows = 0, 0
+
+    def look() -> int:
+        nonlocal version, rows
+        while (path := work / "delta" / "_delta_log" / f"{version:020}.json").exists():
+            actions = [json.loads(line) for line in path.read_text().splitlines()]
+            rows += sum(json.loads(action["add"]["stats"])["numRecords"] for action in actions if "add" in action)
+            version += 1
+        return rows
+
+    return look
+
+
+class Source(threading.Thread):
+    """Sends rows of a steady rate; ``sent[i]`` is when row i was given to the client."""
+
+    def __init__(self, bootstrap: str, topic: str, rate: int) -> None:
+        super().__init__(daemon=True)
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
+        self._topic, self._rate = topic, rate
+        self.sent = array("d")
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        """Sends until stopped, ten times a second at least."""
+        begin, rows = time.perf_counter(), messages(0, sys.maxsize)
+        while not self.stop.is_set():
+            due = int((time.perf_counter() - begin) * self._rate) - len(self.sent)
+            for row in islice(rows, max(due, 0)):
+                self.sent.append(time.perf_counter())
+                self._producer.produce(self._topic, row, partition=0)
+            self._producer.poll(0)
+            time.sleep(0.005)
+        self._producer.flush(30)
+
+
+def measure(
+    serve: Callable[..., None], arguments: tuple[object, ...], source: Source, look: Callable[[], int], seconds: float
+) -> np.ndarray:
+    """Seconds from sent to seen of each row of the measured time."""
+    process = get_context("spawn").Process(target=serve, args=arguments)
+    process.start()
+    source.start()
+    seen = array("d")
+    begin, until = 0.0, time.perf_counter() + START_SECONDS
+    try:
+        while time.perf_counter() < until:
+            count, now = look(), time.perf_counter()
+            if count < len(seen):
+                raise SystemExit(f"{len(seen) - count} rows that were seen are gone")
+            if count and not begin:
+                begin, until = now + WARM_SECONDS, now + WARM_SECONDS + seconds
+            seen.extend([now] * (count - len(seen)))
+            time.sleep(LOOK_SECONDS)
+    finally:
+        source.stop.set()
+        source.join()
+        process.terminate()
+        process.join(60)
+    sent = np.array(source.sent[: len(seen)])
+    return (np.array(seen) - sent)[sent >= begin] if begin else np.empty(0)
+
+
+def main() -> int:
+    """Measures both and prints the table; 1 if a target is missed."""
+    options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    options.add_argument("--seconds", type=float, default=60.0, help="measured time, after the warm-up")
+    options.add_argument("--rate", type=int, default=1000, help="rows a second")
+    options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
+    args = options.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
+    found = {}
+    try:
+        (work / "Bench.Trade.schema").write_text(SCHEMA)
+        with Broker(Fs(), work / "broker", heap="512m") as broker:
+            at = broker.bootstrap
+            admin = AdminClient({"bootstrap.servers": at})
+            for made in admin.create_topics([NewTopic("ours", 1, 1), NewTopic("delta", 1, 1)]).values():
+                made.result(30)
+            (work / "ours.toml").write_text(STREAM.format(bootstrap=at, topic="ours"))
+            source, look = Source(at, "ours", args.rate), seen_of_ours(work)
+            found["sparkhaven, fsync"] = measure(serve_ours, (work, "ours"), source, look, args.seconds)
+            if not args.no_delta:
+                source, look = Source(at, "delta", args.rate), seen_of_delta(work)
+                found["from_json -> Delta"] = measure(serve_delta, (work, "delta", at), source, look, args.seconds)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"\n{'path':<22}{'rows':>10}{'p50 ms':>10}{'p99 ms':>10}{'most ms':>10}{'p50 against ours':>19}")
+    ours = float(np.median(found["sparkhaven, fsync"]))
+    for name, latencies in found.items():
+        p50, p99 = np.quantile(latencies, [0.5, 0.99])
+        figures = f"{p50 * 1e3:>10.0f}{p99 * 1e3:>10.0f}{latencies.max() * 1e3:>10.0f}{p50 / ours:>18.1f}x"
+        print(f"{name:<22}{len(latencies):>10,}{figures}", flush=True)
+    print(
+        f"\nPython {platform.python_version()}, pyspark {pyspark.__version__}, {platform.system()} {platform.release()}"
+    )
+    p50, p99 = np.quantile(found["sparkhaven, fsync"], [0.5, 0.99])
+    ratios = [float(np.median(latencies)) / p50 for name, latencies in found.items() if "Delta" in name]
+    missed = p50 > P50 or p99 > P99 or any(ratio < AGAINST_DELTA for ratio in ratios)
+    verdict = "missed" if missed else "met"
+    print(f"targets: p50 {P50 * 1e3:.0f} ms, p99 {P99 * 1e3:.0f} ms, {AGAINST_DELTA:.0f}x: {verdict}")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
