@@ -1,75 +1,37 @@
-"""Runs the harness and writes what came of it: ``python -m tests.crash.results [--full] [--out FILE]``.
+"""Runs the harness and writes what came of it: ``python -m tests.crash.results [PART ...] [--full] [--out FILE]``.
 
-One line for each point, fault and durability mode: rounds, and rows lost, doubled, torn. ``--full`` tries every step
-and every call, which takes an hour; without it one of each.
+One line for each point, fault and durability mode: rounds, and rows lost, doubled, torn. The sections of the parts that
+are named are renewed, the others stay. ``--full`` tries every step and every call, which takes an hour; without it one
+of each.
 """
 
 from __future__ import annotations
 
 import argparse
 import errno
-import json
-import platform
+import random
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 from store.fs import Fs
-from tests.crash import kill_steps, zombies
+from tests.crash import kill_steps, spark_zombies, zombies
 from tests.crash.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.call_sites import SYNCS, WRITES, faults_of
 from tests.crash.images import KINDS, missing
 from tests.crash.model_fs import PowerCutFs
 from tests.crash.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, cut_rounds
+from tests.crash.results_page import Line, renewed, section
 from tests.crash.stream_story import STORIES, Groups
 from tests.crash.test_power_cut import problems
 from tests.crash.whole_story import write_feed
 
 LIVES = 60
-
-
-@dataclass(slots=True)
-class Line:
-    """One line of the table; ``other`` are rounds that went wrong in another way than the three counted ones."""
-
-    point: str
-    fault: str
-    mode: str
-    rounds: int = 0
-    lost: int = 0
-    doubled: int = 0
-    torn: int = 0
-    other: int = 0
-    remark: str = ""
-
-    def try_(self, what: Callable[[], object]) -> None:
-        """One round more; an AssertionError is sorted by its first word."""
-        self.rounds += 1
-        try:
-            what()
-        except Exception as error:
-            word = str(error).partition(":")[0].split(" ")[0] if isinstance(error, AssertionError) else ""
-            if word in ("lost", "doubled", "torn"):
-                setattr(self, word, getattr(self, word) + 1)
-            else:
-                self.other += 1
-            print(f"{self.point}, {self.fault}: {type(error).__name__}: {error}", flush=True)
-
-    @property
-    def cells(self) -> list[object]:
-        """The line as the table shows it."""
-        return [self.point, self.fault, self.mode, *self.counts, self.remark]
-
-    @property
-    def counts(self) -> list[int]:
-        """Rounds, lost, doubled, torn, other."""
-        return [self.rounds, self.lost, self.doubled, self.torn, self.other]
+SPARK_ROUNDS = 3
 
 
 def kills(base: Path, *, every: bool) -> Iterator[Line]:
@@ -135,6 +97,17 @@ def orphans(base: Path) -> Iterator[Line]:
     yield line
 
 
+def spark_sleepers(base: Path) -> Iterator[Line]:
+    """Real Spark jobs that wake after another has taken their place."""
+    chance = random.Random(1)
+    for kind in spark_zombies.KINDS:
+        line = Line("Spark job, random moment", f"SIGSTOP, successor, SIGCONT, {kind}", "fsync")
+        for number in range(SPARK_ROUNDS):
+            root = base / f"{spark_zombies.KINDS.index(kind)}-{number}"
+            line.try_(partial(spark_zombies.zombie_round, root, kind, chance))
+        yield line
+
+
 def model_cuts(base: Path) -> Iterator[Line]:
     """Power cuts on the model of a disk, three in each life, with rollbacks and compactions between."""
     for mode in MODES:
@@ -161,81 +134,52 @@ def _line(tally: Tally) -> Line:
     return Line(f"random moment, {tally.kind} image", "power cut", tally.mode, *counts, remark=remark)
 
 
-def page(lines: list[Line], *, full: bool) -> str:
-    """The page with machine and versions."""
-    cores = len(Path("/proc/cpuinfo").read_text(encoding="utf-8").split("processor\t")) - 1
-    where = f"{platform.system()} {platform.release()}, {cores} cores, Python {platform.python_version()}"
-    packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "numpy"))
-    try:
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
-        commit = "unknown"
-    header = ["point", "fault", "mode", "rounds", "lost", "doubled", "torn", "other trouble", "remark"]
-    rows = [" | ".join(str(cell) for cell in line.cells) for line in lines]
-    why = missing()
-    return "\n".join(
-        [
-            "# What breaking it has shown",
-            "",
-            f"Written by `python -m tests.crash.results{' --full' if full else ''}` at {commit.strip()}:",
-            f"{where}; {packages}.",
-            "",
-            "Each round breaks something, starts again, and compares with what was acknowledged and with the input.",
-            "*Lost* are acknowledged rows that should be there (modes `periodic` and `none`: rows that were synced),",
-            "*doubled* rows that are there twice, *torn* rows or epochs of which a part is there. All should be 0.",
-            f"Power cuts on real file systems could not be made here: {why}." if why else "",
-            "",
-            f"| {' | '.join(header)} |",
-            f"|{'---|' * len(header)}",
-            *(f"| {row} |" for row in rows),
-            "",
-            f"Sum: {sum(line.rounds for line in lines):,} rounds, {sum(sum(line.counts[1:]) for line in lines)} bad.",
-            "",
-        ]
-    )
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section of the page: what it is about, and how its lines come to be (place, ``full``, rounds)."""
+
+    title: str
+    lines: Callable[[Path, bool, int], Iterator[Line]]
+    why_not: Callable[[], str] = lambda: ""
 
 
-PARTS = ("kills", "calls", "drivers", "tasks", "model", "images")
-
-
-def run(part: str, base: Path, *, full: bool, rounds: int) -> Iterator[Line]:
-    """The lines of one part."""
-    if part == "kills":
-        yield from kills(base, every=full)
-    elif part == "calls":
-        yield from call_faults(base, every=full)
-    elif part == "drivers":
-        yield from sleepers(base)
-    elif part == "tasks":
-        yield from orphans(base)
-    elif part == "model":
-        yield from model_cuts(base)
-    elif not missing():
-        yield from image_cuts(base, rounds)
+PARTS = {
+    "kills": Part("SIGKILL at the named steps of a commit", lambda base, full, rounds: kills(base, every=full)),
+    "calls": Part("A failing call to the disk", lambda base, full, rounds: call_faults(base, every=full)),
+    "drivers": Part("Drivers that sleep and are overtaken", lambda base, full, rounds: sleepers(base)),
+    "tasks": Part("Tasks that outlive their driver", lambda base, full, rounds: orphans(base)),
+    "spark drivers": Part("Spark jobs that sleep and are overtaken", lambda base, full, rounds: spark_sleepers(base)),
+    "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
+    "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),
+}
 
 
 def main(out: Path, parts: Sequence[str], *, full: bool, rounds: int) -> int:
-    """Runs parts and writes the page of all that have been run, kept beside it; 1 if anything was bad."""
-    for part in parts:
-        kept = out.with_suffix(f".{part}.json")
+    """Runs parts and renews their sections; 1 if anything was bad."""
+    bad = False
+    for name in parts:
+        part = PARTS[name]
+        why = part.why_not()
         with tempfile.TemporaryDirectory() as directory:
-            lines = list(run(part, Path(directory), full=full, rounds=rounds))
+            lines = [] if why else list(part.lines(Path(directory), full, rounds))
+        print(name, why, *(line.counts for line in lines), flush=True)
+        command = f"python -m tests.crash.results {name!r}" + " --full" * full
+        note = f"Not possible on this machine: {why}." if why else ""
+        text = section(name, part.title, lines, command.replace("'", '"' if " " in name else ""), note)
         Fs().mkdirs(out.parent)
-        kept.write_text(json.dumps([asdict(line) for line in lines], indent=1), encoding="utf-8")
-        print(part, *(line.counts for line in lines), flush=True)
-    paths = [out.with_suffix(f".{part}.json") for part in PARTS]
-    known = [Line(**value) for path in paths if path.exists() for value in json.loads(path.read_text(encoding="utf-8"))]
-    out.write_text(page(known, full=full), encoding="utf-8")
-    return int(any(any(line.counts[1:]) for line in known))
+        page = out.read_text(encoding="utf-8") if out.exists() else ""
+        out.write_text(renewed(page, {name: text}, [*PARTS]), encoding="utf-8")
+        bad = bad or any(line.bad for line in lines)
+    return int(bad)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Runs the crash harness and writes a page with its results.")
-    parser.add_argument("parts", nargs="*", default=[], metavar="PART", help=f"of {', '.join(PARTS)}; all unless told")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(map(repr, PARTS))}; all unless told")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--rounds", type=int, default=20, help="power cuts for each file system and mode")
     parser.add_argument("--out", type=Path, default=Path("docs/crash-results.md"))
     given = parser.parse_args()
-    sys.exit(main(given.out, given.parts or PARTS, full=given.full, rounds=given.rounds))
+    if strange := sorted(set(given.parts) - PARTS.keys()):
+        parser.error(f"no such part: {', '.join(strange)}")
+    sys.exit(main(given.out, given.parts or [*PARTS], full=given.full, rounds=given.rounds))
