@@ -22,7 +22,9 @@ from store.fs import Fs
 from tests.crash import kill_steps, spark_zombies, zombies
 from tests.crash.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.call_sites import SYNCS, WRITES, faults_of
+from tests.crash.chaos_tally import Campaign
 from tests.crash.images import KINDS, missing
+from tests.crash.kafka_chaos import run_campaign
 from tests.crash.model_fs import PowerCutFs
 from tests.crash.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, cut_rounds
 from tests.crash.results_page import Line, renewed, section
@@ -134,6 +136,24 @@ def _line(tally: Tally) -> Line:
     return Line(f"random moment, {tally.kind} image", "power cut", tally.mode, *counts, remark=remark)
 
 
+def chaos(base: Path, kills: int) -> Iterator[Line]:
+    """Every process of a real job on a real topic, killed at random, beside readers."""
+    found = run_campaign(base, kills, 1)
+    yield from chaos_lines(found)
+
+
+def chaos_lines(found: Campaign) -> Iterator[Line]:
+    """One for each fault; the last one is the comparison of all rows."""
+    for fault, t in sorted(found.tallies.items()):
+        counts = t.rounds, t.lost, t.doubled, t.torn, t.other
+        yield Line(f"real job and topic: {fault}", "SIGKILL", "fsync", *counts, remark=f"{t.kills} kills")
+    damaged = ", ".join(f"{kind} {count}" for kind, count in sorted(found.checkpoints.items()))
+    remark = f"{found.rows:,} rows; Spark's checkpoint {damaged}; {found.looks:,} snapshots read meanwhile"
+    yield Line(
+        "real job and topic: all rows", "at the end", "fsync", found.end.rounds, *found.end.counts, remark=remark
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A section of the page: what it is about, and how its lines come to be (place, ``full``, rounds)."""
@@ -151,6 +171,9 @@ PARTS = {
     "spark drivers": Part("Spark jobs that sleep and are overtaken", lambda base, full, rounds: spark_sleepers(base)),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
     "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),
+    "chaos": Part(
+        "A running job on a topic, beside readers", lambda base, full, rounds: chaos(base, 500 if full else 25)
+    ),
 }
 
 

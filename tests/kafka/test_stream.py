@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.broker import Broker
-from jobs.spark_session import build_session, import_root
+from jobs.spark_session import build_session
 from store.epochs.load import load_stream
-from store.errors import ErrorBudgetExceeded, PositionGapError, TableNotFoundError
+from store.errors import ErrorBudgetExceeded, PositionGapError
 from store.fs import Fs
 from store.layout import Layout, TableName
 from tests.kafka.ticks import ids, stream_file, taken, tick, ticks
@@ -150,36 +145,3 @@ def test_secrets_are_in_no_plan_and_no_log(
     assert not any("tiger" in text for text in shown)
     written = [path for path in (tmp_path / "db").rglob("*") if path.is_file() and b"tiger" in path.read_bytes()]
     assert written == []
-
-
-def test_killed_and_started_again_nothing_is_lost_or_doubled(
-    spark: SparkSession, broker: Broker, tmp_path: Path
-) -> None:
-    topic = make_topic(broker.bootstrap, 2)
-    feed = f'topics = ["{topic}"]\nmax_per_trigger = {{ rows = 500 }}'
-    for partition in range(2):
-        send(broker.bootstrap, topic, ticks(range(partition, 40_000, 2)), partition)
-    path = stream_file(tmp_path, broker.bootstrap, feed)
-    line = [sys.executable, "-m", "jobs.cli", "--root", str(tmp_path / "db"), "ingest", str(path)]
-    env = {**os.environ, "PYTHONPATH": str(import_root())}
-    with (tmp_path / "killed.log").open("wb") as log:
-        job = subprocess.Popen(line, stdout=log, stderr=log, env=env, start_new_session=True)
-        end = time.monotonic() + 240
-        while not committed(tmp_path) and time.monotonic() < end:
-            time.sleep(0.01)
-        os.killpg(job.pid, signal.SIGKILL)
-        job.wait()
-    before = offsets(tmp_path)
-    assert 0 < sum(before.values()) < 40_000, (before, (tmp_path / "killed.log").read_text()[-2000:])
-    send(broker.bootstrap, topic, ticks([40_000]), 0)
-    taken(spark, tmp_path, broker.bootstrap, feed.replace("500", "30000"))
-    assert ids(tmp_path) == [*range(0, 40_001, 2), *range(1, 40_000, 2)]
-    assert json.dumps(offsets(tmp_path)) == json.dumps({f"{topic}/0": 20_001, f"{topic}/1": 20_000})
-
-
-def committed(base: Path) -> int:
-    """Messages that are committed so far; none before the stream has begun."""
-    try:
-        return sum(offsets(base).values())
-    except TableNotFoundError:
-        return 0
