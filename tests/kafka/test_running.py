@@ -1,0 +1,137 @@
+"""What happens to broker and topic while a stream runs: it goes on by itself, or stops loudly with nothing wrong."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from jobs.broker import Broker
+from jobs.ingest_run import Application, Options, Run, keep_one, open_stream
+from jobs.progress import Progress
+from jobs.spark_session import build_session
+from jobs.stream_file import load_stream_file
+from readers import open_table
+from store.errors import PositionGapError, TableNotFoundError
+from store.fs import Fs
+from store.layout import Layout
+from tests.kafka.ticks import ids, stream_file, ticks
+from tests.kafka.topics import drop_topic, make_topic, send
+from writers.stream import STREAM_CONF
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
+
+PATIENCE = 90.0
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    made = build_session("running-test", workers=2, extra=STREAM_CONF)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One that these tests may kill."""
+    quick = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "300"}
+    with Broker(Fs(), tmp_path_factory.mktemp("own-broker"), settings=quick) as made:
+        yield made
+
+
+@contextmanager
+def running(spark: SparkSession, base: Path, bootstrap: str, topic: str) -> Iterator[Run]:
+    """A stream that runs in a thread as it does in the command, restarts included, until the body ends."""
+    fs, layout, stop = Fs(), Layout(base / "db"), threading.Event()
+    settings = load_stream_file(fs, stream_file(base, bootstrap, f'topics = ["{topic}"]'), {})
+    progress = Progress(console=Console(quiet=True))
+    with ExitStack() as opened:
+        run = open_stream(fs, layout, settings, opened, progress)
+        app = Application(fs, layout, spark, Options(), progress, stop)
+        thread = threading.Thread(target=keep_one, args=(app, run))
+        thread.start()
+        try:
+            yield run
+        finally:
+            stop.set()
+            thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def wait_for(what: Callable[[], bool], run: Run) -> None:
+    end = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < end, (run.error, run.log.state.offsets)
+        time.sleep(0.02)
+
+
+def count(base: Path) -> int:
+    try:
+        return open_table(base / "db", "Test.Tick").count()
+    except TableNotFoundError:
+        return 0
+
+
+def test_a_stream_survives_a_broker_that_dies_and_comes_back(
+    spark: SparkSession, own_broker: Broker, tmp_path: Path
+) -> None:
+    topic = make_topic(own_broker.bootstrap, 2)
+    send(own_broker.bootstrap, topic, ticks(range(0, 100, 2)), 0)
+    send(own_broker.bootstrap, topic, ticks(range(1, 100, 2)), 1)
+    with running(spark, tmp_path, own_broker.bootstrap, topic) as run:
+        wait_for(lambda: count(tmp_path) == 100, run)
+        own_broker.kill()
+        time.sleep(1.5)
+        assert run.error is None, "the stream waits, or starts again later"
+        own_broker.start()
+        send(own_broker.bootstrap, topic, ticks(range(100, 200, 2)), 0)
+        send(own_broker.bootstrap, topic, ticks(range(101, 200, 2)), 1)
+        wait_for(lambda: count(tmp_path) == 200, run)
+    assert run.error is None
+    assert ids(tmp_path) == [*range(0, 200, 2), *range(1, 200, 2)]
+
+
+def test_a_broker_restored_from_a_backup_stops_the_stream(
+    spark: SparkSession, own_broker: Broker, tmp_path: Path
+) -> None:
+    topic = make_topic(own_broker.bootstrap)
+    send(own_broker.bootstrap, topic, ticks(range(5)))
+    with running(spark, tmp_path, own_broker.bootstrap, topic) as run:
+        wait_for(lambda: count(tmp_path) == 5, run)
+        own_broker.stop()
+        shutil.copytree(own_broker.data, tmp_path / "backup")
+        own_broker.start()
+        send(own_broker.bootstrap, topic, ticks(range(5, 10)))
+        wait_for(lambda: count(tmp_path) == 10, run)
+        own_broker.stop()
+        shutil.rmtree(own_broker.data)
+        (tmp_path / "backup").rename(own_broker.data)
+        own_broker.start()
+        wait_for(lambda: run.error is not None, run)
+        send(own_broker.bootstrap, topic, ticks(range(20, 40)))
+        time.sleep(0.5)
+    assert isinstance(run.error, PositionGapError)
+    assert "ends before our position" in str(run.error) and "restored from a backup" in str(run.error.hint)
+    assert run.error.where == f"{topic}/0" and "offset 10" in str(run.error.expected) and "5" in str(run.error.found)
+    assert ids(tmp_path) == [*range(10)]
+
+
+def test_a_topic_made_again_stops_the_stream(spark: SparkSession, own_broker: Broker, tmp_path: Path) -> None:
+    topic = make_topic(own_broker.bootstrap)
+    send(own_broker.bootstrap, topic, ticks(range(5)))
+    with running(spark, tmp_path, own_broker.bootstrap, topic) as run:
+        wait_for(lambda: count(tmp_path) == 5, run)
+        drop_topic(own_broker.bootstrap, topic)
+        make_topic(own_broker.bootstrap, name=topic)
+        send(own_broker.bootstrap, topic, ticks(range(100, 120)))
+        wait_for(lambda: run.error is not None, run)
+    # which one depends on whether the stream looked between the two
+    assert "deleted and made again" in str(run.error) or "no such topic" in str(run.error)
+    assert ids(tmp_path) == [*range(5)]
