@@ -32,6 +32,7 @@ from store.fs import Fs
 from store.layout import Layout
 from store.schema.deploy import deploy
 from store.schema.model import TableSchema
+from writers.spark_tasks import jvm_gone
 from writers.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
 from writers.target import StreamTarget
 
@@ -236,8 +237,8 @@ def run_one(app: Application, run: Run) -> None:
         run.totals = run_stream(app.spark, feed.source, fs, run.log, target, plan, stop=app.stop)
         progress.ended(run.name, run.totals)
     except Exception as error:  # noqa: BLE001  told by the command, after the other streams have ended
-        run.error = error
-        progress.stopped(run.name, error)
+        run.error = jvm_gone(error) or error
+        progress.stopped(run.name, run.error)
     finally:
         if metrics is not None:
             metrics.ended()

@@ -12,6 +12,7 @@ from store.errors import CommitError, carried_error
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
+GONE = "look for the one who ended it (memory?), then start again: it goes on from what was committed"
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -38,6 +39,15 @@ def tasks_failed(found: str) -> CommitError:
     )
 
 
+def jvm_gone(error: BaseException) -> CommitError | None:
+    """What a broken connection to Spark's JVM means, wherever it was met; None for any other error."""
+    from py4j.protocol import Py4JNetworkError
+
+    if not isinstance(error, ConnectionError | Py4JNetworkError):
+        return None
+    return CommitError("Spark's JVM is gone", found=f"{type(error).__name__}: {gist(error)}", hint=GONE)
+
+
 def task_number() -> tuple[int, int]:
     """Number of the running task in its batch, and of its attempt."""
     from pyspark import TaskContext
@@ -46,7 +56,7 @@ def task_number() -> tuple[int, int]:
     return (context.partitionId(), context.attemptNumber()) if context else (0, 0)
 
 
-def gist(error: Exception) -> str:
+def gist(error: BaseException) -> str:
     """What a foreign error says, in one line: that of the Python traceback inside it, or of the first exception."""
     text = str(error)
     _, python, rest = text.partition("Traceback (most recent call last):\n")

@@ -27,13 +27,13 @@ import pyarrow as pa
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
 from store.epochs.state import Split
-from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
+from store.errors import EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from store.planned import planned_rows
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
 from writers.source_reports import SourceReports
-from writers.spark_tasks import gist, run_tasks, task_number, tasks_failed
+from writers.spark_tasks import gist, jvm_gone, run_tasks, task_number, tasks_failed
 from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
@@ -46,7 +46,6 @@ POLL_SECONDS = 0.2
 SYNC_SECONDS = 10.0
 ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
 GO_ON = "run again with -v for the traceback; what was committed stays, a restart goes on from there"
-GONE = "look for the one who ended it (memory?), then start again: it goes on from what was committed"
 STREAM_CONF = {
     # Hadoop's local file system forks a process for each checkpoint file that it makes; the raw one does not
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -168,7 +167,7 @@ def run_stream(
             target.check_generation(fs)  # who was overtaken is told so, whatever Spark has stumbled over first
             raise _translated(error) from error
     if batches.error is not None:
-        raise batches.error
+        raise jvm_gone(batches.error) or batches.error
     if query.status["message"] != ENDED_WELL:
         # an error so deep in Spark that it found no way into the query's exception
         raise SparkhavenError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
@@ -362,8 +361,8 @@ def task_rows(
 
 def _translated(error: Exception) -> SparkhavenError:
     """Our error inside one of Spark's, or a short one that quotes it; a JVM that is gone is worth another start."""
-    from py4j.protocol import Py4JNetworkError
-
-    if isinstance(error, OSError | Py4JNetworkError):
-        return CommitError("Spark's JVM is gone", found=f"{type(error).__name__}: {gist(error)}", hint=GONE)
-    return carried_error(str(error)) or SparkhavenError("Spark ended the stream", found=gist(error), hint=GO_ON)
+    return (
+        jvm_gone(error)
+        or carried_error(str(error))
+        or SparkhavenError("Spark ended the stream", found=gist(error), hint=GO_ON)
+    )

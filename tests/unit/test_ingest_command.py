@@ -9,6 +9,7 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -18,10 +19,11 @@ from jobs import ingest_run
 from jobs.ingest_run import Run
 from jobs.progress import Progress
 from jobs.stream_file import load_stream_file
-from store.errors import CorruptFileError
+from store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from store.fs import Fs
 from store.layout import Layout
 from tests.commands import told
+from tests.kafka.ticks import stream_file
 from tests.merge_cases import TABLE
 from writers.stream import StreamPlan, StreamTotals
 
@@ -136,3 +138,24 @@ def test_a_signal_while_spark_starts_ends_well(
     before = signal.getsignal(number)
     assert ingest_run.run_streams(Fs(), Layout(tmp_path), [], ingest_run.Options(), Progress()) == []
     assert signal.getsignal(number) is before
+
+
+def test_a_jvm_that_is_gone_is_told_by_its_name_wherever_it_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> object:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    fs, layout, progress = Fs(), Layout(tmp_path), Progress(console=Console(quiet=True))
+    (tmp_path / "s").mkdir()
+    settings = load_stream_file(fs, stream_file(tmp_path / "s", "127.0.0.1:1", 'topics = ["t"]'), {})
+    for place in ("open_feed", "run_stream"):
+        monkeypatch.setattr(ingest_run, "open_feed", lambda *_: SimpleNamespace(source=0, split_of=0, allow_gap=False))
+        monkeypatch.setattr(ingest_run, place, gone)
+        with ExitStack() as opened:
+            run = ingest_run.open_stream(fs, layout, settings, opened, progress)
+            spark: Any = None
+            app = ingest_run.Application(fs, layout, spark, ingest_run.Options(), progress, threading.Event())
+            ingest_run.run_one(app, run)
+        assert isinstance(run.error, CommitError) and "JVM is gone" in str(run.error)
+        assert run.error.exit_code == EXIT_RETRY
