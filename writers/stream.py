@@ -12,6 +12,7 @@ new one, after a look whether it knows of batches that the log does not (then th
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
 import time
@@ -204,9 +205,19 @@ def refuse_speculation(spark: SparkSession) -> None:
 def renew_checkpoint(fs: Fs, checkpoint: Path, log: StreamLog, stream: str, *, adopt: bool = False) -> None:
     """Removes Spark's checkpoint; PositionGapError if it knows of finished batches and the log has no epoch (R8)."""
     done = [int(name) for name in fs.names(checkpoint / "commits") if name.isdigit()]
-    if done:
+    if done and not _took_nothing(fs, checkpoint, max(done)):
         refuse_lost_log(stream, log.state.epoch, max(done) + 1, adopt=adopt)
     fs.remove_tree(checkpoint)
+
+
+def _took_nothing(fs: Fs, checkpoint: Path, batch: int) -> bool:
+    """Whether the feed was empty up to a batch: Spark runs a first one all the same. ``n`` counts those with files."""
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        offset = json.loads(fs.read(path).splitlines()[-1]) if fs.stat(path) is not None else None
+    except (ValueError, IndexError):
+        return False
+    return isinstance(offset, dict) and offset.get("n") == 0
 
 
 class Batches:

@@ -135,6 +135,15 @@ def test_a_stop_ends_after_the_batch_and_the_next_start_goes_on(spark: SparkSess
     assert committed(root) == [*range(120)]
 
 
+def test_a_start_with_an_empty_feed_is_no_lost_log(spark: SparkSession, tmp_path: Path) -> None:
+    feed, root = tmp_path / "feed", tmp_path / "db"
+    feed.mkdir()
+    root.mkdir()
+    assert [run(spark, feed, root).rows for _ in range(2)] == [0, 0]
+    put(feed, 0, 1)
+    assert run(spark, feed, root).rows == 10
+
+
 def test_who_was_overtaken_is_told_so_where_spark_meets_the_successor_first(
     spark: SparkSession, tmp_path: Path
 ) -> None:
