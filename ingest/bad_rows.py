@@ -160,8 +160,7 @@ class Rejects:
         """Takes one bad row, whatever the budget says."""
         self.bad += 1
         self.reasons[row.code] += 1
-        if self.complete is not None:
-            row = self.complete(row)
+        row = self.completed(row)
         if self.sink is not None:
             self._hold(row)
             if len(self.rows) < SHOWN:
@@ -170,6 +169,10 @@ class Rejects:
         keep = max(self.budget.max_rows, 0) + SHOWN if self.keep is None else self.keep
         if len(self.rows) < keep:
             self.rows.append(row)
+
+    def completed(self, row: BadRow) -> BadRow:
+        """The row with what its decoder did not know."""
+        return row if self.complete is None else self.complete(row)
 
     def add_all(self, rows: Iterable[BadRow]) -> None:
         """Takes bad rows in order and stops when the rows of this split alone break the budget."""

@@ -21,10 +21,12 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import Rejects, Unit
+from ingest.bad_rows import BadRow, Rejects, Unit
 from ingest.parquet_rows import ParquetRows
 from ingest.parquet_text import row_text
 from ingest.route import Routed, Router
@@ -32,6 +34,7 @@ from ingest.rows import Ints
 from ingest.spec import ColumnSpec, StreamSpec, Target
 from ingest.targets import resolve_targets
 from store.errors import SchemaMismatchError, SettingsError
+from store.layout import LocationKey
 from store.schema.model import TableSchema
 
 NS = 1_000_000_000
@@ -102,18 +105,38 @@ class FrameRows:
     clock: Callable[[], float] = time.time
 
     def decode(
-        self, batch: pa.RecordBatch, origin: str, numbers: Ints, unit: Unit, rejects: Rejects
+        self,
+        batch: pa.RecordBatch,
+        origin: str,
+        numbers: Ints,
+        unit: Unit,
+        rejects: Rejects,
+        closed: frozenset[LocationKey] = frozenset(),
     ) -> Iterator[Routed]:
-        """Routed rows of one batch; ``origin`` and ``numbers`` (in ``unit``) tell where they come from."""
+        """Routed rows of one batch; ``origin`` and ``numbers`` (in ``unit``) tell where they come from.
+
+        Rows for the locations ``closed``, which take no more, are rejected as late.
+        """
         targets = resolve_targets(self.spec, self.schema)
-        rows = ParquetRows(targets, (), alias=self.spec.allow_null_alias, unit=unit).typed(
-            batch, numbers, origin, rejects
-        )
-        router = Router(targets, self.spec.partition, origin, round(self.clock() * NS), unit)
+        places = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
+        rejects.complete = partial(_numbered, numbers)
+        decoder = ParquetRows(targets, (), alias=self.spec.allow_null_alias, unit=unit)
+        rows = decoder.typed(batch, places, origin, rejects)
+        fixed = self.spec.partition.clock.at_ns
+        clock_ns = round(self.clock() * NS) if fixed is None else fixed
+        router = Router(targets, self.spec.partition, origin, clock_ns, unit)
 
-        def text(number: int) -> bytes:
-            row = int((numbers == number).argmax())
-            return row_text({name: batch.column(name)[row] for name in batch.schema.names})
+        def text(place: int) -> bytes:
+            return row_text({name: batch.column(name)[place] for name in batch.schema.names})
 
-        yield from router.route(rows, text, rejects)
+        if closed:
+            router.late(rows, text, closed, rejects)
+        for routed in router.route(rows, text, rejects):
+            if routed.key not in closed:
+                yield routed
         rejects.flush()
+        rejects.complete = None
+
+
+def _numbered(numbers: Ints, row: BadRow) -> BadRow:
+    return replace(row, line=int(numbers[row.line]))

@@ -46,7 +46,9 @@ def _plain(scalar: pa.Scalar) -> Any:
     if kind == pa.uint16():
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, bytes):

@@ -74,7 +74,7 @@ class Router:
         if bad.any():
             found = self._rejected(rows, np.flatnonzero(bad), internal, value, payload)
             if self.partition.bounds == "fail":
-                raise dates_refused(next(found), "bounds")
+                raise dates_refused(rejects.completed(next(found)), "bounds")
             rejects.add_all(found)
             kept = np.flatnonzero(~bad)
         places = [place for place, target in enumerate(self.targets) if target.stored]
@@ -110,7 +110,7 @@ class Router:
         late = [(row, codes[pair]) for row, pair in enumerate(pairs) if pair in codes]
         made = (self._late(int(rows.numbers[row]), key, payload) for row, key in late)
         if late and self.partition.late == "fail":
-            raise dates_refused(next(made), "late")
+            raise dates_refused(rejects.completed(next(made)), "late")
         rejects.add_all(made)
         return len(late)
 

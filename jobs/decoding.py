@@ -1,9 +1,11 @@
-"""Between ingest and the writers: decodes a split by the stream's settings, and weighs what it rejects."""
+"""Between ingest and the writers: decodes splits and frames by a stream's settings, and weighs what is rejected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
@@ -11,10 +13,12 @@ from ingest.bad_rows import BadRow, Rejects, as_batch, check_budget
 from ingest.decode import decode_split, late_rows
 from ingest.delta_decode import decode_versions, late_in_versions
 from ingest.delta_feed import DeltaFeed
+from ingest.frame_rows import FrameRows
 from ingest.kafka_decode import decode_range, late_messages
 from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_reader import kept_reader
 from ingest.route import Routed
+from ingest.rows import Ints
 from ingest.spec import BadRowBudget, StreamSpec
 from store.epochs.state import FileId, OffsetRange, Split
 from store.errors import SettingsError
@@ -76,6 +80,26 @@ class Decoder:
 
 def _not_of_this_feed(split: Split) -> SettingsError:
     return SettingsError("a split is none that this feed has", where=split.path, expected="a split of the feed's type")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameDecoder:
+    """What a task calls for each batch of its rows of a data frame. ``closed`` are locations that take no more."""
+
+    spec: StreamSpec
+    schema: TableSchema
+    closed: frozenset[LocationKey] = frozenset()
+    clock: Callable[[], float] = time.time
+
+    def __call__(
+        self, batch: pa.RecordBatch, origin: str, numbers: Ints, unit: Literal["row", "offset"], notes: SplitNotes
+    ) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+        """Routed rows; bad ones go into ``notes``."""
+        rejects = Rejects(self.spec.bad_rows, sink=lambda rows: notes.park(as_batch(rows)))
+        rows = FrameRows(self.spec, self.schema, self.clock)
+        for routed in rows.decode(batch, origin, numbers, unit, rejects, self.closed):
+            yield routed.key, routed.batch
+        notes.reject(rejects.rows, rejects.bad)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,43 +7,34 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pydantic import ValidationError
-
-from ingest.bad_rows import Rejects
-from ingest.frame_rows import FrameRows, fit_frame
-from ingest.rows import Ints
-from ingest.spec import BadRowBudget, FeedSpec, StreamSpec
+from ingest.frame_rows import fit_frame
 from ingest.targets import resolve_targets
-from jobs.decoding import Budget
-from jobs.stream_file import partition_of
-from jobs.stream_model import PartitionPart
+from jobs.decoding import Budget, FrameDecoder
+from jobs.delta import require_delta
+from jobs.frame_options import FrameOptions, Rule
+from jobs.quarantines import catch_up, settle
 from store.epochs.log import StreamLog
 from store.epochs.state import Durability, OffsetRange
 from store.errors import SettingsError
 from store.fs import Fs
-from store.layout import Layout, LocationKey, TableName, check_stream
+from store.layout import Layout, TableName, check_stream
 from store.schema.deploy import deploy, load_deployed
 from store.schema.model import TableSchema
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome
 from writers.frame import FramePlan, batch_of_query, labelled, write_frame_batch
-from writers.frame_task import PositionColumns
-from writers.stream import refuse_speculation
-from writers.target import SplitNotes, StreamTarget
+from writers.quarantine import Quarantine
+from writers.stream import SYNC_SECONDS, refuse_speculation
+from writers.target import StreamTarget
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
-SYNC_SECONDS = 10.0  # of durability ``periodic``, looked at after each batch
-Rule = str | Mapping[str, Any]
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def deephaven_writer(
@@ -58,6 +49,7 @@ def deephaven_writer(
     durability: Durability = "fsync",
     ignore: Iterable[str] = (),
     bounds: Mapping[str, Any] | None = None,
+    bad_rows: Mapping[str, Any] | None = None,
     allow_gap: bool = False,
     adopt: bool = False,
     keep_epochs: int = 100,
@@ -68,7 +60,13 @@ def deephaven_writer(
     frame have the names of the table's (``ingest.frame_rows`` has the types); others are listed in ``ignore``.
     ``internal`` and ``value`` route the rows, as ``[partition]`` of a stream file does: a column's name, or a table
     like ``{"fixed": "a"}`` or ``{"column": "time", "zone": "America/New_York"}``; ``bounds`` are its other keys
-    (``max_past``, ``max_future``, ``clock``). A row that cannot be stored stops the query, with nothing committed.
+    (``max_past``, ``max_future``, ``clock``, ``late``).
+
+    A row that cannot be stored stops the query, with nothing committed; unless ``bad_rows`` are given, by the keys of
+    ``[bad_rows]`` in a stream file: then such rows go to the quarantine (default ``<root>/.quarantine/<stream>``), as
+    objects of their columns, by position, or else by batch, task and place in it; as long as they are within the
+    budget. ``quarantine list`` and ``drop`` know them. To send one again, write it mended with ``write_frame`` and a
+    ``label``, which takes it once: a command does not know the options of this writer. The session needs Delta.
 
     ``positions`` names the columns that say where a row comes from: ``{"partition": ..., "offset": ...}``, and
     ``"topic"`` where there are several. Then every row is stored exactly once, whatever becomes of Spark's checkpoint,
@@ -94,7 +92,7 @@ def deephaven_writer(
         Path(root), TableName.parse(table), check_stream(stream), internal, value, schema, positions, durability
     )
     return FrameWriter(
-        replace(options, ignore=tuple(ignore), bounds=bounds or {}, keep_epochs=keep_epochs),
+        replace(options, ignore=tuple(ignore), bounds=bounds or {}, bad_rows=bad_rows, keep_epochs=keep_epochs),
         allow_gap=allow_gap,
         adopt=adopt,
     )
@@ -120,68 +118,13 @@ def write_frame(
         return writer.write(frame, labelled(label) if label is not None else None, "write", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class FrameOptions:
-    """Where frames go and how their rows are routed."""
-
-    root: Path
-    table: TableName
-    stream: str
-    internal: Rule
-    value: Rule
-    schema: str | Path | bytes | None
-    positions: Mapping[str, str] | None
-    durability: Durability
-    ignore: tuple[str, ...] = ()
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    keep_epochs: int = 100
-
-    @property
-    def spec(self) -> StreamSpec:
-        """The settings as those of any other stream; SettingsError for what is wrong in them."""
-        given = {name: {"column": rule} if isinstance(rule, str) else dict(rule) for name, rule in self._rules}
-        try:
-            part = PartitionPart.model_validate({**given, **self.bounds})
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(name) for name in first["loc"])
-            raise SettingsError(first["msg"], where=f"stream {self.stream}: {where}", found=first["input"]) from None
-        return StreamSpec(
-            self.stream,
-            str(self.table),
-            FeedSpec("frame"),
-            partition_of(part),
-            ignore=self.ignore,
-            bad_rows=NO_BAD_ROWS,
-        )
-
-    @property
-    def _rules(self) -> tuple[tuple[str, Rule], tuple[str, Rule]]:
-        return ("internal", self.internal), ("value", self.value)
-
-    @property
-    def position_columns(self) -> PositionColumns | None:
-        """The columns of the positions; SettingsError for other keys than theirs."""
-        if self.positions is None:
-            return None
-        found = dict(self.positions)
-        if not {"partition", "offset"} <= found.keys() <= {"partition", "offset", "topic"}:
-            raise SettingsError(
-                "positions need a column for the partition and one for the offset",
-                where=f"stream {self.stream}",
-                expected='{"partition": ..., "offset": ...}, and "topic" where there are several',
-                found=found,
-            )
-        return PositionColumns(**found)
-
-
 class FrameWriter:
     """Made by ``deephaven_writer``. ``last`` is what became of the newest batch; ``epoch`` the newest epoch."""
 
     def __init__(self, options: FrameOptions, *, allow_gap: bool, adopt: bool, fs: Fs | None = None) -> None:
         self.last: BatchOutcome | None = None
         self._options, self._allow_gap, self._adopt, self._fs = options, allow_gap, adopt, fs or Fs()
-        self._spec, self._positions = options.spec, options.position_columns
+        self._spec, self._positions, self._place = options.spec, options.position_columns, options.quarantine
         self._log: StreamLog | None = None
         self._schema: TableSchema | None = None
         self._memory = WorkerMemory()
@@ -232,7 +175,8 @@ class FrameWriter:
         self.close()
 
     def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
-        log, schema = self._open(query_id)
+        quarantine = self._quarantine(frame.sparkSession)
+        log, schema = self._open(query_id, quarantine)
         options, positions = self._options, self._positions
         columns = {column.name: column.dataType.simpleString() for column in frame.schema.fields}
         names = positions.names if positions else ()
@@ -242,8 +186,15 @@ class FrameWriter:
         target = StreamTarget(
             Layout(options.root), options.table, options.stream, schema, log.state.generation, options.durability
         )
+        log.refresh()
+        closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
         plan = FramePlan(
-            FrameDecoder(spec, schema), positions, Budget(NO_BAD_ROWS), allow_gap=self._allow_gap, adopt=self._adopt
+            FrameDecoder(spec, schema, closed),
+            positions,
+            Budget(spec.bad_rows),
+            park=quarantine.park if quarantine else None,
+            allow_gap=self._allow_gap,
+            adopt=self._adopt,
         )
         rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in needed))
         return write_frame_batch(
@@ -258,7 +209,14 @@ class FrameWriter:
             identity=None if positions else identity,
         )
 
-    def _open(self, query_id: str) -> tuple[StreamLog, TableSchema]:
+    def _quarantine(self, spark: SparkSession) -> Quarantine | None:
+        if self._place is None:
+            return None
+        require_delta(spark)
+        table, stream = self._options.table, self._options.stream
+        return Quarantine(spark, self._fs, Layout(self._options.root), table, stream, self._place, clock=time.time)
+
+    def _open(self, query_id: str, quarantine: Quarantine | None) -> tuple[StreamLog, TableSchema]:
         options, layout = self._options, Layout(self._options.root)
         if self._log is None or self._schema is None:
             source = Path(options.schema) if isinstance(options.schema, str) else options.schema
@@ -270,6 +228,10 @@ class FrameWriter:
             if schema.full_name != str(options.table):
                 raise SettingsError("the schema is of another table", expected=options.table, found=schema.full_name)
             self._log, self._schema = self._opened(layout, schema, query_id), schema
+            catch_up(self._fs, layout, options.table, self._log.state)
+            if quarantine is not None:
+                where = f"stream {options.stream}: bad_rows.quarantine"
+                settle(self._fs, layout, options.table, self._log.state, quarantine, where)
         return self._log, self._schema
 
     def _opened(self, layout: Layout, schema: TableSchema, query_id: str) -> StreamLog:
@@ -302,24 +264,6 @@ class FrameWriter:
         if self._log is not None:
             log, self._log = self._log, None
             log.__exit__(BaseException, None, None)
-
-
-@dataclass(frozen=True, slots=True)
-class FrameDecoder:
-    """What a task calls for each batch of its rows; goes to the workers by pickle."""
-
-    spec: StreamSpec
-    schema: TableSchema
-    clock: Callable[[], float] = time.time
-
-    def __call__(
-        self, batch: pa.RecordBatch, origin: str, numbers: Ints, unit: Literal["row", "offset"], notes: SplitNotes
-    ) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
-        """Routed rows; bad ones go into ``notes``."""
-        rejects = Rejects(self.spec.bad_rows)
-        for routed in FrameRows(self.spec, self.schema, self.clock).decode(batch, origin, numbers, unit, rejects):
-            yield routed.key, routed.batch
-        notes.reject(rejects.rows, rejects.bad)
 
 
 def _require_positions(columns: Mapping[str, str], names: Iterable[str], stream: str) -> None:

@@ -165,7 +165,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
         )
     )
     progress.recovered(log.recovery)
-    catch_up(fs, layout, settings, log.state)
+    catch_up(fs, layout, settings.table, log.state)
     return Run(settings, schema, log)
 
 
@@ -231,7 +231,8 @@ def run_one(app: Application, run: Run) -> None:
     progress.loss_window(run.name, settings.durability, settings.sync_s)
     try:
         if quarantine is not None:
-            settle(fs, layout, settings, run.log.state, quarantine)
+            where = f"{settings.file}: bad_rows.quarantine"
+            settle(fs, layout, settings.table, run.log.state, quarantine, where)
         feed = open_feed(app.spark, layout, settings)
         plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
         run.totals = run_stream(app.spark, feed.source, fs, run.log, target, plan, stop=app.stop)

@@ -123,6 +123,15 @@ def requeue(
     if found is None:
         _told(door, stream, None, len(repairs or ()), dry_run)
         return
+    if not found.ledger.file:
+        raise SettingsError(
+            "rows of data frames are not sent again by a command, which does not know how their program routes them",
+            where=f"stream {stream} of {found.table}",
+            expected="a stream with a stream file",
+            found="rows parked by jobs.frames",
+            hint="mend them in a program and write them with write_frame(..., label=...), which takes them once; then"
+            " `quarantine drop`",
+        )
     settings = load_stream_file(Fs(), file or Path(found.ledger.file), os.environ)
     if (settings.table, settings.spec.stream) != (found.table, stream):
         raise SettingsError(
@@ -145,7 +154,8 @@ def requeue(
         else:
             run = open_stream(fs, layout, settings, opened, Progress())
             quarantine = opened.enter_context(session(door, layout, found))
-            settle(fs, layout, settings, run.log.state, quarantine)
+            where = f"{settings.file}: bad_rows.quarantine"
+            settle(fs, layout, settings.table, run.log.state, quarantine, where)
             requeue_pending(fs, layout, run, quarantine, chosen, repairs, done)
     _told(door, stream, done, len(repairs or ()), dry_run)
     if done.refused or done.cut or repairs:

@@ -10,7 +10,7 @@ from jobs.stream_file import StreamSettings
 from store.epochs.replay import StreamState
 from store.errors import SettingsError
 from store.fs import Fs
-from store.layout import Layout
+from store.layout import Layout, TableName
 from writers.ledger import follow_log, leftovers, read_ledger
 from writers.quarantine import Quarantine
 
@@ -35,30 +35,30 @@ def quarantine_of(fs: Fs, layout: Layout, spark: SparkSession, settings: StreamS
     return Quarantine(spark, fs, layout, settings.table, stream, place, clock=time.time, file=file)
 
 
-def catch_up(fs: Fs, layout: Layout, settings: StreamSettings, state: StreamState) -> None:
+def catch_up(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
     """Brings the ledger up to a log that was just opened; requeues that were not committed go. Needs no Spark.
 
     To be called at every start, also of a stream that sets nothing aside: the log forgets its rollbacks.
     """
-    follow_log(fs, layout, settings.table, state)
-    for requeue in leftovers(fs, layout, settings.table, state)[1]:
+    follow_log(fs, layout, table, state)
+    for requeue in leftovers(fs, layout, table, state)[1]:
         fs.unlink(requeue.path)
 
 
-def settle(fs: Fs, layout: Layout, settings: StreamSettings, state: StreamState, quarantine: Quarantine) -> None:
+def settle(fs: Fs, layout: Layout, table: TableName, state: StreamState, quarantine: Quarantine, where: object) -> None:
     """Brings the quarantine up to its ledger, before anything is parked. Without anything to do, Delta is not asked.
 
-    SettingsError when the settings name another place than the one that has the rows.
+    SettingsError when the settings, which are ``where``, name another place than the one that has the rows.
     """
-    path = layout.stream_quarantine(settings.table, state.stream)
+    path = layout.stream_quarantine(table, state.stream)
     ledger = read_ledger(fs, path)
     moved = ledger is not None and ledger.place not in ("", str(quarantine.place))
     if ledger is not None and moved and fs.stat(Path(ledger.place) / "_delta_log") is not None:
         raise SettingsError(
-            "the stream's quarantine is in another place than the stream file says",
-            where=f"{settings.file}: bad_rows.quarantine",
+            "the stream's quarantine is in another place than its settings say",
+            where=where,
             expected=ledger.place,
             found=quarantine.place,
             hint="move the directory there, or send its rows again and remove it, before another one is begun",
         )
-    quarantine.settle(leftovers(fs, layout, settings.table, state)[0])
+    quarantine.settle(leftovers(fs, layout, table, state)[0])

@@ -29,7 +29,7 @@ from store.epochs.state import OffsetRange
 from store.errors import PositionGapError
 from store.fs import Fs
 from writers.blank import WorkerMemory
-from writers.commit import BatchOutcome, Judge, check_lease, commit_record, gather, publish, quarantine, running
+from writers.commit import BatchOutcome, Judge, Park, check_lease, commit_record, gather, publish, quarantine, running
 from writers.frame_task import DecodeRows, FrameResult, FrameWork, PositionColumns, frame_task
 from writers.spark_tasks import run_tasks
 from writers.target import StreamTarget
@@ -46,11 +46,15 @@ Run = Callable[["DataFrame", FrameWork, str], list[FrameResult]]
 
 @dataclass(frozen=True, slots=True)
 class FramePlan:
-    """How frames of a stream are written. ``allow_gap`` is for positions, ``adopt`` for identities."""
+    """How frames of a stream are written. ``judge`` decides about rejected rows, ``park`` keeps them.
+
+    ``allow_gap`` is for positions, ``adopt`` for identities.
+    """
 
     decode: DecodeRows
     positions: PositionColumns | None = None
     judge: Judge | None = None
+    park: Park | None = None
     allow_gap: bool = False
     adopt: bool = False
 
@@ -85,15 +89,18 @@ def write_frame_batch(
     check_lease(fs, log, target, None)
     scratch = f"{target.generation}-{batch_id}"
     run = partial(run_frame, fs, target)
+    origin = f"epoch {log.state.epoch + 1}" if identity is None else f"{identity.topic}/{identity.start}"
     if identity is not None and plan.positions is None and is_committed(log, target, identity, adopt=plan.adopt):
-        work = FrameWork(plan.decode, None, {}, only_look=True)
+        work = FrameWork(plan.decode, None, {}, only_look=True, origin=origin)
         found = run(frame, work, scratch)
         _raise_first(found)
         require_same(fs, log, target, replace(identity, digest=_digest(found)))
         return BatchOutcome(batch_id, None, replayed=1)
     ends = {place: log.state.offsets[place].stop for place in log.state.offsets} if plan.positions else {}
     with running(fs, target.spool(scratch)):
-        found = run(frame, FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap), scratch)
+        found = run(
+            frame, FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap, origin=origin), scratch
+        )
         _raise_first(found)
         dropped = sum(part.dropped for part in found)
         if plan.positions is not None:
@@ -105,7 +112,7 @@ def write_frame_batch(
         gathered = gather(fs, target, memory, [part.result for part in found], scratch)
         gathered.splits = ranges
         gathered.notes.count("rows_committed_before", dropped)
-        quarantine(fs, gathered, plan.judge, None, log.state.epoch + 1)
+        quarantine(fs, gathered, plan.judge, plan.park, log.state.epoch + 1)
         gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
         epoch = commit_record(fs, log, target, gathered, query_id, batch_id, gaps)
         publish(fs, log, target, epoch)

@@ -8,7 +8,7 @@ rows.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -62,7 +62,8 @@ class DecodeRows(Protocol):
 class FrameWork:
     """What all tasks of a batch have to do. ``ends``: offsets below are committed. ``dense``: holes are told.
 
-    ``only_look``: nothing is written, the digest alone counts.
+    ``only_look``: nothing is written, the digest alone counts. ``origin`` is where rows without positions come from:
+    with task and place in it, it names a rejected row for good.
     """
 
     decode: DecodeRows
@@ -70,6 +71,7 @@ class FrameWork:
     ends: Mapping[Place, int]
     dense: bool = True
     only_look: bool = False
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,9 @@ class _Seen:
     def __call__(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         """Routed rows of all batches."""
         del split
+        sink = notes.sink
+        if not self.work.positions:
+            notes.sink = self._digested(sink)
         batch: pa.RecordBatch | None = self.first
         while batch is not None:
             for part, origin, numbers in self._placed(batch) if self.work.positions else self._counted(batch):
@@ -132,6 +137,7 @@ class _Seen:
                         self.digest = add(self.digest, content_digest(self.schema, key, rows))
                     yield key, rows
             batch = next(self.rest, None)
+        notes.sink = sink
 
     def ranges(self) -> tuple[OffsetRange, ...]:
         """The offsets that were met, without holes where ``dense``."""
@@ -144,10 +150,21 @@ class _Seen:
             found.extend(OffsetRange(topic, partition, start, stop) for start, stop in pairs)
         return tuple(found)
 
+    def _digested(self, sink: Callable[[pa.RecordBatch], None] | None) -> Callable[[pa.RecordBatch], None]:
+        """Rejected rows belong to what a batch is known by, as the others do."""
+
+        def park(rows: pa.RecordBatch) -> None:
+            payloads = rows.column("Payload").to_pylist()
+            self.digest = add(self.digest, *(xxhash.xxh3_128_intdigest(b"\0" + (each or b"")) for each in payloads))
+            if sink is not None:
+                sink(rows)
+
+        return park
+
     def _counted(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, str, Ints]]:
         numbers = np.arange(self.rows + 1, self.rows + 1 + batch.num_rows, dtype=np.int64)
         self.rows += batch.num_rows
-        yield batch, f"task {self.index}", numbers
+        yield batch, "/".join(filter(None, (self.work.origin, f"task {self.index}"))), numbers
 
     def _placed(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, str, Ints]]:
         """Rows above the committed ends, those of each partition of the source together."""

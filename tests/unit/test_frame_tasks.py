@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.bad_rows import as_batch, bad_row
 from store.epochs.state import OffsetRange
 from store.errors import PositionGapError
 from store.fs import Fs
 from store.layout import LocationKey
+from store.rejected import decode_rejected
 from tests.crash.stream_kit import SCHEMA, open_log, record, target_of
 from writers.blank import WorkerMemory
 from writers.frame import joined
@@ -96,6 +98,26 @@ def test_a_task_without_positions_tells_a_digest_and_may_only_look(tmp_path: Pat
     assert list((tmp_path / "2").rglob("*.dat")) == []
     other = run(tmp_path / "3", FrameWork(decode, None, {}, only_look=True), frame(range(1, 10)))
     assert other.digest != one.digest
+
+
+def test_rejected_rows_belong_to_what_a_batch_is_known_by(tmp_path: Path) -> None:
+    def rejecting(
+        batch: pa.RecordBatch, origin: str, numbers: Any, unit: Literal["row", "offset"], notes: SplitNotes
+    ) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+        """Every second row is bad; its payload is its number."""
+        rows = [bad_row(origin, n, None, "odd", "even", "", b"%d" % n, unit=unit) for n in numbers.tolist() if n % 2]
+        notes.park(as_batch(rows))
+        notes.reject(rows, len(rows))
+        yield KEY, batch.select([column.name for column in SCHEMA.stored]).filter(pa.array(numbers % 2 == 0))
+
+    first = run(tmp_path / "1", FrameWork(rejecting, None, {}, origin="@query q/3"), frame(range(6)))
+    assert sum(file.rows for file in first.result.notes.parked) == first.result.notes.rejected_rows == 3
+    parked = decode_rejected(first.result.notes.parked[0].path.read_bytes())
+    assert parked["SourcePartition"].to_pylist() == ["@query q/3/task 0"] * 3
+    assert parked["Position"].to_pylist() == [1, 3, 5]
+    look = FrameWork(rejecting, None, {}, only_look=True)
+    assert run(tmp_path / "2", look, frame(range(2)), frame(range(2, 6))).digest == first.digest
+    assert run(tmp_path / "3", look, frame(range(5))).digest != first.digest  # one bad row less
 
 
 def test_the_digest_is_of_rows_and_their_location_alone() -> None:

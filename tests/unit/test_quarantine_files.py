@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jobs.quarantines import settle
-from jobs.stream_file import load_stream_file
 from store.epochs.replay import StreamState
 from store.errors import SettingsError
 from store.fs import Fs
@@ -19,8 +17,6 @@ from tests.crash.stream_kit import STREAM, TABLE
 from tests.quarantine_cases import ModelQuarantine
 from writers.ledger import Ledger, read_ledger, write_ledger
 from writers.quarantine import sync_delta
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Watching(Fs):
@@ -52,17 +48,15 @@ def test_every_file_of_a_new_version_is_synced_and_no_older_one(tmp_path: Path) 
 
 def test_a_place_that_moved_is_refused_while_the_old_one_has_rows(tmp_path: Path) -> None:
     fs, layout = Fs(), Layout(tmp_path)
-    settings = load_stream_file(fs, REPOSITORY / "conf/streams/flights.toml", {"FLIGHTS_FEED": "/feed"})
-    settings = replace(settings, table=TABLE, spec=replace(settings.spec, stream=STREAM))
     state, quarantine = StreamState(STREAM), ModelQuarantine(fs, tmp_path)
     old, path = tmp_path / "old", layout.stream_quarantine(TABLE, STREAM)
     path.parent.mkdir(parents=True)
     write_ledger(fs, path, Ledger(str(old), "", 3, 0, ((1, 3),)))
     (old / "_delta_log").mkdir(parents=True)
     with pytest.raises(SettingsError, match="in another place") as caught:
-        settle(fs, layout, settings, state, quarantine)
+        settle(fs, layout, TABLE, state, quarantine, "x.toml")
     assert (caught.value.expected, caught.value.found) == (str(old), str(quarantine.place))
     assert read_ledger(fs, path) == Ledger(str(old), "", 3, 0, ((1, 3),))
     (old / "_delta_log").rmdir()
-    settle(fs, layout, settings, state, quarantine)
+    settle(fs, layout, TABLE, state, quarantine, "x.toml")
     assert read_ledger(fs, path) == Ledger(str(old), "", 3)
