@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo demo-kafka kafka test test-fast check crash crash-results power-cut bench zip clean
+.PHONY: help setup demo demo-kafka kafka test test-fast check crash crash-results power-cut power-cut-spark bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -59,10 +59,14 @@ crash: setup ## the full crash campaign: kills at every step, a fault in every c
 	$(BIN)/python -m tests.crash.power_cuts
 	$(BIN)/python -m tests.crash.spark_kill --kills 50
 	$(BIN)/python -m tests.crash.spark_zombies --rounds 5
+	$(BIN)/python -m tests.crash.strace_faults
 	$(BIN)/python -m tests.crash.kafka_chaos --kills 500
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.power_cuts --rounds 40
+
+power-cut-spark: setup ## the same under Spark jobs: our streams, deephaven_writer, Spark's Parquet sink, Delta
+	$(BIN)/python -m tests.crash.spark_power_cuts --rounds 5
 
 crash-results: setup ## docs/crash-results.md written anew (minutes)
 	$(BIN)/python -m tests.crash.results
