@@ -35,7 +35,6 @@ from tests.crash.test_power_cut import problems
 from tests.crash.whole_story import write_feed
 
 LIVES = 60
-SPARK_ROUNDS = 3
 
 
 def kills(base: Path, *, every: bool) -> Iterator[Line]:
@@ -101,12 +100,12 @@ def orphans(base: Path) -> Iterator[Line]:
     yield line
 
 
-def spark_sleepers(base: Path) -> Iterator[Line]:
+def spark_sleepers(base: Path, rounds: int) -> Iterator[Line]:
     """Real Spark jobs that wake after another has taken their place."""
     chance = random.Random(1)
     for kind in spark_zombies.KINDS:
         line = Line("Spark job, random moment", f"SIGSTOP, successor, SIGCONT, {kind}", "fsync")
-        for number in range(SPARK_ROUNDS):
+        for number in range(rounds):
             root = base / f"{spark_zombies.KINDS.index(kind)}-{number}"
             line.try_(partial(spark_zombies.zombie_round, root, kind, chance))
         yield line
@@ -199,7 +198,9 @@ PARTS = {
     "calls": Part("A failing call to the disk", lambda base, full, rounds: call_faults(base, every=full)),
     "drivers": Part("Drivers that sleep and are overtaken", lambda base, full, rounds: sleepers(base)),
     "tasks": Part("Tasks that outlive their driver", lambda base, full, rounds: orphans(base)),
-    "spark drivers": Part("Spark jobs that sleep and are overtaken", lambda base, full, rounds: spark_sleepers(base)),
+    "spark drivers": Part(
+        "Spark jobs that sleep and are overtaken", lambda base, full, rounds: spark_sleepers(base, 3 if full else 1)
+    ),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
     "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),
     "spark images": Part(
@@ -224,22 +225,30 @@ PARTS = {
 
 
 def main(out: Path, parts: Sequence[str], *, full: bool, rounds: int) -> int:
-    """Runs parts and renews their sections; 1 if anything was bad."""
+    """Runs parts and renews their sections, line by line, so that a run which is ended keeps what it had; 1 if bad."""
     bad = False
     for name in parts:
         part = PARTS[name]
-        why = part.why_not()
+        why, lines = part.why_not(), list[Line]()
         with tempfile.TemporaryDirectory() as directory:
-            lines = [] if why else list(part.lines(Path(directory), full, rounds))
+            if why:
+                renew(out, name, lines, full=full, note=f"Not possible on this machine: {why}.")
+            else:
+                for line in part.lines(Path(directory), full, rounds):
+                    lines.append(line)
+                    renew(out, name, lines, full=full, note=part.note)
         print(name, why, *(line.counts for line in lines), flush=True)
-        command = f"python -m tests.crash.results {name!r}" + " --full" * full
-        note = f"Not possible on this machine: {why}." if why else part.note
-        text = section(name, part.title, lines, command.replace("'", '"' if " " in name else ""), note)
-        Fs().mkdirs(out.parent)
-        page = out.read_text(encoding="utf-8") if out.exists() else ""
-        out.write_text(renewed(page, {name: text}, [*PARTS]), encoding="utf-8")
         bad = bad or any(line.bad for line in lines)
     return int(bad)
+
+
+def renew(out: Path, name: str, lines: Sequence[Line], *, full: bool, note: str) -> None:
+    """Writes the section of a part as far as it is known."""
+    quoted = f'"{name}"' if " " in name else name
+    text = section(name, PARTS[name].title, lines, f"python -m tests.crash.results {quoted}{' --full' * full}", note)
+    Fs().mkdirs(out.parent)
+    page = out.read_text(encoding="utf-8") if out.exists() else ""
+    out.write_text(renewed(page, {name: text}, [*PARTS]), encoding="utf-8")
 
 
 if __name__ == "__main__":
