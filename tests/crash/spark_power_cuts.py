@@ -82,10 +82,12 @@ class _Feed:
 class SinkJob:
     """The running job; what it says line by line."""
 
+    program = "tests.crash.sink_job"
+
     def __init__(self, sink: str, feed: Path, place: Path) -> None:
         self._said, self._rest = deque[bytes](), b""  # lines that nobody has asked for yet, and a part of one
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.sink_job", sink, str(feed), str(place)],
+            [sys.executable, "-m", self.program, sink, str(feed), str(place)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
