@@ -1,4 +1,4 @@
-"""Power cuts under jobs are counted right: tried with a sink without Spark; ``make power-cut-spark`` does the others."""
+"""Power cuts under jobs are counted right: with a sink without Spark; ``make power-cut-spark`` does the others."""
 
 from __future__ import annotations
 
