@@ -40,6 +40,7 @@ READING: dict[str, Any] = {
     "fetch.queue.backoff.ms": 1,  # the default of a second stalls a reader that is quicker than the fetcher
     "fetch.wait.max.ms": 20,  # what a seek may have to wait for
     "queued.max.messages.kbytes": 32_768,
+    "queued.min.messages": 20_000,  # ahead: a batch may be read by another worker, and then they are thrown away
     "fetch.message.max.bytes": 4 << 20,
 }
 READING_OURS: dict[str, Any] = {

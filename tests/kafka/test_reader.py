@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -47,6 +48,19 @@ def test_ranges_that_follow_overlap_and_jump(broker: Broker, reader: KafkaReader
         assert values(reader, topic, start, stop) == numbered(start, stop), (start, stop)
     send(broker.bootstrap, topic, numbered(9000, 9100))  # after the end was seen
     assert values(reader, topic, 9000, 9100) == numbered(9000, 9100)
+
+
+def test_what_is_fetched_ahead_for_nobody_is_little(broker: Broker) -> None:
+    topic = make_topic(broker.bootstrap)
+    for _ in range(3):
+        send(broker.bootstrap, topic, [b"x" * 160] * 50_000)
+    reader = KafkaReader(KafkaFeed(broker.bootstrap), patience=10)
+    assert len(values(reader, topic, 0, 100)) == 100
+    time.sleep(0.5)  # another worker reads what follows, and this consumer's messages are thrown away
+    (held,) = reader._held.values()
+    ahead = len(held.surplus) + len(held.consumer.consume(150_000, 0.0))
+    assert 0 < ahead < 60_000, ahead
+    reader.close()
 
 
 def test_tombstones_and_empty_values_are_messages(broker: Broker, reader: KafkaReader) -> None:
