@@ -1,4 +1,4 @@
-"""Four kills in a stream from a real topic, of worker, broker and driver; ``make crash`` does five hundred."""
+"""Three kills in a stream from a real topic, of worker, broker and driver; ``make crash`` does five hundred."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ def test_whatever_is_killed_every_message_is_there_once(tmp_path: Path) -> None:
         chaos.round(IN_WORKER)
         chaos.round("broker, random moment")
         chaos.round("driver, random moment", "older copy")
-        chaos.round("worker, random moment")
         chaos.finish()
     found = chaos.found
     assert found.bad == 0, found.table()
-    assert found.kills == 4 and found.rounds == 4
+    assert found.kills == 3 and found.rounds == 3
     assert found.tallies[IN_WORKER].kills == 1
     assert found.checkpoints["older copy"] == 1
     assert found.looks > 10 and found.rows >= 2 * LARGE
