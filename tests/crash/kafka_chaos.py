@@ -34,6 +34,7 @@ from tests.kafka.topics import make_topic
 
 PATIENCE = 150.0  # seconds in which a stream must have committed again
 GIVE_UP = 5  # restarts in one round that were not asked for
+DAMAGED = 0.5  # of the rounds, to come to a third: where the stream lives on there is no moment for it
 IN_WORKER, IN_DRIVER = "worker, step of a task", "driver, step of a task"
 SMALL, LARGE = 400, 24_000  # rows of a batch: one runs in the driver, the other is shared by two workers
 BROKER = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "300"}
@@ -81,7 +82,7 @@ class Chaos:
         self._committing(1)
         names = list(self.faults)
         fault = fault or self._chance.choices(names, [self.faults[name][0] for name in names])[0]
-        if kind is None and self._chance.random() < 1 / 3:
+        if kind is None and self._chance.random() < DAMAGED:
             kind = self._chance.choice(list(self._checkpoint.kinds))
         if kind == "older copy":
             self._checkpoint.remember()

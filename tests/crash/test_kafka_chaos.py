@@ -24,5 +24,5 @@ def test_whatever_is_killed_every_message_is_there_once(tmp_path: Path) -> None:
     assert found.bad == 0, found.table()
     assert found.kills == 3 and found.rounds == 3
     assert found.tallies[IN_WORKER].kills == 1
-    assert found.checkpoints["older copy"] == 1
+    assert found.checkpoints["older copy"] >= 1
     assert found.looks > 10 and found.rows >= 2 * LARGE
