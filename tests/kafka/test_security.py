@@ -1,17 +1,27 @@
-"""SASL over TLS on a real listener: PLAIN and SCRAM let the right password in, and no error shows a wrong one."""
+"""SASL over TLS on a real listener: PLAIN and SCRAM let the right password in; no error, log or file shows one."""
 
 from __future__ import annotations
 
+import base64
+import json
+import os
+import re
+import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from ingest.kafka_feed import ClientSettings, KafkaFeed
 from ingest.kafka_reader import KafkaReader
 from ingest.kafka_topics import KafkaTopics
 from jobs.broker import Broker, free_port
+from jobs.spark_session import import_root
 from store.epochs.state import OffsetRange
 from store.errors import FeedError, SparkhavenError
 from store.fs import Fs
@@ -24,8 +34,8 @@ MODULES = "org.apache.kafka.common.security"
 
 
 @pytest.fixture(scope="module")
-def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """A broker with a SASL_SSL listener and one message in topic ``t``; its address and its certificate."""
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path, str]]:
+    """A broker with a SASL_SSL listener and one message in topic ``t``; its address, certificate, and other address."""
     base = tmp_path_factory.mktemp("secure")
     keys, certificate, port = base / "keys.p12", base / "broker.pem", free_port()
     common = ["-alias", "broker", "-keystore", str(keys), "-storepass", STORE]
@@ -47,12 +57,12 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     try:
         make_topic(broker.bootstrap, name="t")
         send(broker.bootstrap, "t", [b"hello"])
-        yield f"127.0.0.1:{port}", certificate
+        yield f"127.0.0.1:{port}", certificate, broker.bootstrap
     finally:
         broker.stop()
 
 
-def _feed(secure: tuple[str, Path], mechanism: str, password: str) -> KafkaFeed:
+def _feed(secure: tuple[str, Path, str], mechanism: str, password: str) -> KafkaFeed:
     values = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanisms": mechanism,
@@ -65,7 +75,7 @@ def _feed(secure: tuple[str, Path], mechanism: str, password: str) -> KafkaFeed:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_the_right_password_reads_and_a_wrong_one_is_told_without_it(
-    secure: tuple[str, Path], mechanism: str, capfd: pytest.CaptureFixture[str]
+    secure: tuple[str, Path, str], mechanism: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     feed = _feed(secure, mechanism, READER)
     end = KafkaTopics(feed).look()["t"].partitions[0].end
@@ -84,9 +94,132 @@ def test_the_right_password_reads_and_a_wrong_one_is_told_without_it(
     assert "uthentication" in str(read.value)
 
 
-def test_a_broker_that_is_not_trusted_is_told(secure: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_broker_that_is_not_trusted_is_told(secure: tuple[str, Path, str], tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("")
-    feed = _feed((secure[0], tmp_path / "ca.pem"), "PLAIN", READER)
+    feed = _feed((secure[0], tmp_path / "ca.pem", ""), "PLAIN", READER)
     with pytest.raises(SparkhavenError) as caught:
         KafkaTopics(feed, patience=2).look()
     assert READER not in str(caught.value)
+
+
+STREAM = """name = "ticks"
+table = "Test.Tick"
+schema = "Test.Tick.schema"
+[feed]
+type = "kafka"
+bootstrap = "{bootstrap}"
+topics = ["{topic}"]
+format = "raw"
+max_per_trigger = {{ rows = {rows} }}
+[feed.client]
+"security.protocol" = "SASL_SSL"
+"sasl.mechanisms" = "PLAIN"
+"sasl.username" = "reader"
+"sasl.password" = "${{READER_PASSWORD}}"
+"ssl.ca.location" = "{certificate}"
+[partition]
+internal = {{ meta = "partition" }}
+value = {{ fixed = "2026-11-21" }}
+[bad_rows]
+max_rows = 0
+[commit]
+trigger = "1 hour"
+"""
+TOPIC, SHARE = "ticks-of-the-day", 15_000
+SCHEMA = """<Table namespace="Test" name="Tick" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/> <Column name="Text" dataType="String"/>
+</Table>"""
+
+
+@pytest.fixture
+def job(secure: tuple[str, Path, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """``ingest`` as a process, with Spark's event log: two of four shares of a topic, then it waits for an hour.
+
+    A share is so large that tasks in workers read it, which get the settings of the client with their code.
+    """
+    bootstrap, certificate, plain = secure
+    topic = make_topic(plain, 2, name=TOPIC)
+    for partition, shares in ((0, 3), (1, 1)):
+        send(plain, topic, [b"x"] * (shares * SHARE), partition)
+    settings = {"bootstrap": bootstrap, "topic": topic, "certificate": certificate, "rows": 2 * SHARE}
+    (tmp_path / "Test.Tick.schema").write_text(SCHEMA)
+    (tmp_path / "ticks.toml").write_text(STREAM.format(**settings))
+    for name in ("conf", "events", "local"):
+        (tmp_path / name).mkdir()
+    events = {"enabled": "true", "dir": (tmp_path / "events").as_uri(), "compress": "false", "rolling.enabled": "false"}
+    lines = (f"spark.eventLog.{name} {value}\n" for name, value in events.items())
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(lines))
+    environ = {**os.environ, "SPARK_CONF_DIR": str(tmp_path / "conf"), "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+    environ |= {"READER_PASSWORD": READER, "PYTHONPATH": str(import_root())}
+    words = ["--root", str(tmp_path / "db"), "ingest", str(tmp_path / "ticks.toml"), "--json"]
+    words += ["--workers", "2", "--metrics-port", "0"]
+    with (tmp_path / "said").open("w") as said:
+        line = [sys.executable, "-m", "jobs.cli", *words]
+        pipe = subprocess.PIPE
+        made = subprocess.Popen(line, stdout=pipe, stderr=said, text=True, env=environ, start_new_session=True)
+    try:
+        yield made
+    finally:
+        if made.poll() is None:
+            os.killpg(made.pid, signal.SIGKILL)
+        made.communicate()
+
+
+@pytest.mark.spark
+def test_a_running_stream_tells_its_lag_and_writes_no_secret_anywhere(
+    job: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    def said() -> str:
+        return (tmp_path / "said").read_text()
+
+    def wait_for(what: Callable[[], object]) -> object:
+        deadline = time.monotonic() + 90
+        while not (found := what()):
+            assert job.poll() is None and time.monotonic() < deadline, said()
+            time.sleep(0.05)
+        return found
+
+    wait_for(lambda: "epoch 1:" in said())
+    (url,) = re.findall(r"metrics at (\S+)", said())
+
+    def told(name: str) -> dict[str, float]:
+        """A metric as the process tells it while it runs, by partition."""
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            text = answer.read().decode()
+        samples = [s for family in text_string_to_metric_families(text) for s in family.samples if s.name == name]
+        assert all((s.labels["stream"], s.labels["table"]) == ("ticks", "Test.Tick") for s in samples)
+        return {s.labels.get("source", "").rpartition("/")[2]: s.value for s in samples}
+
+    wait_for(lambda: told("sparkhaven_source_lag_records") == {"0": 2 * SHARE, "1": 0})
+    assert told("sparkhaven_source_position") == {"0": SHARE, "1": SHARE}
+    assert told("sparkhaven_rows_total") == {"": 2 * SHARE}
+    assert told("sparkhaven_epoch_current") == told("sparkhaven_stream_up") == {"": 1}
+
+    during = with_secret(tmp_path, READER)
+    os.kill(job.pid, signal.SIGTERM)
+    results, _ = job.communicate(timeout=60)
+    assert (job.returncode, json.loads(results)["rows"]) == (0, 2 * SHARE), said()
+    assert READER not in results
+    assert (during, with_secret(tmp_path, READER)) == ([], [])
+    # what is written by Spark and by us is there, and is looked at
+    assert any(name.startswith("events/") for name in with_secret(tmp_path, "MapInArrow"))
+    assert any("/.streams/" in name for name in with_secret(tmp_path, TOPIC))
+
+
+def with_secret(directory: Path, secret: str) -> list[str]:
+    """Files that hold a text: as it is, as hexadecimal, or in base64 at any of its three places."""
+    raw = secret.encode()
+    forms = [raw, raw.hex().encode(), raw.hex().upper().encode(), secret.encode("utf-16-le")]
+    for shift in range(3):
+        whole = base64.b64encode(b"\0" * shift + raw)
+        forms.append(whole[4 if shift else 0 : len(whole) - 4])  # what does not hang on its neighbours
+    found = []
+    for path in directory.rglob("*"):
+        try:
+            content = path.read_bytes() if path.is_file() else b""
+        except FileNotFoundError:  # Spark has tidied up meanwhile
+            continue
+        if any(form in content for form in forms):
+            found.append(str(path.relative_to(directory)))
+    return found
