@@ -188,10 +188,12 @@ def _newest(planned: set[int], done: set[int], known: int | None) -> tuple[int |
 def _sources(fs: Fs, checkpoint: Path, last: int | None, drop: list[Path]) -> Iterator[Damage]:
     """Logs that sources keep, at most one entry a batch. What is whole there stays: it is planned again from there."""
     for source in fs.names(checkpoint / SOURCES):
-        entries = _entries(fs, checkpoint / SOURCES / source)
-        for number, why in sorted(entries.broken.items()):
-            path = checkpoint / SOURCES / source / str(number)
-            if last is None or number > last:
+        for name in fs.names(checkpoint / SOURCES / source):
+            path = checkpoint / SOURCES / source / name
+            number = name.removesuffix(".compact")  # each tenth holds those before it too, which stay for a while
+            if not number.isdigit() or (why := _broken(fs.read(path))) is None:
+                continue
+            if last is None or int(number) > last:
                 yield Damage(path, why, "goes into the backup")
                 drop += [path, *_checksum(fs, path)]
             else:

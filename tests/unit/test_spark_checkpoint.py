@@ -113,8 +113,10 @@ def test_the_log_of_a_source_loses_only_what_is_torn_and_not_planned(checkpoint:
         (source / str(number)).write_text('v1\n{"path":"a"}')
     (checkpoint / "offsets" / "4").write_bytes(b"")
     (source / "5").write_bytes(b"")
+    (source / "9.compact").write_bytes(b"")
     repaired(checkpoint)
     assert numbers(checkpoint / "sources", "0") == [0, 1, 2, 3, 4]
+    assert not (source / "9.compact").exists()
     (source / "1").write_bytes(b"")
     (damage,) = plan_repair(FS, checkpoint).damages
     assert (damage.path, damage.remedy) == (source / "1", "cannot be mended: start with a new checkpoint")
