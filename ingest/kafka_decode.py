@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 from confluent_kafka import Message
 
@@ -18,6 +16,7 @@ from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows
 from ingest.spec import BadRowBudget, StreamSpec, Target
 from ingest.targets import resolve_targets
+from store.collector import no_cycles
 from store.epochs.state import OffsetRange
 from store.layout import LocationKey
 from store.schema.model import TableSchema
@@ -45,7 +44,7 @@ def decode_range(
     still the one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has
     more bad rows than a batch may have.
     """
-    with _no_cycles():
+    with no_cycles():
         for router, rows, payload in _to_route(reader, split, spec, feed, schema, rejects, clock):
             yield from router.route(rows, payload, rejects)
             rejects.complete = None
@@ -72,21 +71,6 @@ def late_messages(
         rejects.complete = None
     rejects.flush()
     return found
-
-
-@contextmanager
-def _no_cycles() -> Iterator[None]:
-    """The collector of cycles rests: it would look through every message that is held, again and again.
-
-    That is a third of the time of a range. Nothing in it makes cycles that would matter before its end.
-    """
-    rests = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if rests:
-            gc.enable()
 
 
 def _to_route(

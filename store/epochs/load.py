@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from store.collector import no_cycles
 from store.epochs.checkpoint import Checkpoint, decode_checkpoint
 from store.epochs.framing import LOG_MAGIC, Frame, Scan, read_header, refuse_damage, scan
 from store.epochs.records import CommitRecord, Record, RollbackRecord, decode
@@ -96,10 +97,11 @@ def load_stream(fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch:
 
 def load_read(fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Loaded:
     """The same, with how far log and removals were read."""
-    files = read_files(fs, layout, table, stream)
-    refuse_damage(files.found, layout.stream_log(table, stream))
-    state = files.checkpoint.state
-    replay(state, files.records, epoch, layout.stream_log(table, stream))
+    with no_cycles():
+        files = read_files(fs, layout, table, stream)
+        refuse_damage(files.found, layout.stream_log(table, stream))
+        state = files.checkpoint.state
+        replay(state, files.records, epoch, layout.stream_log(table, stream))
     removals = read_removals(fs, layout, table, stream, files.checkpoint.removals)
     for _, removal in removals.entries:
         state.remove(removal)

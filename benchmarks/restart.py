@@ -1,0 +1,144 @@
+"""From a kill to the first new epoch: what a log of many epochs adds to the start of a stream.
+
+A stream of one-row files is written for some epochs, all of them kept, and its process ends in mid-batch: a tail is
+appended, nothing says so. Then `sparkhaven ingest` starts as a process of its own, recovers and commits what waits.
+The clock runs from its start until a reader sees the row. The start beside a log of ten epochs is the yardstick: what
+Spark and Python need anyway. Starts alternate; the table shows medians.
+
+    python -m benchmarks.restart [--epochs 10000] [--starts 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import pyspark
+
+from benchmarks.ingest_files import SCHEMA, STREAM
+from jobs.decoding import Decoder
+from jobs.ingest_run import open_stream
+from jobs.progress import Progress
+from jobs.stream_file import load_stream_file
+from readers import open_table
+from store.epochs.state import FileId, Split
+from store.fs import Fs
+from store.layout import Layout
+from writers.blank import WorkerMemory
+from writers.commit import write_batch
+from writers.target import Decode, StreamTarget
+from writers.task import Task, TaskResult, run_task
+
+LIMIT_SECONDS = 1.0
+FEW = 10
+START_SECONDS = 120.0
+
+
+def put(feed: Path, number: int) -> FileId:
+    """A file of one row; its time is its number, so that the order of the files is that of the epochs."""
+    row = {"id": number, "src": "s", "sym": f"SYM{number % 97}", "ts": "2026-11-21T00:00:00Z", "px": 1.5, "qty": 1}
+    row |= {"side": "B", "venue": "V", "seq": number, "live": True}
+    path = feed / f"{number:08}.json"
+    path.write_text(json.dumps(row) + "\n")
+    os.utime(path, ns=(stamp := time.time_ns(), stamp))
+    return FileId(str(path), path.stat().st_size, stamp)
+
+
+def run_here(
+    memory: WorkerMemory,
+    target: StreamTarget,
+    decode: Decode,
+    split: FileId,
+    scratch: str,
+    instead: Mapping[Split, Split | None],
+) -> list[TaskResult]:
+    """The one task of a batch."""
+    return [run_task(Fs(), memory, target, decode, Task(0, 0, scratch, [split], alone=True, instead=instead))]
+
+
+def fill(work: Path, epochs: int) -> None:
+    """Epochs of one file each, then a death between append and commit."""
+    fs, layout, memory = Fs(), Layout(work / "db"), WorkerMemory()
+    settings = load_stream_file(fs, work / "bench.toml", {})
+    with ExitStack() as opened:
+        run = open_stream(fs, layout, settings, opened, Progress())
+        target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, "none")
+        decode = Decoder(fs, settings.spec, run.schema)
+        for number in range(epochs):
+            execute = partial(run_here, memory, target, decode, put(work / "feed", number))
+            write_batch(fs, run.log, target, memory, execute, query_id="fill", batch_id=number)
+            run.log.compact_if_due()
+        run_here(memory, target, decode, put(work / "feed", epochs), "killed", {})
+        os._exit(0)
+
+
+def seconds_to_new_epoch(work: Path) -> float:
+    """Starts the stream and waits until a reader sees one more row than before."""
+    root = work / "db"
+    before = open_table(root, "Bench.Trade").to_arrow(columns=["id"]).num_rows
+    put(work / "feed", before + 1000)
+    words = ["--root", str(root), "ingest", str(work / "bench.toml")]
+    started = time.perf_counter()
+    with subprocess.Popen([sys.executable, "-m", "jobs.cli", *words], stderr=subprocess.DEVNULL) as job:
+        while open_table(root, "Bench.Trade").to_arrow(columns=["id"]).num_rows <= before:
+            if time.perf_counter() - started > START_SECONDS or job.poll() is not None:
+                raise SystemExit("the stream made no new epoch")
+            time.sleep(0.01)
+        took = time.perf_counter() - started
+        job.kill()
+    return took
+
+
+def main() -> int:
+    """Prints the table; 1 if many epochs cost more than they may."""
+    options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    options.add_argument("--epochs", type=int, default=10_000)
+    options.add_argument("--starts", type=int, default=5, help="of each log")
+    args = options.parse_args()
+    top = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
+    logs = {FEW: top / "few", args.epochs: top / "many"}
+    times: dict[int, list[float]] = {epochs: [] for epochs in logs}
+    try:
+        for epochs, work in logs.items():
+            (work / "feed").mkdir(parents=True)
+            (work / "Bench.Trade.schema").write_text(SCHEMA)
+            commit = f'[commit]\ndurability = "none"\nkeep_epochs = {2 * args.epochs}\ntrigger = "0 seconds"\n'
+            text = STREAM.replace("feed/*.json", str(work / "feed" / "*.json")) + commit
+            (work / "bench.toml").write_text(text)
+            filler = get_context("spawn").Process(target=fill, args=(work, epochs))
+            filler.start()
+            filler.join()
+            seconds_to_new_epoch(work)  # with the tail to cut, and files not in memory
+        for _ in range(args.starts):
+            for epochs, work in logs.items():
+                times[epochs].append(seconds_to_new_epoch(work))
+        print(f"{'epochs in the log':>18}{'log bytes':>12}{'s to the first new epoch':>26}   all")
+        for epochs, work in logs.items():
+            size = sum(path.stat().st_size for path in (work / "db").rglob("*.log"))
+            each = " ".join(f"{seconds:.2f}" for seconds in times[epochs])
+            print(f"{epochs:>18,}{size:>12,}{statistics.median(times[epochs]):>26.2f}   {each}")
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+    more = statistics.median(times[args.epochs]) - statistics.median(times[FEW])
+    print(
+        f"\nPython {platform.python_version()}, pyspark {pyspark.__version__}, {platform.system()} {platform.release()}"
+    )
+    print(f"{args.epochs:,} epochs add {more:.2f} s to the start, limit {LIMIT_SECONDS:.0f} s")
+    return int(more > LIMIT_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
