@@ -42,6 +42,7 @@ DELTA_CONF = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
+STOCK_JVM = {"spark.driver.extraJavaOptions": "-XX:+UseG1GC"}  # peers compile and collect as Spark does by itself
 FIELDS = (
     "id long, src string, sym string, ts string, px double, qty int, side string, venue string, seq long, live boolean"
 )
@@ -106,7 +107,7 @@ def parsed(spark: SparkSession, feed: Path) -> DataFrame:
 
 def run_sink(work: Path, sink: str) -> list[float]:
     """Seconds of each trigger of a stock sink."""
-    extra = {"spark.sql.warehouse.dir": str(work / "warehouse"), "spark.sql.shuffle.partitions": "2"}
+    extra = {**STOCK_JVM, "spark.sql.warehouse.dir": str(work / "warehouse"), "spark.sql.shuffle.partitions": "2"}
     spark = build_session("peer", memory="4g", extra=extra | DELTA_CONF if sink == "delta" else extra)
     writer = parsed(spark, work / "feed").writeStream.format(sink)
     writer = writer.option("checkpointLocation", str(work / f"{sink}-checkpoint")).option("path", str(work / sink))

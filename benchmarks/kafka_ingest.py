@@ -27,9 +27,10 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.ingest_files import FIELDS, SCHEMA, Watch, apart, report
+from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, report
 from ingest.bad_rows import Rejects
 from ingest.kafka_decode import decode_range
 from ingest.kafka_feed import KafkaFeed
@@ -61,7 +62,7 @@ schema = "Bench.Trade.schema"
 [feed]
 type = "kafka"
 bootstrap = "{bootstrap}"
-topics = ["trades"]
+topics = ["{topic}"]
 format = "json"
 max_per_trigger = {{ rows = {rows} }}
 [partition]
@@ -178,17 +179,27 @@ def run_without_spark(work: Path, rows: int, batches: int) -> list[float]:
     return seconds
 
 
-def run_sink(work: Path, sink: str, bootstrap: str, rows: int) -> list[float]:
-    """Seconds of each batch of a stock sink."""
-    extra = {"spark.sql.shuffle.partitions": "2", **connector_conf(Fs())}
+def peer(sink: str) -> SparkSession:
+    """A session for a stock sink behind Spark's Kafka connector."""
+    extra = {**STOCK_JVM, "spark.sql.shuffle.partitions": "2", **connector_conf(Fs())}
     if sink == "delta":
         delta = delta_conf(Fs())
-        extra = {**delta, "spark.jars": f"{extra['spark.jars']},{delta['spark.jars']}"}
-    spark = build_session("peer", memory="4g", extra=extra)
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC, "startingOffsets": "earliest"}
-    source = spark.readStream.format("kafka").options(**options).option("maxOffsetsPerTrigger", str(rows)).load()
-    parsed = source.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("row")).select("row.*")
-    writer = parsed.withColumn("ts", f.to_timestamp("ts")).writeStream.format(sink)
+        extra = {**extra, **delta, "spark.jars": f"{extra['spark.jars']},{delta['spark.jars']}"}
+    return build_session("peer", memory="4g", extra=extra)
+
+
+def parsed(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
+    """What a team would write: the connector's values through ``from_json`` with the schema."""
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).options(**options)
+    values = source.option("subscribe", topic).option("startingOffsets", "earliest").load()
+    rows = values.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("row")).select("row.*")
+    return rows.withColumn("ts", f.to_timestamp("ts"))
+
+
+def run_sink(work: Path, sink: str, bootstrap: str, rows: int) -> list[float]:
+    """Seconds of each batch of a stock sink."""
+    spark = peer(sink)
+    writer = parsed(spark, bootstrap, TOPIC, maxOffsetsPerTrigger=str(rows)).writeStream.format(sink)
     writer = writer.option("checkpointLocation", str(work / f"{sink}-checkpoint")).option("path", str(work / sink))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
@@ -241,7 +252,7 @@ def main() -> None:
             filled = time.perf_counter() - started
             print(f"topic: {args.rows * args.batches:,} messages in {filled:.0f} s", flush=True)
             (work / "Bench.Trade.schema").write_text(SCHEMA)
-            (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, rows=args.rows))
+            (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, topic=TOPIC, rows=args.rows))
             times = {"sparkhaven, fsync": apart(run_ours, work)}
             times["the same without Spark"] = apart(run_without_spark, work, args.rows, args.batches)
             if args.batches >= 4:

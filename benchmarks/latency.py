@@ -29,38 +29,17 @@ import numpy as np
 import pyspark
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import functions as f
 
-from benchmarks.ingest_files import FIELDS, SCHEMA
-from benchmarks.kafka_ingest import CONNECTOR, Told, messages, profile
+from benchmarks.ingest_files import SCHEMA
+from benchmarks.kafka_ingest import STREAM, Told, messages, parsed, peer, profile
 from jobs.broker import Broker
-from jobs.delta import delta_conf
 from jobs.ingest_run import Options, run_streams
-from jobs.jars import jars
-from jobs.spark_session import build_session
 from jobs.stream_file import load_stream_file
 from readers import open_table
 from store.errors import TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout
 
-STREAM = """name = "bench"
-table = "Bench.Trade"
-schema = "Bench.Trade.schema"
-[feed]
-type = "kafka"
-bootstrap = "{bootstrap}"
-topics = ["{topic}"]
-format = "json"
-[partition]
-internal = {{ column = "src" }}
-value = {{ column = "ts", zone = "UTC", format = "yyyy-MM-dd" }}
-clock = "2026-11-21T12:00:00Z"
-[bad_rows]
-max_rows = 0
-[commit]
-trigger = "0 seconds"
-"""
 WARM_SECONDS = 20.0
 LOOK_SECONDS = 0.005
 START_SECONDS = 120.0
@@ -79,14 +58,8 @@ def serve_ours(work: Path, topic: str) -> None:
 
 def serve_delta(work: Path, topic: str, bootstrap: str) -> None:
     """The stock stream until SIGTERM."""
-    connector = jars(Fs(), "spark-kafka-4.2.0", CONNECTOR)
-    delta = delta_conf(Fs())
-    extra = {**delta, "spark.jars": ",".join([*map(str, connector), delta["spark.jars"]])}
-    spark = build_session("peer", memory="2g", extra={**extra, "spark.sql.shuffle.partitions": "2"})
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
-    source = spark.readStream.format("kafka").options(**options).load()
-    parsed = source.select(f.from_json(f.col("value").cast("string"), FIELDS).alias("row")).select("row.*")
-    writer = parsed.withColumn("ts", f.to_timestamp("ts")).writeStream.format("delta")
+    spark = peer("delta")
+    writer = parsed(spark, bootstrap, topic).writeStream.format("delta")
     query = writer.option("checkpointLocation", str(work / "checkpoint")).start(str(work / "delta"))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -191,7 +164,8 @@ def main() -> int:
             admin = AdminClient({"bootstrap.servers": at})
             for made in admin.create_topics([NewTopic("ours", 1, 1), NewTopic("delta", 1, 1)]).values():
                 made.result(30)
-            (work / "ours.toml").write_text(STREAM.format(bootstrap=at, topic="ours"))
+            text = STREAM.format(bootstrap=at, topic="ours", rows=1_000_000)
+            (work / "ours.toml").write_text(text + '[commit]\ntrigger = "0 seconds"\n')
             source, look = Source(at, "ours", args.rate), seen_of_ours(work)
             found["sparkhaven, fsync"] = measure(serve_ours, (work, "ours"), source, look, args.seconds)
             if not args.no_delta:

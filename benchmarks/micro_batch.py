@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.ingest_files import STOCK_JVM
 from jobs.spark_session import build_session
 from tests.crash.stream_kit import put_file, record
 from tests.spark.feed_source import FeedSource
@@ -27,7 +28,7 @@ WARM = 10
 def measure(batches: int, *, tuned: bool) -> str:
     """Runs the stream in this process and returns one line of the table."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = build_session("micro-batch", workers=2, extra=STREAM_CONF if tuned else {})
+    spark = build_session("micro-batch", workers=2, extra=STREAM_CONF if tuned else STOCK_JVM)
     spark.dataSource.register(FeedSource)
     ends: list[float] = []
     writes: list[float] = []
