@@ -1,9 +1,10 @@
 """From a kill to the first new epoch: what a log of many epochs adds to the start of a stream.
 
-A stream of one-row files is written for some epochs, all of them kept, and its process ends in mid-batch: a tail is
-appended, nothing says so. Then `sparkhaven ingest` starts as a process of its own, recovers and commits what waits.
-The clock runs from its start until a reader sees the row. The start beside a log of ten epochs is the yardstick: what
-Spark and Python need anyway. Starts alternate; the table shows medians.
+A stream of one-row files is written for some epochs, and its process ends in mid-batch: a tail is appended, nothing
+says so. Then `sparkhaven ingest` starts as a process of its own, recovers and commits what waits. The clock runs from
+its start until a reader sees the row. The start beside a log of ten epochs is the yardstick: what Spark and Python need
+anyway. One log keeps the last 100 epochs for rollback, as is the default, one keeps them all. Starts alternate; the
+table shows medians.
 
     python -m benchmarks.restart [--epochs 10000] [--starts 5]
 """
@@ -44,6 +45,7 @@ from writers.task import Task, TaskResult, run_task
 
 LIMIT_SECONDS = 1.0
 FEW = 10
+KEPT = 100
 START_SECONDS = 120.0
 
 
@@ -109,13 +111,17 @@ def main() -> int:
     options.add_argument("--starts", type=int, default=5, help="of each log")
     args = options.parse_args()
     top = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
-    logs = {FEW: top / "few", args.epochs: top / "many"}
-    times: dict[int, list[float]] = {epochs: [] for epochs in logs}
+    logs = {
+        f"{FEW} epochs": (FEW, KEPT, top / "few"),
+        f"{args.epochs:,} epochs, {KEPT} kept": (args.epochs, KEPT, top / "default"),
+        f"{args.epochs:,} epochs, all kept": (args.epochs, 2 * args.epochs, top / "all"),
+    }
+    times: dict[str, list[float]] = {name: [] for name in logs}
     try:
-        for epochs, work in logs.items():
+        for epochs, keep, work in logs.values():
             (work / "feed").mkdir(parents=True)
             (work / "Bench.Trade.schema").write_text(SCHEMA)
-            commit = f'[commit]\ndurability = "none"\nkeep_epochs = {2 * args.epochs}\ntrigger = "0 seconds"\n'
+            commit = f'[commit]\ndurability = "none"\nkeep_epochs = {keep}\ntrigger = "0 seconds"\n'
             text = STREAM.replace("feed/*.json", str(work / "feed" / "*.json")) + commit
             (work / "bench.toml").write_text(text)
             filler = get_context("spawn").Process(target=fill, args=(work, epochs))
@@ -123,20 +129,21 @@ def main() -> int:
             filler.join()
             seconds_to_new_epoch(work)  # with the tail to cut, and files not in memory
         for _ in range(args.starts):
-            for epochs, work in logs.items():
-                times[epochs].append(seconds_to_new_epoch(work))
-        print(f"{'epochs in the log':>18}{'log bytes':>12}{'s to the first new epoch':>26}   all")
-        for epochs, work in logs.items():
+            for name, (_, _, work) in logs.items():
+                times[name].append(seconds_to_new_epoch(work))
+        print(f"{'log':<28}{'bytes':>12}{'s to the first new epoch':>26}   all")
+        for name, (_, _, work) in logs.items():
             size = sum(path.stat().st_size for path in (work / "db").rglob("*.log"))
-            each = " ".join(f"{seconds:.2f}" for seconds in times[epochs])
-            print(f"{epochs:>18,}{size:>12,}{statistics.median(times[epochs]):>26.2f}   {each}")
+            each = " ".join(f"{seconds:.2f}" for seconds in times[name])
+            print(f"{name:<28}{size:>12,}{statistics.median(times[name]):>26.2f}   {each}")
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    more = statistics.median(times[args.epochs]) - statistics.median(times[FEW])
     print(
         f"\nPython {platform.python_version()}, pyspark {pyspark.__version__}, {platform.system()} {platform.release()}"
     )
-    print(f"{args.epochs:,} epochs add {more:.2f} s to the start, limit {LIMIT_SECONDS:.0f} s")
+    yardstick, *others = (statistics.median(found) for found in times.values())
+    more = max(others) - yardstick
+    print(f"{args.epochs:,} epochs add {more:.2f} s to the start at most, limit {LIMIT_SECONDS:.0f} s")
     return int(more > LIMIT_SECONDS)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
+from store.collector import no_cycles
 from store.epochs.compaction import COMPACT_BYTES, compact, is_due
 from store.epochs.framing import frame
 from store.epochs.holder import take_gate, take_lock, write_holder
@@ -320,7 +321,8 @@ class StreamLog:
     def _start(self, schema: TableSchema | None, query_id: str, pid: int, host: str) -> None:
         fs, layout, table, stream = self._fs, self._layout, self._table, self._stream
         boot_id = fs.boot_id()
-        resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
+        with no_cycles():
+            resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
         self.state = state = resumed.state
         plan = plan_recovery(fs, layout, table, resumed)
         records, lost = resumed.log, resumed.lost
