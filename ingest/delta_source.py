@@ -17,7 +17,7 @@ from ingest.delta_log import Added
 from ingest.delta_planner import DeltaPlanner, Planned, share_out
 from ingest.planning import Offset, RangeReader, RangeRun, RangeStream, range_source
 from ingest.row_size import row_bytes
-from store.epochs.load import load_stream
+from store.epochs.load import load_positions
 from store.epochs.state import FileId
 from store.epochs.versions import TABLE, unpacked
 from store.errors import PositionGapError, TableNotFoundError, carrying
@@ -35,7 +35,8 @@ def delta_source(stream: DeltaStream) -> type[DataSource]:
 def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:
     """The planner of a stream, at the position that its commit log has."""
     try:
-        end = load_stream(fs, Layout(stream.root), stream.table, stream.stream).offsets.get((TABLE, 0))
+        _, offsets = load_positions(fs, Layout(stream.root), stream.table, stream.stream)
+        end = offsets.get((TABLE, 0))
     except TableNotFoundError:
         end = None  # the first start of a stream
     position, table_id = (end.stop, end.topic_id) if end else (None, "")

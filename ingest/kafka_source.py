@@ -20,8 +20,7 @@ from ingest.kafka_starts import first_offsets
 from ingest.kafka_topics import KafkaTopics, Place, TopicView
 from ingest.planning import RangeReader, RangeRun, RangeStream, range_source
 from ingest.spec import Limit
-from store.epochs.load import load_stream
-from store.epochs.offsets import Offsets
+from store.epochs.load import load_positions
 from store.epochs.state import OffsetRange
 from store.errors import PositionGapError, TableNotFoundError, carrying
 from store.fs import Fs
@@ -44,7 +43,7 @@ def open_reader(stream: KafkaStream) -> TopicReader:
 def committed(fs: Fs, stream: KafkaStream) -> dict[Place, Position]:
     """The positions that the commit log has; none before the first epoch of a stream."""
     try:
-        offsets: Offsets = load_stream(fs, Layout(stream.root), stream.table, stream.stream).offsets
+        _, offsets = load_positions(fs, Layout(stream.root), stream.table, stream.stream)
     except TableNotFoundError:
         return {}
     return {place: Position(end.stop, end.topic_id) for place, end in offsets.items()}

@@ -20,7 +20,7 @@ from ingest.files import FilePlanner
 from ingest.planning import Offset, PlanningReader
 from ingest.row_size import row_bytes
 from ingest.spec import DAY_S, FeedSpec, Limit
-from store.epochs.load import load_stream
+from store.epochs.load import load_positions
 from store.epochs.positions import FileWindow
 from store.epochs.state import FileId
 from store.errors import SettingsError, TableNotFoundError, carrying
@@ -176,7 +176,7 @@ def _feed(options: dict[str, str]) -> FeedSpec:
 def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:
     try:
         layout, table = Layout(Path(options["root"])), TableName.parse(options["table"])
-        return load_stream(fs, layout, table, options["stream"]).files
+        return load_positions(fs, layout, table, options["stream"])[0]
     except TableNotFoundError:
         return FileWindow()  # the first start of a stream
 

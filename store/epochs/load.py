@@ -8,6 +8,8 @@ from typing import Literal
 from store.collector import no_cycles
 from store.epochs.checkpoint import Checkpoint, decode_checkpoint
 from store.epochs.framing import LOG_MAGIC, Frame, Scan, read_header, refuse_damage, scan
+from store.epochs.offsets import Offsets
+from store.epochs.positions import FileWindow
 from store.epochs.records import CommitRecord, Record, RollbackRecord, decode
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
@@ -108,6 +110,17 @@ def load_read(fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: i
     return Loaded(state, files.found, removals.end)
 
 
+def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[FileWindow, Offsets]:
+    """What the newest epoch has taken of a stream's source; raises what ``load_stream`` raises."""
+    path = layout.stream_log(table, stream)
+    with no_cycles():
+        files = read_files(fs, layout, table, stream, reports=False)
+        refuse_damage(files.found, path)
+        state = files.checkpoint.state
+        replay(state, files.records, None, path)
+    return state.files, state.offsets
+
+
 def replay(state: StreamState, records: tuple[Record, ...], epoch: int | None, where: object) -> None:
     """Takes a checkpoint's state forward to ``epoch`` (None: the newest) along its chain."""
     floor = state.epoch
@@ -118,8 +131,8 @@ def replay(state: StreamState, records: tuple[Record, ...], epoch: int | None, w
     state.floor = floor
 
 
-def read_files(fs: Fs, layout: Layout, table: TableName, stream: str) -> LogFiles:
-    """Checkpoint and log, read again while a compaction comes between the two."""
+def read_files(fs: Fs, layout: Layout, table: TableName, stream: str, *, reports: bool = True) -> LogFiles:
+    """Checkpoint and log, read again while a compaction comes between the two; ``reports`` as in ``decode``."""
     path = layout.stream_log(table, stream)
     checkpoint_path = layout.stream_checkpoint(table, stream)
     checkpoint, base = None, 0
@@ -136,7 +149,7 @@ def read_files(fs: Fs, layout: Layout, table: TableName, stream: str) -> LogFile
             )
         base = read_header(log, LOG_MAGIC, path)
         if base <= checkpoint.state.epoch:
-            return _files(checkpoint, size, log, base, path)
+            return _files(checkpoint, size, log, base, path, reports)
     raise CorruptFileError(
         "the checkpoint that the commit log goes on from is missing",
         where=checkpoint_path,
@@ -181,13 +194,13 @@ def _read_or_none(fs: Fs, layout: Layout, table: TableName, stream: str) -> byte
         return None
 
 
-def _files(checkpoint: Checkpoint, size: int, log: bytes, base: int, path: object) -> LogFiles:
+def _files(checkpoint: Checkpoint, size: int, log: bytes, base: int, path: object, reports: bool) -> LogFiles:
     found = scan(log)
     frames: list[Frame] = []
     records: list[Record] = []
     expected = checkpoint.state.n + 1
     for part in found.frames:
-        record = decode(part.payload, f"{path} at byte {part.offset}")
+        record = decode(part.payload, f"{path} at byte {part.offset}", reports=reports)
         if record.n < expected and not records:
             continue
         if record.n != expected + len(records):

@@ -120,9 +120,14 @@ def encode(record: Record) -> bytes:
     return dump(_common(record) | _own(record))
 
 
-def decode(payload: bytes, where: object) -> Record:
-    """The record of a payload; CorruptFileError when parts are missing or of the wrong type."""
+def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
+    """The record of a payload; CorruptFileError when parts are missing or of the wrong type.
+
+    Without ``reports`` a commit is decoded as if it had touched no location: a planner needs positions only.
+    """
     value = load(payload, where)
+    if not reports and "locations" in value:
+        value["locations"] = ()
     kind = value.get("kind")
     decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
     if decoder is None:

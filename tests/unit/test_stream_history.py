@@ -9,7 +9,7 @@ import pytest
 
 from store.epochs.checkpoint import decode_checkpoint
 from store.epochs.framing import scan
-from store.epochs.load import list_epochs, load_stream
+from store.epochs.load import list_epochs, load_positions, load_stream
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.removals import Removal, read_removals
 from store.epochs.state import LocationReport, LocationState, RangeStats
@@ -79,6 +79,17 @@ def test_rollback_is_a_new_epoch_with_the_old_state_and_positions(tmp_path: Path
         with pytest.raises(TableNotFoundError):
             log.rollback(5)
         assert log.rollback(4) == 4
+
+
+def test_positions_read_alone_are_those_of_the_whole_state(tmp_path: Path) -> None:
+    _epochs(tmp_path, 5, keep_epochs=2)
+    with open_log(FS, tmp_path) as log:
+        log.rollback(3)
+        write_batch(FS, tmp_path, log, {A: [9]}, 9)
+    state = load_stream(FS, Layout(tmp_path), TABLE, STREAM)
+    files, offsets = load_positions(FS, Layout(tmp_path), TABLE, STREAM)
+    assert [file.path for file in files] == ["/feed/1", "/feed/2", "/feed/3", "/feed/9"]
+    assert (list(files), files.horizon, offsets) == (list(state.files), state.horizon, state.offsets)
 
 
 def test_readers_that_mapped_a_file_keep_its_rows_over_a_rollback(tmp_path: Path) -> None:
