@@ -28,12 +28,22 @@ def leave_plan(fs: Fs, spool: Path, end: Mapping[str, Any], rows: Sequence[Mappi
 
 def planned_rows(fs: Fs, spool: Path, offsets: Path) -> list[Row] | None:
     """The rows that were left for the batch that Spark has recorded in the file ``offsets``, or None."""
-    if fs.stat(spool / NAME) is None or fs.stat(offsets) is None:
+    end = recorded_end(fs, offsets)
+    if end is None or fs.stat(spool / NAME) is None:
+        return None
+    try:
+        plan = json.loads(fs.read(spool / NAME))
+    except ValueError:
+        return None  # torn: Spark knows the rows
+    return list(plan["rows"]) if plan["end"] == end else None
+
+
+def recorded_end(fs: Fs, offsets: Path) -> Any:
+    """The end offset in one of Spark's records of a planned batch of one source; None if it has none of this form."""
+    if fs.stat(offsets) is None:
         return None
     try:
         version, _, end = fs.read(offsets).decode("utf-8").split("\n")[:3]
-        plan = json.loads(fs.read(spool / NAME))
-        known = version == OFFSETS_VERSION and json.loads(end) == plan["end"]
+        return json.loads(end) if version == OFFSETS_VERSION else None
     except ValueError:
-        return None  # not of this form: Spark knows what it means
-    return list(plan["rows"]) if known else None
+        return None

@@ -12,7 +12,6 @@ new one, after a look whether it knows of batches that the log does not (then th
 
 from __future__ import annotations
 
-import json
 import pickle
 import threading
 import time
@@ -30,7 +29,7 @@ from store.epochs.positions import refuse_lost_log
 from store.epochs.state import Split
 from store.errors import EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
-from store.planned import planned_rows
+from store.planned import planned_rows, recorded_end
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
 from writers.source_reports import SourceReports
@@ -212,12 +211,8 @@ def renew_checkpoint(fs: Fs, checkpoint: Path, log: StreamLog, stream: str, *, a
 
 def _took_nothing(fs: Fs, checkpoint: Path, batch: int) -> bool:
     """Whether the feed was empty up to a batch: Spark runs a first one all the same. ``n`` counts those with files."""
-    path = checkpoint / "offsets" / str(batch)
-    try:
-        offset = json.loads(fs.read(path).splitlines()[-1]) if fs.stat(path) is not None else None
-    except (ValueError, IndexError):
-        return False
-    return isinstance(offset, dict) and offset.get("n") == 0
+    end = recorded_end(fs, checkpoint / "offsets" / str(batch))
+    return isinstance(end, dict) and end.get("n") == 0
 
 
 class Batches:
