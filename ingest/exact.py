@@ -18,7 +18,7 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -67,8 +67,23 @@ def integer_range(type_name: str) -> tuple[int, int]:
     return -half + 1, half - 1
 
 
+def exact_number(text: str) -> Decimal:
+    """The number that a text in the form of ``_NUMBER_TEXT`` writes, whatever its exponent.
+
+    ``Decimal`` refuses exponents beyond 10^18; such a number is infinite for every type, or tiny for every type.
+    """
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        mantissa, _, exponent = text.lower().partition("e")
+        sign = "-" if mantissa.startswith("-") else ""
+        if not Decimal(mantissa):
+            return Decimal(f"{sign}0")
+        return Decimal(f"{sign}1e-9999" if exponent.startswith("-") else f"{sign}Infinity")
+
+
 def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
-    """A value as ``json.loads`` gives it, with ``parse_float=Decimal``."""
+    """A value as ``json.loads`` gives it, with ``parse_float=exact_number``."""
     if value is None:
         return None
     name = target.column.type.name
@@ -94,11 +109,11 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
     if name in INTEGER_BITS:
         if _INTEGER_TEXT.match(text) and len(text) < 4000:
             return _integer(int(text), name, alias)
-        return _integer(Decimal(text), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+        return _integer(exact_number(text), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
     if name in ("double", "float"):
         if _SPECIAL_TEXT.match(text):
             return float(text)
-        return _floating(_to_float(Decimal(text)), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+        return _floating(_to_float(exact_number(text)), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
     if name == "Boolean":
         known = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
         return known.get(text, Refusal("not a boolean", "true or false"))
@@ -107,7 +122,7 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
             return _iso(text, target, alias)
         if not _NUMBER_TEXT.match(text):
             return Refusal("not a number", f"a number in {target.unit}")
-        return _epoch(Decimal(text), target, alias)
+        return _epoch(exact_number(text), target, alias)
     return _char(text, alias) if name == "char" else _text(text, target)
 
 

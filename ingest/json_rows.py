@@ -17,6 +17,7 @@ they are proven and counted at the price of one more field.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -28,8 +29,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.bad_rows import BadRow, Rejects, bad_row, too_long
-from ingest.exact import INTEGER_BITS, Refusal, Value, from_json
+from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from ingest.exact import INTEGER_BITS, Refusal, Value, exact_number, from_json
 from ingest.json_paths import Path, all_plain, inner_texts, path_of, unknown_names, value_at
 from ingest.json_proof import (
     Shapes,
@@ -48,8 +49,13 @@ from ingest.typed import Mask, bytes_of, compact, json_tokens, rows_with
 SMALL = 200  # lines below which a query costs more than the exact pass
 MAX_LINES = 2**31
 MAX_LEARNED = 32
+MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
 SAMPLE = 500  # lines that are looked at to learn the unknown fields of a feed
 _BRACE = 0x7B
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STEP = np.zeros(256, np.int32)
+_STEP[list(b"{[")] = 1
+_STEP[list(b"}]")] = -1
 _DECIMAL_POINT = np.zeros(256, np.bool_)
 _DECIMAL_POINT[0x2E] = True
 _LONG_NUMBER = r"\.[0-9]{8}|[0-9]{9}[.eE]|[eE]-"
@@ -93,6 +99,8 @@ class JsonRows:
         lines = block.array()
         octets = np.frombuffer(block.data, np.uint8)
         sound = octets[block.ends[:-1]] == _BRACE
+        for index in np.flatnonzero(np.diff(block.ends) > 2 * MAX_DEPTH).tolist():
+            sound[index] &= not too_deep(block.line(index))
         text = block.utf8()
         if text is not None:
             sound &= text
@@ -193,6 +201,9 @@ class JsonRows:
 
     def one(self, line: bytes, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
         """Values of one line by the exact rules, or why it is refused; ``rejects`` only counts unknown fields."""
+        if too_deep(line):
+            shown = line[:MAX_VALUE].decode("utf-8", "replace")
+            return bad_row(file, number, None, "nested too deeply", f"at most {MAX_DEPTH} levels", shown, line)
         try:
             text = line.decode("utf-8")
             record = strict_object(text)
@@ -201,8 +212,6 @@ class JsonRows:
             return bad_row(file, number, None, f"not UTF-8 (at byte {error.start})", "text in UTF-8", shown, line)
         except ValueError as error:
             return bad_row(file, number, None, f"not JSON ({error})", _EXPECTED, text, line)
-        except RecursionError:
-            return bad_row(file, number, None, "nested too deeply", _EXPECTED, text, line)
         values: list[Value] = []
         for target, path in zip(self._targets, self._paths, strict=True):
             there = value_at(record, path)
@@ -217,12 +226,23 @@ class JsonRows:
         return values
 
 
+def too_deep(line: bytes) -> bool:
+    """Whether objects and arrays lie in each other deeper than ``MAX_DEPTH``.
+
+    Parsers have limits of their own, one of them the stack that is left; what is refused must not depend on that.
+    """
+    if line.count(b"{") + line.count(b"[") <= MAX_DEPTH:
+        return False
+    octets = np.frombuffer(_STRING.sub(b"", line), np.uint8)
+    return bool(np.cumsum(_STEP[octets]).max(initial=0) > MAX_DEPTH)
+
+
 def strict_object(text: str) -> dict[str, Any]:
     """A line as JSON allows it and no further; numbers stay exact, the last of two equal keys counts.
 
     ValueError if it is no JSON object.
     """
-    found = json.loads(text, parse_float=Decimal, parse_int=_whole, parse_constant=_no_constant)
+    found = json.loads(text, parse_float=exact_number, parse_int=_whole, parse_constant=_no_constant)
     if not isinstance(found, dict):
         raise ValueError("a value that is no object")
     return found

@@ -48,10 +48,13 @@ JSON_BAD = [
     ("long", "9223372036854775808", "overflow"),
     ("long", "-9223372036854775808", NULLED),
     ("long", "1e30", "overflow"),
+    ("long", "1e9999999999999999999", "overflow"),
+    ("int", "1e-9999999999999999999", "has a fraction"),
     ("long", "9007199254740993.5", "has a fraction"),
     ("float", "3.5e38", "overflow"),
     ("float", "-3.4028234663852886e38", NULLED),
     ("double", "1e400", "overflow"),
+    ("double", "-1e9999999999999999999", "overflow"),
     ("double", "-1.7976931348623157e308", NULLED),
     ("double", '"0.5"', "wrong JSON type (string)"),
     ("double", "{}", "wrong JSON type (object)"),
@@ -82,6 +85,8 @@ CSV_BAD = [
     ("int", " 5", "not a number"),
     ("long", "-9223372036854775808", NULLED),
     ("double", "1e400", "overflow"),
+    ("double", "1e9999999999999999999", "overflow"),
+    ("long", "1e9999999999999999999", "overflow"),
     ("double", "1,5", "not a number"),
     ("float", "1e39", "overflow"),
     ("Boolean", "yes", "not a boolean"),
@@ -305,6 +310,28 @@ def test_escaped_marks_cannot_hide_a_second_key(tmp_path: Path) -> None:
     lines = ['{"v":"a"}'] * AMONG + [hidden]
     routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="String"))
     assert (values(routed), rejects.bad) == (["a"] * AMONG + ["b"], 0)
+
+
+@pytest.mark.parametrize("depth", [500, 501, 100_000])
+@pytest.mark.parametrize("shape", ['{"v":1,"x":%s}', '{"v":1,"x":"\\"[",%s}'])
+@pytest.mark.parametrize("among", [0, AMONG])
+def test_what_is_nested_too_deeply_does_not_depend_on_the_neighbours(
+    tmp_path: Path, depth: int, shape: str, among: int
+) -> None:
+    if "," in shape[10:]:
+        inner = '"y":' + '{"a":' * (depth - 1) + "1" + "}" * (depth - 1)
+    else:
+        inner = "[" * (depth - 1) + "]" * (depth - 1)
+    lines = ['{"v":1}'] * among + [shape % inner]
+    routed, rejects = decode(write(tmp_path / "a.json", lines), stream(), schema(v="int"))
+    assert [row.reason for row in rejects.rows] == (["nested too deeply"] if depth > 500 else [])
+    assert sum(len(each.batch) for each in routed) == len(lines) - rejects.bad
+
+
+def test_brackets_in_texts_are_no_nesting(tmp_path: Path) -> None:
+    line = json.dumps({"v": "[{" * 2000 + '\\"' * 3})
+    routed, rejects = decode(write(tmp_path / "a.json", [line] * AMONG), stream(), schema(v="String"))
+    assert (len(values(routed)), rejects.bad) == (AMONG, 0)
 
 
 def test_whole_numbers_written_as_decimals(tmp_path: Path) -> None:
