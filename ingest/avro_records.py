@@ -7,6 +7,7 @@ id is asked for once a process. ``ingest.records`` makes rows of them.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import struct
@@ -14,19 +15,23 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from functools import lru_cache
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+from uuid import UUID
 
 import fastavro
 
+from ingest.avro_proof import Check, check_payload, checker
 from ingest.exact import Refusal, Value, check_instant
 from ingest.json_paths import path_of, unknown_names, value_at
 from ingest.kafka_feed import AvroSource
 from ingest.records import NotARecordError, from_binary
 from ingest.spec import Target
-from store.errors import FeedError, RetryableFeedError, SettingsError
+from store.errors import RetryableFeedError, SettingsError
 from store.fs import Fs
 
 HEAD = struct.Struct(">bI")
@@ -75,9 +80,9 @@ def from_avro(value: Any, target: Target, alias: bool = False) -> Value | Refusa
             return Refusal("has no time zone", "timestamp-millis or timestamp-micros, which are in UTC")
         passed = value - _EPOCH
         return check_instant(((passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds) * 1000, alias)
-    if isinstance(value, date):
+    if isinstance(value, date | time):
         return Refusal(f"wrong type ({type(value).__name__})", f"a value for {name}")
-    return from_binary(value, target, alias)
+    return from_binary(str(value) if isinstance(value, UUID) else value, target, alias)
 
 
 @dataclass(slots=True)
@@ -86,38 +91,40 @@ class Schemas:
 
     source: AvroSource
     ask: Callable[[str, int], str] | None = None
-    _parsed: dict[int, Schema] = field(default_factory=dict)
+    _parsed: dict[int, tuple[Schema, Check]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.source.registry is None:
-            self._parsed[0] = parse_avro(self.source.schema or "", "feed.avro.schema")
+            self._take(0, self.source.schema or "", "feed.avro.schema")
 
     def record(self, payload: bytes) -> dict[str, Any]:
         """The record of a payload; nothing may be left over."""
-        schema, start = self._schema_of(payload)
+        schema, check, start = self._schema_of(payload)
+        check_payload(check, payload, start)
         stream = io.BytesIO(payload)
         stream.seek(start)
         try:
             found = fastavro.schemaless_reader(stream, schema, None)
         except (EOFError, ValueError, IndexError, OverflowError, KeyError, TypeError, struct.error) as error:
             raise NotARecordError(str(error)[:200] or type(error).__name__) from None
-        if stream.tell() != len(payload):
-            raise NotARecordError(f"{len(payload) - stream.tell()} bytes are left over")
         if not isinstance(found, dict):
             raise NotARecordError("the schema is of no record")
         return found
 
-    def _schema_of(self, payload: bytes) -> tuple[Schema, int]:
+    def _take(self, number: int, text: str, where: str) -> None:
+        schema = parse_avro(text, where)
+        self._parsed[number] = schema, checker(schema)
+
+    def _schema_of(self, payload: bytes) -> tuple[Schema, Check, int]:
         registry = self.source.registry
         if registry is None:
-            return self._parsed[0], 0
+            return *self._parsed[0], 0
         if len(payload) < HEAD.size or payload[0] != 0:
             raise NotARecordError("it does not begin with a zero byte and the id of its schema")
         number = HEAD.unpack_from(payload)[1]
         if number not in self._parsed:
-            text = (self.ask or schema_text)(registry, number)
-            self._parsed[number] = parse_avro(text, f"schema {number} of {registry}")
-        return self._parsed[number], HEAD.size
+            self._take(number, (self.ask or schema_text)(registry, number), f"schema {number} of the registry")
+        return *self._parsed[number], HEAD.size
 
 
 def parse_avro(text: str, where: str) -> Schema:
@@ -132,25 +139,39 @@ def parse_avro(text: str, where: str) -> Schema:
 
 @lru_cache(maxsize=1000)  # what an id means never changes
 def schema_text(registry: str, number: int) -> str:
-    """The text of a schema by its id. FeedError if there is none, RetryableFeedError without an answer."""
+    """The text of a schema by its id; NotARecordError if there is none.
+
+    RetryableFeedError without an answer, SettingsError where we may not ask.
+    """
     if not registry.startswith(("http://", "https://")):
         path = Path(registry) / f"{number}.avsc"
         if Fs().stat(path) is None:
-            raise FeedError(
-                "the schema of a message is not there",
-                where=path,
-                found="nothing",
-                hint="put the schema there by its id",
-            )
+            raise NotARecordError(f"there is no schema {path}")
         return Fs().read(path).decode("utf-8")
-    address = f"{registry.rstrip('/')}/schemas/ids/{number}"
+    request = schema_request(registry, number)
+    address = request.full_url
     try:
-        with urllib.request.urlopen(address, timeout=ASK_SECONDS) as answer:  # noqa: S310 checked above
+        with urllib.request.urlopen(request, timeout=ASK_SECONDS) as answer:  # noqa: S310 checked above
             found: Mapping[str, Any] = json.loads(answer.read())
             return str(found["schema"])
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == 404:
-            raise FeedError("the registry has no such schema", where=address, found="404") from None
+            raise NotARecordError(f"there is no schema {address}") from None
+        if error.code in (401, 403):
+            hint = "give user and password in the address: https://${USER}:${PASSWORD}@host"
+            raise SettingsError("the registry refuses us", where=address, found=error, hint=hint) from None
         raise RetryableFeedError("the registry does not give a schema", where=address, found=error) from None
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, HTTPException) as error:
         raise RetryableFeedError("the registry does not answer", where=address, found=error) from None
+
+
+def schema_request(registry: str, number: int) -> urllib.request.Request:
+    """What is asked for a schema. User and password of the address go into a header, so that no message shows them."""
+    parts = urlsplit(registry)
+    path = f"{parts.path.rstrip('/')}/schemas/ids/{number}"
+    made = urllib.request.Request(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", "")))  # noqa: S310
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        made.add_unredirected_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
+    return made

@@ -50,10 +50,13 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class AvroSource:
-    """Where the schema of Avro payloads comes from: the text of one, or a registry (directory or address) by id."""
+    """Where the schema of Avro payloads comes from: the text of one, or a registry (directory or address) by id.
+
+    An address may hold a password.
+    """
 
     schema: str | None = None
-    registry: str | None = None
+    registry: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

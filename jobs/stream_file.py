@@ -162,8 +162,19 @@ def _avro(part: AvroPart | None, base: Path, fs: Fs) -> AvroSource | None:
     if part is None:
         return None
     if part.registry is not None:
-        remote = part.registry.startswith(("http://", "https://"))
-        return AvroSource(registry=part.registry if remote else str(_beside(base, part.registry)))
+        if part.registry.startswith(("http://", "https://")):
+            return AvroSource(registry=part.registry)
+        directory = _beside(base, part.registry)
+        found = fs.stat(directory)
+        if found is None or not found.is_dir:
+            raise SettingsError(
+                "no such registry of Avro schemas",
+                where=directory,
+                expected="a directory of files <id>.avsc, or an address that begins with http:// or https://",
+                found="nothing" if found is None else "a file",
+                hint="correct `avro` in [feed]",
+            )
+        return AvroSource(registry=str(directory))
     return AvroSource(_schema(fs, _beside(base, str(part.definition)), "avro").decode("utf-8", "replace"))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import struct
 import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,14 +16,15 @@ import fastavro
 import numpy as np
 import pytest
 
+from ingest.avro_proof import check_payload, checker
 from ingest.avro_records import HEAD, AvroRecords, parse_avro
 from ingest.bad_rows import Rejects
 from ingest.kafka_feed import AvroSource
 from ingest.lines import framed_block
-from ingest.records import RecordRows
+from ingest.records import NotARecordError, RecordRows
 from ingest.rows import Rows
 from ingest.spec import BadRowBudget, Target
-from store.errors import FeedError, RetryableFeedError, SettingsError
+from store.errors import RetryableFeedError, SettingsError
 from store.schema.model import Column, Kind, Storage
 from store.schema.types import data_type
 
@@ -93,9 +96,13 @@ def test_a_registry_in_a_directory(tmp_path: Path) -> None:
     rows, rejects = decode([HEAD.pack(0, 7) + record(5), record(5)[:3], b"\x01" + record(5)], source)
     assert rows.columns[0].to_pylist() == [5]
     assert [row.line for row in rejects.rows] == [1, 2]
-    with pytest.raises(FeedError, match="not there") as caught:
-        decode([HEAD.pack(0, 8) + record(5)], source)
-    assert str(caught.value.where).endswith("8.avsc")
+    rows, rejects = decode(
+        [HEAD.pack(0, 7) + record(5), HEAD.pack(0, 8) + record(6), HEAD.pack(0, 7) + record(7)], source
+    )
+    assert rows.columns[0].to_pylist() == [5, 7]
+    assert rejects.rows[0].reason == f"not Avro (there is no schema {tmp_path}/8.avsc)"
+    (tmp_path / "8.avsc").write_text(json.dumps(SCHEMA))  # what was not there is looked for again
+    assert decode([HEAD.pack(0, 8) + record(6)], source)[0].columns[0].to_pylist() == [6]
 
 
 @pytest.mark.slow
@@ -105,6 +112,9 @@ def test_a_registry_by_http() -> None:
     class Registry(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
+            if self.headers["Authorization"] != "Basic " + base64.b64encode(b"me:p@ss").decode():
+                self.send_error(401)
+                return
             found = self.path == "/schemas/ids/7"
             self.send_response(200 if found else 404)
             self.end_headers()
@@ -117,16 +127,22 @@ def test_a_registry_by_http() -> None:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        source = AvroSource(registry=f"http://127.0.0.1:{server.server_port}/")
+        place = f"127.0.0.1:{server.server_port}/"
+        source = AvroSource(registry=f"http://me:p%40ss@{place}")
+        assert "p%40ss" not in repr(source)
         rows, _ = decode([HEAD.pack(0, 7) + record(n) for n in range(3)], source)
         assert rows.columns[0].to_pylist() == [0, 1, 2] and asked == ["/schemas/ids/7"]
-        with pytest.raises(FeedError, match="no such schema"):
-            decode([HEAD.pack(0, 9) + record(1)], source)
+        _, rejects = decode([HEAD.pack(0, 9) + record(1)], source)
+        assert rejects.rows[0].reason == f"not Avro (there is no schema http://{place}schemas/ids/9)"
+        with pytest.raises(SettingsError, match="refuses") as refused:
+            decode([HEAD.pack(0, 7) + record(1)], AvroSource(registry=f"http://me:wrong@{place}"))
+        assert "wrong" not in str(refused.value)
     finally:
         server.shutdown()
         server.server_close()
-    with pytest.raises(RetryableFeedError, match="does not answer"):
+    with pytest.raises(RetryableFeedError, match="does not answer") as caught:
         decode([HEAD.pack(0, 10) + record(1)], source)
+    assert "p%40ss" not in str(caught.value)
 
 
 def test_what_is_no_schema() -> None:
@@ -135,3 +151,86 @@ def test_what_is_no_schema() -> None:
             parse_avro(text, "x.avsc")
         with pytest.raises(SettingsError, match="no Avro schema"):  # before anything is decoded
             AvroRecords(TARGETS, AvroSource(text))
+
+
+def number(value: int) -> bytes:
+    """A zigzag number, as long as it takes."""
+    left, out = (value << 1) ^ (value >> 80), b""
+    while left > 0x7F:
+        left, out = left >> 7, out + bytes([left & 0x7F | 0x80])
+    return out + bytes([left])
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+ENUM = {"type": "enum", "name": "E", "symbols": ["B", "S"]}
+SMALL = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 2}
+LIST = {"type": "array", "items": "long"}
+WRONG: list[tuple[Any, str, bytes, str | None]] = [  # type, of the column, bytes; what is wrong, or None
+    (ENUM, "String", number(1), None),
+    (ENUM, "String", number(2), "no symbol of the enum (2)"),
+    (ENUM, "String", number(-1), "no symbol of the enum (-1)"),
+    (["null", "long"], "long", number(1) + number(5), None),
+    (["null", "long"], "long", number(-1) + number(5), "no branch of the union (-1)"),
+    (["null", "long"], "long", number(-2), "no branch of the union (-2)"),
+    ("boolean", "Boolean", b"\x01", None),
+    ("boolean", "Boolean", b"\x02", "a boolean that is neither 0 nor 1 (2)"),
+    ("int", "long", number(2**31 - 1), None),
+    ("int", "long", number(2**31), "an int of more than 32 bits (2147483648)"),
+    ("long", "long", number(2**63 - 1), None),
+    ("long", "long", b"\xff" * 9 + b"\x7f", "a number of more than 64 bits"),
+    ("long", "long", b"\x80" * 10 + b"\x01", "a number of more than ten bytes"),
+    ("string", "String", number(3) + b"abc", None),
+    ("string", "String", number(-1) + b"abc", "a negative length (-1)"),
+    ("string", "String", number(4) + b"abc", "it ends too early"),
+    ("double", "double", struct.pack("<d", 1.5), None),
+    ("double", "double", struct.pack("<f", 1.5), "it ends too early"),
+    ("float", "double", struct.pack("<d", 1.5), "4 bytes are left over"),
+    (DECIMAL, "double", number(2) + (9999).to_bytes(2, "big"), None),
+    (DECIMAL, "double", number(2) + (10_000).to_bytes(2, "big"), "a decimal of more than 4 digits"),
+    (SMALL, "double", (-9999).to_bytes(2, "big", signed=True), None),
+    (SMALL, "double", (-10_000).to_bytes(2, "big", signed=True), "a decimal of more than 4 digits"),
+]
+
+
+@pytest.mark.parametrize(("kind", "column", "payload", "wrong"), WRONG)
+def test_bytes_that_fastavro_would_bend_into_a_value(kind: Any, column: str, payload: bytes, wrong: str | None) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "v", "type": kind}]}
+    targets, rejects = [target("v", column)], Rejects(BadRowBudget(max_rows=1))
+    block = framed_block([payload], np.zeros(1, np.int64))
+    rows = RecordRows(targets, [], AvroRecords(targets, AvroSource(json.dumps(schema)))).decode(block, "t/0", rejects)
+    assert len(rows) == (wrong is None)
+    assert [row.reason for row in rejects.rows] == ([] if wrong is None else [f"not Avro ({wrong})"])
+
+
+def test_lists_in_blocks() -> None:
+    check = checker(fastavro.parse_schema({"type": "array", "items": {"type": "map", "values": "null"}}))
+    entries = number(1) + number(1) + b"k" + number(0)
+    for payload in (number(0), number(2) + entries * 2 + number(0), number(-1) + number(4) + entries + number(0)):
+        check_payload(check, payload, 0)
+    with pytest.raises(NotARecordError, match="a block of 4 bytes that says 5"):
+        check_payload(check, number(-1) + number(5) + entries + number(0), 0)
+    for many in (2**40, -(2**40)):
+        with pytest.raises(NotARecordError, match="a list of 1099511627776 entries"):
+            check_payload(checker({"type": "array", "items": "null"}), number(many) + number(0) + number(0), 0)
+
+
+def test_a_schema_that_names_itself_is_followed_so_far() -> None:
+    schema = {"type": "record", "name": "L", "fields": [{"name": "v", "type": ["null", "L"]}]}
+    check = checker(fastavro.parse_schema(schema))
+    check_payload(check, number(1) * 99 + number(0), 0)
+    for depth in (100, 1_000_000):
+        with pytest.raises(NotARecordError, match="more than 100 records in each other"):
+            check_payload(check, number(1) * depth + number(0), 0)
+
+
+def test_a_uuid_is_a_text() -> None:
+    text = "82f8d289-9742-4a10-be8d-606c15710a0a"
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "v", "type": {"type": "string", "logicalType": "uuid"}}],
+    }
+    targets, rejects = [target("v", "String")], Rejects(BadRowBudget(max_rows=1))
+    block = framed_block([number(36) + text.encode(), number(1) + b"x"], np.arange(2, dtype=np.int64))
+    rows = RecordRows(targets, [], AvroRecords(targets, AvroSource(json.dumps(schema)))).decode(block, "t/0", rejects)
+    assert (rows.columns[0].to_pylist(), [row.line for row in rejects.rows]) == ([text], [1])

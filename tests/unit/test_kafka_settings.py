@@ -71,8 +71,12 @@ def test_start_offsets_and_key_columns() -> None:
 def test_avro_by_schema_file_and_by_registry(tmp_path: Path) -> None:
     (tmp_path / "v.avsc").write_text("{}")
     text = f'topics = ["a"]\nformat = "avro"\navro = {{ schema = "{tmp_path}/v.avsc" }}\n'
-    feed = feed_of(text + 'key = { format = "avro", avro = { registry = "keys" } }')
-    assert (feed.avro, feed.key_avro) == (AvroSource("{}"), AvroSource(registry="/etc/streams/keys"))
+    (tmp_path / "keys").mkdir()
+    feed = feed_of(text + f'key = {{ format = "avro", avro = {{ registry = "{tmp_path}/x/../keys" }} }}')
+    assert (feed.avro, feed.key_avro) == (AvroSource("{}"), AvroSource(registry=f"{tmp_path}/keys"))
+    with pytest.raises(SettingsError, match="no such registry") as caught:
+        feed_of(text + 'key = { format = "avro", avro = { registry = "keys" } }')
+    assert caught.value.where == "/etc/streams/keys"  # beside the stream file
     remote = 'topics = ["a"]\nformat = "avro"\navro = { registry = "https://r:8081" }'
     assert feed_of(remote).avro == AvroSource(registry="https://r:8081")
     with pytest.raises(SettingsError, match="no such Avro schema"):
