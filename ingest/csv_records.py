@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,15 +63,27 @@ def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
         at += 1
 
 
+def repeated(names: Sequence[str]) -> list[str]:
+    """The names that stand more than once."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
 def read_header(line: bytes, options: CsvOptions, file: str) -> Header:
-    """Names of the first line; FeedError if it cannot be read, or a name stands twice."""
+    """Names of the first line; FeedError if it cannot be read, has a carriage return inside, or a name twice."""
     try:
         names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
     except ValueError as error:
         raise FeedError(
             "header of a CSV file cannot be read", where=f"{file} line 1", found=f"{error}: {line[:200]!r}"
         ) from error
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if b"\r" in line:
+        raise FeedError(
+            "header of a CSV file has a carriage return inside",
+            where=f"{file} line 1",
+            expected="lines that end with a line feed",
+            found=repr(line[:200]),
+        )
+    twice = repeated(names)
     if twice:
         raise FeedError(
             "header of a CSV file names a field twice",

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ingest.bad_rows import BadRow, Rejects, bad_row, too_long
-from ingest.csv_records import Header, OpenQuoteError, read_header, read_record, sort_lines
+from ingest.csv_records import Header, OpenQuoteError, read_header, read_record, repeated, sort_lines
 from ingest.exact import Refusal, Value, from_text
 from ingest.lines import LineBlock
 from ingest.rows import Ints, Rows, merge_rows
 from ingest.spec import CsvOptions, Target
 from ingest.typed import compact, csv_texts
-from store.errors import SettingsError
+from store.errors import FeedError, SettingsError
 
 MAX_JOINED = 1 << 20  # bytes that one record may span over lines
 
@@ -42,14 +42,30 @@ class CsvRows:
         for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
             if len(mark) != 1 or (not 0x20 <= ord(mark) < 0x7F and mark != "\t"):
                 raise SettingsError(
-                    f"{name} of a CSV feed is not one character", expected="one ASCII character or a tab", found=mark
+                    f"{name} of a CSV feed is not one character",
+                    where=f"feed.{name}",
+                    expected="one ASCII character or a tab",
+                    found=repr(mark),
                 )
+        if options.delimiter == options.quote:
+            raise SettingsError("delimiter and quote of a CSV feed are the same", where="feed", found=options.quote)
+        twice = repeated(options.names)
+        if twice:
+            raise SettingsError("names of a CSV feed name a field twice", where="feed.names", found=", ".join(twice))
         self._targets = tuple(targets)
         self._known = {t.source for t in targets} | set(known)
         self._options = options
         self._alias = alias
         self._null = frozenset(options.null)
         self._header: Header | None = None if options.header else Header(options.names)
+        if self._header is not None and not self._fits(self._header):
+            raise SettingsError(
+                "names of a CSV feed have no field that a column takes",
+                where="feed.names",
+                expected=self._sources,
+                found=", ".join(options.names),
+                hint="correct `names`, or say with `from` under [columns] which field a column takes",
+            )
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects, *, last: bool = True) -> tuple[Rows, int]:
         """Typed rows of a block, and how many of its lines were used.
@@ -63,6 +79,14 @@ class CsvRows:
         if self._header is None and len(block):
             self._header = read_header(block.line(0), self._options, file)
             first = 1
+            if not self._fits(self._header):
+                raise FeedError(
+                    "header of a CSV file has no field that a column takes: all of its rows would be nulls",
+                    where=f"{file} line 1",
+                    expected=self._sources,
+                    found=", ".join(map(repr, self._header.names[:20])),
+                    hint="check `delimiter` in [feed]; a file without a header needs header = false and names",
+                )
         header = self._header or Header(())
         rejects.header = header.names
         plain, odd = sort_lines(block, first, self._options)
@@ -79,6 +103,13 @@ class CsvRows:
             if name not in self._known and len(fast):
                 rejects.ignored[name] += len(fast)
         return merge_rows(block.numbers, fast, columns, exact, values, self._targets), used
+
+    def _fits(self, header: Header) -> bool:
+        return not self._targets or any(target.source in header.names for target in self._targets)
+
+    @property
+    def _sources(self) -> str:
+        return "one of " + ", ".join(target.source for target in self._targets)
 
     def _join_lines(self, block: LineBlock, odd: Ints, fields: int, last: bool) -> tuple[int, list[tuple[int, int]]]:
         """Spans of lines of the records that are not plain, and the number of lines used."""

@@ -68,6 +68,10 @@ def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: b
             f"column {column.name} has a unit but is no Instant", where=_where(spec), found=column.type.name
         )
     if item.zone is not None:
+        if column.type.name != "Instant":
+            raise SettingsError(
+                f"column {column.name} has a zone but is no Instant", where=_where(spec), found=column.type.name
+            )
         check_zone(item.zone, _where(spec))
     return Target(column, item.source or column.name, item.unit, item.zone, item.meta, stored, item.of)
 

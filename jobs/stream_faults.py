@@ -35,7 +35,7 @@ def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> Settin
 
 def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, Any]:
     loc = _plain_location(item["loc"])
-    kind, key = item["type"], str(loc[-1]) if loc else ""
+    kind, key = item["type"], next((str(step) for step in reversed(loc) if isinstance(step, str)), "")
     fault: dict[str, Any] = {
         "what": f"{key}: {item['msg'][:1].lower()}{item['msg'][1:]}",
         "where": ".".join(map(str, loc)),

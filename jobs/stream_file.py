@@ -7,7 +7,8 @@ the TOML is parsed, so a secret can never change the structure of the file; mess
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,15 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
         part = StreamPart.model_validate(_lift_ignored(filled))
     except ValidationError as error:
         raise translate(error, _lift_ignored(raw), path) from None
-    try:
+    with names_of(path):
         return _settings(part, part.feed, path, fs or Fs())
+
+
+@contextmanager
+def names_of(path: Path) -> Iterator[None]:
+    """Lets an InvalidNameError say in which file the name stands."""
+    try:
+        yield
     except InvalidNameError as error:
         raise InvalidNameError(
             error.what, where=path, expected=error.expected, found=error.found, hint=error.hint

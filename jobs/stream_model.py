@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from jobs.kafka_model import KafkaFeed
 from jobs.parts import Count, MaxPerTrigger, Part, Seconds
@@ -13,11 +13,21 @@ from jobs.toml_values import parse_instant_ns
 Unit = Literal["iso", "s", "ms", "us", "ns"]
 
 
+def _mounted(path: str) -> str:
+    """A path of this machine; an address would be taken for a directory that is not there yet."""
+    if "://" in path:
+        raise ValueError("expected a path of this machine; mount other storage and name it by its path")
+    return path
+
+
+FeedPath = Annotated[str, Field(min_length=1), AfterValidator(_mounted)]
+
+
 class FilesFeed(Part):
     """``[feed]`` with type files."""
 
     type: Literal["files"]
-    path: str = Field(min_length=1)
+    path: FeedPath
     format: Literal["json", "csv", "parquet"] = "json"
     header: bool | None = None
     names: list[str] | None = None
@@ -48,7 +58,7 @@ class DeltaFeed(Part):
     """``[feed]`` with type delta."""
 
     type: Literal["delta"]
-    path: str = Field(min_length=1)
+    path: FeedPath
     start_version: int | None = Field(default=None, ge=0)
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
     ignore_changes: bool = False
@@ -75,7 +85,7 @@ class ColumnPart(Part):
 class InternalPart(Part):
     """``[partition] internal``: exactly one of its keys."""
 
-    column: str | None = None
+    column: str | None = Field(default=None, min_length=1)
     meta: Literal["topic", "partition", "file"] | None = None
     fixed: str | None = None
 
@@ -89,7 +99,7 @@ class InternalPart(Part):
 class ValuePart(Part):
     """``[partition] value``: the day or hour of a column, or a fixed text."""
 
-    column: str | None = None
+    column: str | None = Field(default=None, min_length=1)
     unit: Literal["s", "ms", "us", "ns"] | None = None
     zone: str | None = None
     format: Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ingest.kafka_feed import KafkaFeed
 from ingest.targets import resolve_targets
-from jobs.stream_file import StreamSettings
+from jobs.stream_file import StreamSettings, names_of
 from store.errors import SettingsError
 from store.fs import Fs
 from store.schema.model import TableSchema
@@ -22,9 +22,16 @@ def checked_schema(fs: Fs, settings: StreamSettings) -> TableSchema:
             found=f"{schema.full_name} in {settings.schema_file}",
             hint="correct `table` or `schema` in the stream file",
         )
-    targets, feed = resolve_targets(settings.spec, schema), settings.spec.feed
+    feed = settings.spec.feed
+    with names_of(settings.file):
+        targets = resolve_targets(settings.spec, schema)
+    # a decoder that cannot be says so here, not in a task; imported where needed, since duckdb takes its time
     if isinstance(feed, KafkaFeed):
-        from ingest.messages import MessageRows  # with duckdb, which takes its time
+        from ingest.messages import MessageRows
 
-        MessageRows(targets, feed, settings.spec)  # a decoder that cannot be says so here, not in a task
+        MessageRows(targets, feed, settings.spec)
+    elif feed.format == "csv":
+        from ingest.csv_rows import CsvRows
+
+        CsvRows([target for target in targets if target.meta is None], settings.spec.ignore, feed.csv)
     return schema

@@ -164,7 +164,6 @@ def number(value: int) -> bytes:
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 ENUM = {"type": "enum", "name": "E", "symbols": ["B", "S"]}
 SMALL = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 2}
-LIST = {"type": "array", "items": "long"}
 WRONG: list[tuple[Any, str, bytes, str | None]] = [  # type, of the column, bytes; what is wrong, or None
     (ENUM, "String", number(1), None),
     (ENUM, "String", number(2), "no symbol of the enum (2)"),

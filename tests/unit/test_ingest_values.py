@@ -393,6 +393,21 @@ def test_csv_header_that_names_a_field_twice(tmp_path: Path) -> None:
     assert caught.value.found == "a"
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a;b\n1;2\n", "has no field that a column takes"),  # another delimiter: one field, of no column
+        ("1,2\n3,4\n", "has no field that a column takes"),  # no header
+        ("\na,b\n1,2\n", "has no field that a column takes"),
+        ("a,b\r1,2\r3,4\r", "carriage return inside"),  # one line: its rows would be lost
+    ],
+)
+def test_csv_header_that_would_lose_all_values(tmp_path: Path, text: str, what: str) -> None:
+    with pytest.raises(FeedError, match=what) as caught:
+        decode(write(tmp_path / "a.csv", text), stream(form="csv"), schema(a="int", b="int"))
+    assert str(caught.value.where).endswith("a.csv line 1")
+
+
 @pytest.mark.slow
 def test_csv_record_over_the_end_of_a_block(tmp_path: Path) -> None:
     wide = "x" * 500_000

@@ -10,6 +10,7 @@ import pytest
 from ingest.delta_feed import DeltaFeed
 from ingest.spec import Clock, ColumnSpec, CsvOptions, InternalRule, Limit, ValueRule
 from jobs.stream_file import StreamSettings, load_stream_file, parse_stream
+from jobs.stream_schema import checked_schema
 from store.errors import InvalidNameError, SettingsError
 from store.fs import Fs
 from store.layout import TableName
@@ -190,12 +191,38 @@ def test_an_unknown_key_far_from_all_others_is_listed_with_them() -> None:
         (('format = "json"', "max_per_trigger = {}"), "max_per_trigger: give at least one of bytes, rows, files"),
         (("[bad_rows]", 'clock = "noon"\n[bad_rows]'), 'clock: clock is "wall", "batch" or a time'),
         (("[bad_rows]", 'clock = "2013-12-31T00:00:00"\n[bad_rows]'), 'clock: clock is "wall", "batch" or a time'),
-        (("[columns]", "[columns]\nignore = [1]"), "0: input should be a valid string"),
+        (("[columns]", "[columns]\nignore = [1]"), "ignore: input should be a valid string"),
+        (('"feed/*.json"', '"s3://bucket/feed"'), "path: expected a path of this machine"),
+        (('{ column = "origin" }', '{ column = "" }'), "column: string should have at least 1 character"),
         (("[columns]", '[columns]\nignore = "a"'), "ignore: input should be a valid dictionary"),
     ],
 )
 def test_wrong_values(change: tuple[str, str], what: str) -> None:
     assert refused(change).what.startswith(what)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (('format = "json"', 'format = "csv"\ndelimiter = "\\""'), "delimiter and quote of a CSV feed are the same"),
+        (('format = "json"', 'format = "csv"\ndelimiter = "\u00e4"'), "delimiter of a CSV feed is not one character"),
+        (('format = "json"', 'format = "csv"\nquote = "\\n"'), "quote of a CSV feed is not one character"),
+        (
+            ('format = "json"', 'format = "csv"\nheader = false\nnames = ["day", "day"]'),
+            "names of a CSV feed name a field",
+        ),
+        (('format = "json"', 'format = "csv"\nheader = false\nnames = ["Day"]'), "names of a CSV feed have no field"),
+        (("[columns]", '[columns]\ndistance = { zone = "UTC" }'), "column distance has a zone but is no Instant"),
+        (('{ column = "origin" }', '{ fixed = "a/b" }'), "internal partition cannot become a path"),
+    ],
+)
+def test_what_only_the_schema_can_tell(change: tuple[str, str], what: str) -> None:
+    path = Path(__file__).resolve().parents[2] / "conf" / "streams" / "flights.toml"
+    text = RIGHT.replace(*change)
+    assert text != RIGHT
+    with pytest.raises((SettingsError, InvalidNameError), match=what) as caught:
+        checked_schema(Fs(), parse_stream(tomllib.loads(text), path, {}))
+    assert caught.value.where is not None
 
 
 def test_every_fault_is_named() -> None:
