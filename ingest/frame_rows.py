@@ -64,8 +64,10 @@ def fit_frame(
     known = {target.source for target in targets} | set(positions) | set(spec.ignore)
     missing = [target.source for target in targets if target.source not in columns]
     further = [name for name in columns if name not in known]
-    if missing or further:
+    ignored = [name for name in spec.ignore if name not in columns]
+    if missing or further or ignored:
         told = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(further)} too"] * bool(further)
+        told += [f"lacks {', '.join(ignored)}, to be ignored"] * bool(ignored)
         raise SchemaMismatchError(
             "the columns of the data frame are not those of the table",
             where=schema.full_name,

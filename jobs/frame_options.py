@@ -2,100 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from ingest.spec import BadRowBudget, FeedSpec, StreamSpec
+from jobs.parts import Part
+from jobs.stream_faults import translate
 from jobs.stream_file import partition_of
-from jobs.stream_model import BadRowsPart, PartitionPart
+from jobs.stream_model import BadRowsPart, CommitPart, PartitionPart
 from store.epochs.state import Durability
-from store.errors import SettingsError
-from store.layout import Layout, TableName
+from store.errors import InvalidNameError, SettingsError
+from store.layout import Layout, TableName, check_stream
 from writers.frame_task import PositionColumns
 
 NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 Rule = str | Mapping[str, Any]
 
 
+class FramePart(Part):
+    """The tables of a stream file that options of a frame stand for."""
+
+    partition: PartitionPart
+    bad_rows: BadRowsPart | None
+    commit: CommitPart
+    ignore: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class FrameOptions:
-    """Where frames go and how their rows are routed."""
+    """Where frames go and how their rows are routed. ``quarantine`` None: the first bad row stops its batch."""
 
     root: Path
     table: TableName
-    stream: str
-    internal: Rule
-    value: Rule
+    spec: StreamSpec
     schema: str | Path | bytes | None
-    positions: Mapping[str, str] | None
+    positions: PositionColumns | None
     durability: Durability
-    ignore: tuple[str, ...] = ()
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    bad_rows: Mapping[str, Any] | None = None
-    keep_epochs: int = 100
+    keep_epochs: int
+    quarantine: Path | None
 
     @property
-    def spec(self) -> StreamSpec:
-        """The settings as those of any other stream; SettingsError for what is wrong in them."""
-        given = {name: {"column": rule} if isinstance(rule, str) else dict(rule) for name, rule in self._rules}
-        with self._told():
-            part = PartitionPart.model_validate({**given, **self.bounds})
-        bad = self._bad_rows
-        return StreamSpec(
-            self.stream,
-            str(self.table),
-            FeedSpec("frame"),
-            partition_of(part),
-            ignore=self.ignore,
-            bad_rows=BadRowBudget(bad.max_rows, bad.max_fraction) if bad is not None else NO_BAD_ROWS,
-            allow_null_alias=bad is not None and bad.allow_null_alias,
+    def stream(self) -> str:
+        """Name of the stream."""
+        return self.spec.stream
+
+
+def frame_options(
+    root: str | Path,
+    table: str,
+    stream: str,
+    *,
+    internal: Rule,
+    value: Rule,
+    schema: str | Path | bytes | None,
+    positions: Mapping[str, str] | None,
+    durability: str,
+    ignore: Iterable[str],
+    bounds: Mapping[str, Any] | None,
+    bad_rows: Mapping[str, Any] | None,
+    keep_epochs: int,
+) -> FrameOptions:
+    """The options of a writer of frames; SettingsError or InvalidNameError for what is wrong in them."""
+    for what, name in (("table", table), ("stream", stream)):
+        if not isinstance(name, str):
+            raise InvalidNameError(f"the name of a {what} is a text", found=repr(name))
+    where = Path(f"stream {check_stream(stream)}")
+    if isinstance(ignore, str):
+        raise SettingsError("ignore is a list of columns", where=where, expected=f"[{ignore!r}]", found=repr(ignore))
+    others = _table("bounds", bounds or {}, where)
+    if others.keys() & {"internal", "value"}:
+        raise SettingsError("internal and value are options of their own", where=where, found=f"bounds = {bounds!r}")
+    raw = {
+        "partition": {**others, "internal": _rule(internal), "value": _rule(value)},
+        "bad_rows": None if bad_rows is None else _table("bad_rows", bad_rows, where),
+        "commit": {"durability": durability, "keep_epochs": keep_epochs},
+        "ignore": list(ignore),
+    }
+    try:
+        part = FramePart.model_validate(raw)
+    except ValidationError as error:
+        raise translate(error, raw, where) from None
+    bad = part.bad_rows
+    spec = StreamSpec(
+        stream,
+        str(TableName.parse(table)),
+        FeedSpec("frame"),
+        partition_of(part.partition),
+        ignore=tuple(part.ignore),
+        bad_rows=NO_BAD_ROWS if bad is None else BadRowBudget(bad.max_rows, bad.max_fraction),
+        allow_null_alias=bad is not None and bad.allow_null_alias,
+    )
+    quarantine = None
+    if bad is not None and bad.max_rows and bad.max_fraction:
+        place = bad.quarantine
+        quarantine = Layout(Path(root)).quarantine(stream) if place is None else Path(place).absolute()
+    columns, commit = _positions(positions, where), part.commit
+    return FrameOptions(
+        Path(root), TableName.parse(table), spec, schema, columns, commit.durability, commit.keep_epochs, quarantine
+    )
+
+
+def _rule(rule: Rule) -> object:
+    return {"column": rule} if isinstance(rule, str) else dict(rule) if isinstance(rule, Mapping) else rule
+
+
+def _table(name: str, given: object, where: Path) -> dict[str, Any]:
+    """A table of options by name; paths may be paths."""
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"{name} are options by name", where=where, found=repr(given))
+    return {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
+
+
+def _positions(positions: Mapping[str, str] | None, where: Path) -> PositionColumns | None:
+    if positions is None:
+        return None
+    found = dict(positions) if isinstance(positions, Mapping) else {}
+    names = [name for name in found.values() if isinstance(name, str) and name]
+    if not {"partition", "offset"} <= found.keys() <= {"partition", "offset", "topic"} or len(set(names)) < len(found):
+        raise SettingsError(
+            "positions need a column for the partition and one for the offset",
+            where=where,
+            expected='{"partition": ..., "offset": ...}, and "topic" where there are several; each another column',
+            found=repr(positions),
         )
-
-    @property
-    def quarantine(self) -> Path | None:
-        """Directory of the Delta table for rejected rows; None if there are none, and the first one stops its batch."""
-        bad = self._bad_rows
-        if bad is None or not (bad.max_rows and bad.max_fraction):
-            return None
-        return Layout(self.root).quarantine(self.stream) if bad.quarantine is None else Path(bad.quarantine).absolute()
-
-    @property
-    def _bad_rows(self) -> BadRowsPart | None:
-        if self.bad_rows is None:
-            return None
-        given = {name: str(value) if isinstance(value, Path) else value for name, value in self.bad_rows.items()}
-        with self._told():
-            return BadRowsPart.model_validate(given)
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(name) for name in first["loc"])
-            raise SettingsError(first["msg"], where=f"stream {self.stream}: {where}", found=first["input"]) from None
-
-    @property
-    def _rules(self) -> tuple[tuple[str, Rule], tuple[str, Rule]]:
-        return ("internal", self.internal), ("value", self.value)
-
-    @property
-    def position_columns(self) -> PositionColumns | None:
-        """The columns of the positions; SettingsError for other keys than theirs."""
-        if self.positions is None:
-            return None
-        found = dict(self.positions)
-        if not {"partition", "offset"} <= found.keys() <= {"partition", "offset", "topic"}:
-            raise SettingsError(
-                "positions need a column for the partition and one for the offset",
-                where=f"stream {self.stream}",
-                expected='{"partition": ..., "offset": ...}, and "topic" where there are several',
-                found=found,
-            )
-        return PositionColumns(**found)
+    return PositionColumns(**found)

@@ -8,7 +8,6 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -17,13 +16,13 @@ from ingest.frame_rows import fit_frame
 from ingest.targets import resolve_targets
 from jobs.decoding import Budget, FrameDecoder
 from jobs.delta import require_delta
-from jobs.frame_options import FrameOptions, Rule
+from jobs.frame_options import FrameOptions, Rule, frame_options
 from jobs.quarantines import catch_up, settle
 from store.epochs.log import StreamLog
 from store.epochs.state import Durability, OffsetRange
 from store.errors import SettingsError
 from store.fs import Fs
-from store.layout import Layout, TableName, check_stream
+from store.layout import Layout
 from store.schema.deploy import deploy, load_deployed
 from store.schema.model import TableSchema
 from writers.blank import WorkerMemory
@@ -88,14 +87,21 @@ def deephaven_writer(
     The stream stays locked until ``close()``; used as a context manager it closes itself. After an error it is let go,
     and the next batch opens it again.
     """
-    options = FrameOptions(
-        Path(root), TableName.parse(table), check_stream(stream), internal, value, schema, positions, durability
+    options = frame_options(
+        root,
+        table,
+        stream,
+        internal=internal,
+        value=value,
+        schema=schema,
+        positions=positions,
+        durability=durability,
+        ignore=ignore,
+        bounds=bounds,
+        bad_rows=bad_rows,
+        keep_epochs=keep_epochs,
     )
-    return FrameWriter(
-        replace(options, ignore=tuple(ignore), bounds=bounds or {}, bad_rows=bad_rows, keep_epochs=keep_epochs),
-        allow_gap=allow_gap,
-        adopt=adopt,
-    )
+    return FrameWriter(options, allow_gap=allow_gap, adopt=adopt)
 
 
 def write_frame(
@@ -124,7 +130,6 @@ class FrameWriter:
     def __init__(self, options: FrameOptions, *, allow_gap: bool, adopt: bool, fs: Fs | None = None) -> None:
         self.last: BatchOutcome | None = None
         self._options, self._allow_gap, self._adopt, self._fs = options, allow_gap, adopt, fs or Fs()
-        self._spec, self._positions, self._place = options.spec, options.position_columns, options.quarantine
         self._log: StreamLog | None = None
         self._schema: TableSchema | None = None
         self._memory = WorkerMemory()
@@ -177,11 +182,11 @@ class FrameWriter:
     def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
         quarantine = self._quarantine(frame.sparkSession)
         log, schema = self._open(query_id, quarantine)
-        options, positions = self._options, self._positions
+        options, positions = self._options, self._options.positions
         columns = {column.name: column.dataType.simpleString() for column in frame.schema.fields}
         names = positions.names if positions else ()
         _require_positions(columns, names, options.stream)
-        spec = fit_frame(self._spec, schema, columns, names)
+        spec = fit_frame(options.spec, schema, columns, names)
         needed = dict.fromkeys([*(target.source for target in resolve_targets(spec, schema)), *names])
         target = StreamTarget(
             Layout(options.root), options.table, options.stream, schema, log.state.generation, options.durability
@@ -210,11 +215,12 @@ class FrameWriter:
         )
 
     def _quarantine(self, spark: SparkSession) -> Quarantine | None:
-        if self._place is None:
+        options, place = self._options, self._options.quarantine
+        if place is None:
             return None
         require_delta(spark)
-        table, stream = self._options.table, self._options.stream
-        return Quarantine(spark, self._fs, Layout(self._options.root), table, stream, self._place, clock=time.time)
+        layout = Layout(options.root)
+        return Quarantine(spark, self._fs, layout, options.table, options.stream, place, clock=time.time)
 
     def _open(self, query_id: str, quarantine: Quarantine | None) -> tuple[StreamLog, TableSchema]:
         options, layout = self._options, Layout(self._options.root)
