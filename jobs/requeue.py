@@ -191,7 +191,10 @@ def try_pending(
 
 
 def portions(frame: DataFrame, repairs: dict[tuple[str, int], Repair] | None, done: Requeued) -> Iterator[pa.Table]:
-    """Rows in portions that fit into memory; with ``repairs`` only those named there, which are taken out of it."""
+    """Rows in portions that fit into memory; with ``repairs`` only those named there, which are taken out of it.
+
+    A portion has no two rows of one place; sorted as they are, they follow each other.
+    """
     portion: list[dict[str, Any]] = []
     size = 0
     for found in frame.toLocalIterator():
@@ -207,6 +210,9 @@ def portions(frame: DataFrame, repairs: dict[tuple[str, int], Repair] | None, do
         if row["PayloadBytes"] > len(row["Payload"] or b""):
             done.cut += 1
             continue
+        if portion and all(portion[-1][name] == row[name] for name in ("SourcePartition", "Position")):
+            yield pa.Table.from_pylist(portion, REJECTED)
+            portion, size = [], 0
         portion.append(row)
         size += len(row["Payload"] or b"")
         if len(portion) >= PORTION_ROWS or size >= PORTION_BYTES:

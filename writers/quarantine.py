@@ -2,7 +2,9 @@
 
 =====================================  =================================================================================
 ``Namespace``, ``TableName``,          whose row it is; with ``SourcePartition`` and ``Position`` the key. Rows come in
-``Stream``                             by an insert-only merge on the key: a batch tried again doubles nothing
+``Stream``                             by an insert-only merge on the key and ``SourceTime``: a batch tried again
+                                       doubles nothing, and a topic that was made again, or a new file of an old name,
+                                       has other rows in the same places
 the columns of ``store.rejected``      position, reason, what was expected and found, the row as it came
 ``Epoch``                              the epoch that was about to be committed when the row was parked. Without that
                                        epoch in the commit log the row does not count: its batch failed or was rolled
@@ -147,7 +149,7 @@ class Quarantine:
         with self._fs.during("quarantine-mark"):
             keys = self._spark.read.schema(REJECTED_DDL).parquet(str(requeue.path))
             owner = [f.lit(value).alias(name) for name, value in zip(OWNER, self._owner, strict=True)]
-            source = keys.select(*owner, "SourcePartition", "Position")
+            source = keys.select(*owner, "SourcePartition", "Position", "SourceTime")
             done = {"RequeuedEpoch": f.lit(requeue.epoch).cast("bigint"), "RequeuedTime": self._now()}
             with self._writing() as table:
                 merge = table.alias("t").merge(source.alias("s"), self._match())
@@ -187,7 +189,7 @@ class Quarantine:
 
     def _match(self) -> str:
         literals = (f"t.{n} = '{value}'" for n, value in zip(OWNER, self._owner, strict=True))
-        return " AND ".join((*(f"t.{name} = s.{name}" for name in KEY), *literals))
+        return " AND ".join((*(f"t.{name} = s.{name}" for name in KEY), "t.SourceTime <=> s.SourceTime", *literals))
 
     def _now(self) -> Column:
         from pyspark.sql import functions as f

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,13 +14,15 @@ from jobs.delta import require_delta
 from store.errors import ErrorBudgetExceeded
 from store.fs import Fs
 from store.layout import Layout
+from store.rejected import REJECTED, encode_rejected
 from tests.crash.model_fs import Crash, CrashingFs
 from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.quarantine_cases import again, bad, restart, take
 from tests.spark.delta_cases import places, quarantine
 from tests.spark.stream_job import session
-from writers.ledger import Ledger, read_ledger
+from writers.ledger import Ledger, Requeue, read_ledger
 from writers.quarantine import Chosen
+from writers.target import ParkedFile
 
 pytestmark = pytest.mark.spark
 FS = Fs()
@@ -127,3 +130,24 @@ def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSess
     assert parked.drop(Chosen(), after=0) == 0  # of a batch that is not committed yet
     assert parked.drop(Chosen(epoch=1)) == 1
     assert places(parked) == []
+
+
+def test_other_rows_in_the_places_of_old_ones_are_parked_too(spark: SparkSession, tmp_path: Path) -> None:
+    """A topic that was made again, or a new file of an old name, has other messages under the same positions."""
+    parked = quarantine(spark, tmp_path)
+    nothing = dict.fromkeys(REJECTED.names)
+
+    def file(name: str, *times: int | None) -> ParkedFile:
+        rows = [{**nothing, "SourcePartition": "t/0", "Position": 5, "Reason": "r", "PayloadBytes": 0} for _ in times]
+        given = [{**row, "SourceTime": at} for row, at in zip(rows, times, strict=True)]
+        (tmp_path / name).write_bytes(encode_rejected(pa.Table.from_pylist(given, REJECTED)))
+        return ParkedFile(tmp_path / name, len(times))
+
+    open_log(FS, tmp_path).close()
+    parked.park([file("one", 1, None)], 1)
+    parked.park([file("one", 1, None), file("two", 2)], 2)
+    found = parked.select(Chosen()).collect()
+    assert sorted((row.Epoch, row.SourceTime or 0) for row in found) == [(1, 0), (1, 1), (2, 2)]
+    parked.mark(Requeue(file("again", 2).path, 0, 3))
+    found = parked.select(Chosen(state="requeued")).collect()
+    assert [(row.Epoch, row.SourceTime, row.RequeuedEpoch) for row in found] == [(2, 2, 3)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,9 @@ from ingest.messages import MessageBlock, MessageRows
 from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets
+from jobs.requeue import Requeued, portions
 from store.layout import LocationKey
+from store.rejected import REJECTED
 from tests.ingest_cases import schema
 from tests.unit.test_messages import PLACE, Fake
 
@@ -94,3 +97,11 @@ def test_late_rows_of_several_partitions_are_told_with_their_own_payloads() -> N
         ("ticks/3", b'{"v":1}', "late"),
         ("ticks/4", b'{"v":2}', "late"),
     ]
+
+
+def test_rows_of_one_place_are_sent_in_portions_of_their_own() -> None:
+    rows = [{**dict.fromkeys(REJECTED.names), "SourcePartition": "t/0", "PayloadBytes": 1, "Payload": b"x"}] * 4
+    given = [{**row, "Position": at} for row, at in zip(rows, (4, 5, 5, 6), strict=True)]
+    frame = SimpleNamespace(toLocalIterator=lambda: iter(given))
+    found = [portion["Position"].to_pylist() for portion in portions(frame, None, Requeued())]  # type: ignore[arg-type]
+    assert found == [[4, 5], [5, 6]]
