@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.door import Door, Json, Verbose, example, table
+from jobs.door import Door, DryRun, Json, Verbose, example, table
 from store.epochs.load import load_stream
-from store.errors import EXIT_BAD_DATA
+from store.errors import EXIT_BAD_DATA, SettingsError
 from store.fs import Fs
 from store.layout import TableName, check_stream
 from writers.spark_checkpoint import apply_repair, plan_repair
@@ -32,18 +32,21 @@ def repair(
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="The table that the query writes.")] = None,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Its stream.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Repair it; without this it is only looked at.")] = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Finds empty, torn and missing entries and batches ahead of the epochs; with --force backs up and repairs."""
     door: Door = ctx.obj
     fs, query, batch = Fs(), None, None
+    if name is not None and stream is None:
+        raise SettingsError("a table without its stream", expected="NS.T STREAM, or neither", found=name)
     if name is not None and stream is not None:
         state = load_stream(fs, door.database(), TableName.parse(name), check_stream(stream))
         query, batch = state.last_query, state.last_batch
     plan = plan_repair(fs, checkpoint, query_id=query, batch=batch, new_id=str(uuid.uuid4()))
     backup = checkpoint.with_name(f"{checkpoint.name}.backup-{int(time.time() * 1000)}")
-    mended = force and bool(plan.damages)
+    mended = force and not dry_run and bool(plan.damages)
     if mended:
         apply_repair(fs, plan, backup)
     damages = [{"path": str(d.path), "what": d.what, "remedy": d.remedy} for d in plan.damages]

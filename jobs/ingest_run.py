@@ -24,7 +24,7 @@ from jobs.metrics import Metrics
 from jobs.progress import Progress
 from jobs.quarantines import catch_up, keeps_bad_rows, quarantine_of, settle
 from jobs.restarts import keep_running
-from jobs.spark_session import build_session, end_session, is_alive, require_jdk
+from jobs.spark_session import build_session, check_memory, end_session, is_alive, require_jdk
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
 from store.epochs.log import StreamLog
@@ -118,6 +118,9 @@ def run_streams(
     Whatever can be wrong before Spark starts is told first: jars that are not there, settings, schema, lock, recovery.
     """
     require_jdk(fs, os.environ)
+    check_memory(options.memory)
+    for settings in streams:  # all of them before the first is taken over
+        checked_schema(fs, settings)
     delta = delta_conf(fs) if any(keeps_bad_rows(settings) for settings in streams) else {}
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins

@@ -73,13 +73,13 @@ def list_(
 ) -> None:
     """Rows that were set aside, by source and position; with --json one line a row, as requeue --from takes them."""
     door: Door = ctx.obj
-    layout = door.database()
+    layout, chosen = door.database(), _chosen(reason, source, epoch, state)
     found = find(layout, stream, table_name)
     listed: list[list[object]] = []
     count = 0
     if found is not None:
         with session(door, layout, found) as quarantine:
-            frame = quarantine.select(_chosen(reason, source, epoch, state), _dead(layout, found))
+            frame = quarantine.select(chosen, _dead(layout, found))
             sent = _sent(layout, found)
             for row in (frame.limit(limit) if limit else frame).toLocalIterator():
                 count += 1

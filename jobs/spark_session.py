@@ -32,10 +32,15 @@ def import_root() -> Path:
     return Path(str(store.__file__)).parent.parent
 
 
+def check_memory(text: str) -> None:
+    """SettingsError unless it is an amount of memory as a JVM takes it."""
+    if not _MEMORY.match(text):
+        raise SettingsError("memory is a whole number with k, m, g or t", expected="for instance 2g", found=text)
+
+
 def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, str]:
     """Spark's settings for a job. ``workers`` None = all cores. A submitted job keeps its master and memory."""
-    if not _MEMORY.match(memory):
-        raise SettingsError("memory is a whole number with k, m, g or t", expected="for instance 2g", found=memory)
+    check_memory(memory)
     if workers is not None and workers < 1:
         raise SettingsError("a job needs at least one worker", expected="1 or more", found=workers)
     conf = {

@@ -54,6 +54,28 @@ def test_a_dry_ingest_counts_and_makes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "db").exists()
 
 
+def test_what_is_wrong_with_one_of_many_is_told_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
+    right = write_stream(tmp_path)
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(
+        right.read_text().replace('"flights"', '"others"', 1).replace('column = "origin"', 'column = "time_hour"')
+    )
+    code, value = told(tmp_path / "db", "ingest", str(right), str(wrong), "--once")
+    assert (code, value["error"]["what"]) == (2, "column time_hour cannot name internal partitions")
+    code, value = told(tmp_path / "db", "ingest", str(right), "--once", "--memory", "1x")
+    assert (code, value["error"]["what"]) == (2, "memory is a whole number with k, m, g or t")
+    assert not (tmp_path / "db").exists()
+
+
+@pytest.mark.parametrize("command", ["list", "drop"])
+def test_a_state_that_is_none_is_told_whatever_is_parked(tmp_path: Path, command: str) -> None:
+    code, value = told(tmp_path, "quarantine", command, "s", "--state", "foo")
+    assert (code, value["error"]["what"]) == (2, "unknown state")
+
+
 def test_progress_names_newcomers_that_are_too_old() -> None:
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))

@@ -135,10 +135,12 @@ def test_a_backup_is_never_written_over(checkpoint: Path) -> None:
 def test_the_command_reports_unless_forced(checkpoint: Path) -> None:
     (checkpoint / "offsets" / "5").write_bytes(b"")
     run = CliRunner().invoke
-    told = run(app, ["checkpoint", "repair", str(checkpoint), "--json"])
-    assert told.exit_code == 1
-    assert (checkpoint / "offsets" / "5").exists()
+    for words in ([], ["--dry-run"], ["--force", "--dry-run"]):
+        told = run(app, ["checkpoint", "repair", str(checkpoint), *words, "--json"])
+        assert told.exit_code == 1
+        assert (checkpoint / "offsets" / "5").exists()
     assert json.loads(told.stdout)["findings"][0]["what"] == "is empty"
+    assert run(app, ["checkpoint", "repair", str(checkpoint), "Ns.T"]).exit_code == 2
     forced = run(app, ["checkpoint", "repair", str(checkpoint), "--force", "--json"])
     assert forced.exit_code == 0, forced.output
     backup = Path(json.loads(forced.stdout)["backup"])
