@@ -25,6 +25,7 @@ from ingest.zones import NS, zone_table
 from store.errors import ErrorBudgetExceeded, InvalidNameError
 from store.layout import LocationKey, encode_internal
 
+NULL_DATE, OUT_OF_BOUNDS = "null partition value", "instant out of bounds"
 _HOUR_S, _DAY_S = 3600, 86_400
 _POSITION_NAMES: dict[str, Callable[[str], str]] = {
     "file": lambda path: Path(path).name,
@@ -162,11 +163,11 @@ class Router:
         low, high = (min(max(b, -(2**63) + 1), 2**63 - 1) for b in (self.clock_ns - past, self.clock_ns + future))
         outside = ((instants < low) | (instants > high)) & ~null
         bad = null | outside
-        reasons = dict.fromkeys(np.flatnonzero(null).tolist(), ("null partition value", "an instant", "null"))
+        reasons = dict.fromkeys(np.flatnonzero(null).tolist(), (NULL_DATE, "an instant", "null"))
         if outside.any():
             expected = f"an instant from {_iso(low)} to {_iso(high)} (max_past, max_future around the clock)"
             for row in np.flatnonzero(outside).tolist():
-                reasons[row] = ("instant out of bounds", expected, _iso(int(instants[row])))
+                reasons[row] = (OUT_OF_BOUNDS, expected, _iso(int(instants[row])))
         names, codes = date_names(instants[~bad], rule)
         whole = np.full(len(rows), -1, np.int64)
         whole[~bad] = codes

@@ -91,4 +91,5 @@ def waiting(fs: Fs, settings: StreamSettings, state: StreamState | None) -> tupl
     positions = verified(known, view, allow_gap=feed.allow_gap) | first_offsets(feed.start, fresh, view, topics)
     positions |= {place: Position(view[place[0]].partitions[place[1]].beginning) for place in added}
     left = {f"{topic}/{partition}": amount for (topic, partition), amount in sorted(lag(positions, view).items())}
-    return {"waiting_messages": sum(left.values()), "lag": left}, f"{sum(left.values()):,} messages"
+    ends = {f"{topic}/{n}": b.end for topic, now in sorted(view.items()) for n, b in sorted(now.partitions.items())}
+    return {"waiting_messages": sum(left.values()), "lag": left, "ends": ends}, f"{sum(left.values()):,} messages"

@@ -21,6 +21,7 @@ from jobs.decoding import Budget, Decoder
 from jobs.delta import delta_conf, require_delta
 from jobs.feeds import max_file_age_s, open_feed
 from jobs.metrics import Metrics
+from jobs.places import Places
 from jobs.progress import Progress
 from jobs.quarantines import catch_up, keeps_bad_rows, quarantine_of, settle
 from jobs.restarts import keep_running
@@ -207,17 +208,19 @@ def run_one(app: Application, run: Run) -> None:
     quarantine = quarantine_of(fs, layout, app.spark, settings) if keeps else None
     milliseconds = max(0, round(settings.trigger_s * 1000))
     metrics = options.metrics.stream(str(settings.table), run.log) if options.metrics else None
-    listen = run.heard(progress)
+    listen, places = run.heard(progress), Places(run.log.state.offsets.positions())
 
     def batch(done: BatchProgress) -> None:
         run.so_far.add(done.outcome)
         if metrics is not None:
             metrics.batch(done)
-        progress.batch(run.name, done)
+        positions = run.log.state.offsets.positions()
+        progress.batch(run.name, done, places.line(positions, done.seconds, shown=progress.places_shown))
 
     def heard(said: Mapping[str, Any]) -> None:
         if metrics is not None:
             metrics.heard(said)
+        places.heard(said)
         listen(said)
 
     plan = StreamPlan(

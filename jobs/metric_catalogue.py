@@ -29,12 +29,24 @@ REJECTED = Metric(
     "quarantine_total", "counter", "Rows set aside, by reason; see `sparkhaven quarantine list`.", (*STREAM, "reason")
 )
 LATE = Metric("late_rows_total", "counter", "Rows set aside because their date was truncated or deleted.")
+OUTSIDE = Metric(
+    "out_of_bounds_total", "counter", "Rows set aside because their date is null or too far from the clock."
+)
 CUT = Metric("recovery_bytes_cut", "gauge", "Bytes of an uncommitted batch that recovery cut off at the start.")
 EPOCH = Metric("epoch_current", "gauge", "Newest epoch of the stream.")
 FLOOR = Metric("epoch_floor", "gauge", "Oldest epoch that can be gone back to.")
 AGE = Metric("epoch_age_seconds", "gauge", "Seconds since this process committed an epoch, or since it began.")
 POSITION = Metric(
     "source_position", "gauge", "Where the source is committed: the next offset, version or file.", (*STREAM, "source")
+)
+END = Metric(
+    "source_end", "gauge", "Where each partition ended, at most some seconds ago: its next offset.", (*STREAM, "source")
+)
+TAKEN = Metric(
+    "source_records_total",
+    "counter",
+    "Offsets by which the committed position of each partition has moved since it was first known here.",
+    (*STREAM, "source"),
 )
 LAG = Metric(
     "source_lag_records",
@@ -55,11 +67,14 @@ CATALOGUE = (
     GAPS,
     REJECTED,
     LATE,
+    OUTSIDE,
     CUT,
     EPOCH,
     FLOOR,
     AGE,
     POSITION,
+    END,
+    TAKEN,
     LAG,
     LAG_FILES,
     COMMIT,

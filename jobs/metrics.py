@@ -10,14 +10,18 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, start_http_server
 from prometheus_client.metrics import MetricWrapperBase
 
+from ingest.bad_rows import reason_code
 from ingest.delta_decode import DATA_BYTES
+from ingest.route import NULL_DATE, OUT_OF_BOUNDS
 from jobs import metric_catalogue as named
 from jobs.metric_catalogue import CATALOGUE, PREFIX, SECONDS, STREAM, Metric
+from jobs.places import ends_of
 from store.epochs.log import StreamLog
 from store.errors import SettingsError
 from writers.stream import BatchProgress
 
 LOOPBACK = "127.0.0.1"
+OUTSIDE_REASONS = tuple(map(reason_code, (NULL_DATE, OUT_OF_BOUNDS)))
 
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # when a series began: nothing that anybody asks for
@@ -46,6 +50,7 @@ class StreamMetrics:
         self._labels = {"table": table, "stream": log.state.stream}
         self._committed = clock()
         self._ends: dict[str, int] = {}
+        self._before = log.state.offsets.positions()
         for item in CATALOGUE:
             if item.labels == STREAM and item is not named.LAG_FILES:
                 self._of(item)  # there from the start, at 0
@@ -72,6 +77,7 @@ class StreamMetrics:
         self._of(named.BATCHES).inc()
         self._of(named.GAPS).inc(outcome.passed)
         self._of(named.LATE).inc(outcome.counts.get("rejected.late", 0))
+        self._of(named.OUTSIDE).inc(sum(outcome.counts.get(f"rejected.{reason}", 0) for reason in OUTSIDE_REASONS))
         for name, rows in outcome.counts.items():
             kind, _, reason = name.partition(".")
             if kind == "rejected" and reason:
@@ -85,14 +91,18 @@ class StreamMetrics:
         waiting = said.get("waiting_files")
         if waiting is not None:
             self._of(named.LAG_FILES).set(waiting)
-        self._ends = {place: end for place, end in said.items() if "/" in place and isinstance(end, int)}
+        self._ends = ends_of(said)
         self._place()
 
     def _place(self) -> None:
         positions = self._log.state.offsets.positions()
         for place, position in positions.items():
             self._of(named.POSITION, source=place).set(position)
+            if "/" in place:
+                self._of(named.TAKEN, source=place).inc(max(0, position - self._before.get(place, position)))
+        self._before = positions
         for place, end in self._ends.items():
+            self._of(named.END, source=place).set(end)
             self._of(named.LAG, source=place).set(max(0, end - positions.get(place, end)))
 
     def _of(self, item: Metric, **labels: str) -> Any:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ingest.delta_decode import DATA_FILES
+from jobs.places import SHOWN
 from store.epochs.recover import RecoveryReport
 from store.epochs.state import Durability
 from writers.commit import BatchOutcome
@@ -61,8 +62,13 @@ class Progress:
             "a restart takes them from the source again, which must still have them[/yellow]",
         )
 
-    def batch(self, stream: str, done: BatchProgress) -> None:
-        """One committed batch."""
+    @property
+    def places_shown(self) -> int | None:
+        """How many partitions a line of progress names; None = all."""
+        return None if self._verbose else SHOWN
+
+    def batch(self, stream: str, done: BatchProgress, places: str = "") -> None:
+        """One committed batch; ``places`` tells of the partitions of its source."""
         outcome = done.outcome
         if outcome.epoch is None:
             self.say(stream, f"batch {outcome.batch_id}: all of it was committed before, nothing to do")
@@ -73,7 +79,8 @@ class Progress:
             stream,
             f"epoch [cyan]{outcome.epoch}[/cyan]: [green]{outcome.rows:,}[/green] rows of "
             f"{read:,} {unit} into "
-            f"{outcome.locations:,} locations in {done.seconds:.2f} s, {done.rate:,.0f} rows/s{lag}",
+            f"{outcome.locations:,} locations in {done.seconds:.2f} s, {done.rate:,.0f} rows/s{lag}"
+            + (f": {escape(places)}" if places else ""),
         )
         if outcome.passed:
             self.say(stream, f"[yellow]{outcome.passed:,} offsets were missing and passed over, as allowed[/yellow]")

@@ -10,10 +10,13 @@ import pyarrow as pa
 import typer
 
 from jobs.door import Door, Json, TableArgument, Verbose, example, report, table
+from jobs.feeds import waiting
+from jobs.ingest_commands import load_streams
 from readers.export import check_target, export
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
 from readers.table import Table, open_table
+from store.epochs.load import load_stream
 from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
 from store.fs import Fs
 from store.layout import TableName
@@ -29,7 +32,7 @@ def register(app: typer.Typer) -> None:
         )
     )(read)
     app.command(epilog=example("tables --json"))(tables)
-    app.command(epilog=example("stats Nyc13.Flight"))(stats)
+    app.command(epilog=example("stats Nyc13.Flight", "stats Nyc13.Flight --feed conf/streams/flights.toml"))(stats)
 
 
 def read(
@@ -125,17 +128,28 @@ def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) 
 def stats(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="All tables unless told.")] = None,
+    feeds: Annotated[
+        list[Path] | None, typer.Option("--feed", metavar="FILE.toml", help="Ask this stream's source how much waits.")
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Rows, bytes and waste by tier, date and source; epochs and positions of the streams. With -v every date."""
+    """Rows, bytes and waste by tier, date and source; epochs, positions and rates of the streams. With -v every date.
+
+    With --feed also the ends of the partitions of a topic, and the lag.
+    """
     door: Door = ctx.obj
     layout = door.database()
+    asked = load_streams(feeds or [])
     chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
     code = EXIT_DONE
     for each in chosen:
         try:
             found = table_stats(Fs(), layout, each)
+            for line in found["streams"]:
+                for settings in asked:
+                    if (settings.table, settings.spec.stream) == (each, line["stream"]):
+                        line |= waiting(Fs(), settings, load_stream(Fs(), layout, each, line["stream"]))[0]
         except SparkhavenError as error:  # it hides no other table
             failed = report(door, error, table=str(each))
             code = code or failed
@@ -148,11 +162,15 @@ def stats(
 def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes, {found['waste']:,} bytes of waste")
     tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
-    streams = [{key: value for key, value in line.items() if key != "positions"} for line in found["streams"]]
+    by_place = {"positions": "position", "rates": "a second", "ends": "end", "lag": "lag"}
+    keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place)
+    streams = [{key: line.get(key) for key in keys} for line in found["streams"]]
+    known = [part for part in by_place if any(line.get(part) for line in found["streams"])]
     positions = [
-        {"stream": line["stream"], "partition": place, "position": position}
+        {"stream": line["stream"], "partition": place}
+        | {by_place[part]: line.get(part, {}).get(place) for part in known}
         for line in found["streams"]
-        for place, position in line["positions"].items()
+        for place in {**line["positions"], **line.get("ends", {})}
     ]
     parts = {"tiers": tiers, "streams": streams, "positions": positions, "sources": found["sources"]}
     dates = found["dates"]

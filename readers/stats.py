@@ -5,13 +5,14 @@ Numbers come from commit logs and merge records; only ``waste`` looks at the dir
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from readers.table import open_table
-from store.epochs.load import load_stream
+from store.epochs.load import EpochEntry, list_epochs, load_stream
 from store.epochs.publish import physical_size
 from store.errors import SparkhavenError
 from store.fs import Fs
@@ -19,6 +20,7 @@ from store.layout import Layout, TableName
 from store.scan import Slice
 from store.schema.deploy import deployed_tables
 
+RATE_MS = 60_000
 DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes")
 
 
@@ -118,9 +120,24 @@ def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, 
         "durability": state.durability,
         "locations": len(state.locations),
         "rememberedFiles": len(state.files),
-        "positions": state.offsets.positions(),
+        "positions": (positions := state.offsets.positions()),
+        "rates": _rates(list_epochs(fs, layout, table, stream), positions) if positions else {},
         "logBytes": sum(_size(fs, part(table, stream)) for part in parts),
     }
+
+
+def _rates(epochs: Sequence[EpochEntry], places: Iterable[str]) -> dict[str, float]:
+    """Offsets a second of each of these partitions in the minute before the newest epoch, if it has another one."""
+    live = [entry for entry in epochs if entry.live and entry.kind == "commit"]
+    last = [entry for entry in live if entry.time_ms >= live[-1].time_ms - RATE_MS]
+    passed = (last[-1].time_ms - last[0].time_ms) / 1000 if last else 0.0
+    if not passed:
+        return {}
+    taken: Counter[str] = Counter()
+    for entry in last[1:]:
+        for part in entry.ranges:
+            taken[f"{part.topic}/{part.partition}"] += part.messages
+    return {place: round(taken[place] / passed, 3) for place in places if "/" in place}
 
 
 def _size(fs: Fs, path: Path) -> int:

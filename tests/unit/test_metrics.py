@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import socket
 import urllib.request
@@ -9,13 +10,18 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
 
 from jobs.metric_catalogue import CATALOGUE, PREFIX
 from jobs.metrics import Metrics, served
+from jobs.places import Places
+from jobs.progress import Progress
 from jobs.read_commands import _show_stats
+from readers.stats import _stream
 from store.epochs.state import OffsetRange
 from store.errors import SettingsError
 from store.fs import Fs
+from store.layout import Layout
 from tests.crash.stream_kit import TABLE, ingest, open_log, put_file, record
 from writers.commit import BatchOutcome
 from writers.stream import BatchProgress
@@ -61,7 +67,10 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         told.batch(BatchProgress(ingest(FS, tmp_path, log, [files[:2]], 1), 1, 0.5))  # replayed: nothing to do
         messages = [[OffsetRange("ticks", 0, 0, 4, "id")], [OffsetRange("ticks", 1, 2, 5, "id")]]
         told.batch(BatchProgress(ingest(FS, tmp_path, log, messages, 2), 2, 0.5))
+        more = [[OffsetRange("ticks", 0, 4, 6, "id")]]
+        told.batch(BatchProgress(ingest(FS, tmp_path, log, more, 3), 3, 0.5))
         outcome = BatchOutcome(3, 3, 1, 5, passed=7, counts={"rejected": 5, "rejected.late": 2, "rejected.overflow": 3})
+        outcome.counts["rejected.null-partition-value"] = outcome.counts["rejected.instant-out-of-bounds"] = 4
         told.batch(BatchProgress(outcome, 3, 0.1))
         told.heard({"ticks/0": 10, "ticks/1": 5, "waiting_files": 4})
         now[0] = 115.0
@@ -69,25 +78,29 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         told.ended()
         after = scrape(url)
     expected = {
-        ("rows_total", ""): 4 + 7 + 1,
+        ("rows_total", ""): 4 + 7 + 2 + 1,
         ("bytes_total", ""): files[0].size + files[1].size,
-        ("batches_total", ""): 3,
+        ("batches_total", ""): 4,
         ("replay_noop_total", ""): 2,
         ("offset_gap_total", ""): 7,
         ("quarantine_total", "reason=late"): 2,
         ("quarantine_total", "reason=overflow"): 3,
         ("late_rows_total", ""): 2,
+        ("out_of_bounds_total", ""): 8,
+        ("source_end", "source=ticks/0"): 10,
+        ("source_records_total", "source=ticks/0"): 2,
+        ("source_records_total", "source=ticks/1"): 0,
         ("recovery_bytes_cut", ""): 0,
-        ("epoch_current", ""): 2,
+        ("epoch_current", ""): 3,
         ("epoch_floor", ""): 0,
         ("epoch_age_seconds", ""): 3,
-        ("source_position", "source=ticks/0"): 4,
+        ("source_position", "source=ticks/0"): 6,
         ("source_position", "source=ticks/1"): 5,
-        ("source_lag_records", "source=ticks/0"): 6,
+        ("source_lag_records", "source=ticks/0"): 4,
         ("source_lag_records", "source=ticks/1"): 0,
         ("source_lag_files", ""): 4,
-        ("commit_seconds_count", ""): 3,
-        ("fsync_seconds_count", ""): 3,
+        ("commit_seconds_count", ""): 4,
+        ("fsync_seconds_count", ""): 4,
         ("stream_up", ""): 1,
     }
     assert {name: found.get(name) for name in expected} == expected
@@ -130,3 +143,38 @@ def test_stats_list_the_position_of_each_partition(capsys: pytest.CaptureFixture
     lines = [line.split() for line in told.partition("positions")[2].splitlines() if line]
     assert lines == [["stream", "partition", "position"], ["feed", "ticks/0", "17"], ["feed", "ticks/1", "18"]]
     assert told.count("ticks/0") == 1
+    stream |= {"rates": {"ticks/0": 2.5}, "lag": {"ticks/0": 3}, "ends": {"ticks/0": 20, "ticks/2": 4}}
+    _show_stats({**found, "sources": [], "dates": []}, verbose=False)
+    told = capsys.readouterr().out
+    lines = [line.split() for line in told.partition("positions")[2].splitlines() if line]
+    assert lines[0] == ["stream", "partition", "position", "a", "second", "end", "lag"]
+    assert lines[1] == ["feed", "ticks/0", "17", "2.5", "20", "3"]
+    assert lines[3] == ["feed", "ticks/2", "-", "-", "4", "-"]
+
+
+def test_lines_of_progress_tell_of_partitions() -> None:
+    places = Places({"ticks/0": 10, "ticks/1": 5, "version": 3})
+    assert places.line({"version": 4, "file": 0}, 1.0) == ""
+    places = Places({"ticks/0": 10, "ticks/1": 5})
+    assert places.line({"ticks/0": 12, "ticks/1": 5}, 0.5) == "ticks/0 at 12, 4/s; ticks/1 at 5, 0/s"
+    places.heard({"ticks/0": 20, "ticks/1": 1005})
+    places.heard({"waiting_files": 3})
+    now = {"ticks/0": 20, "ticks/1": 6}
+    assert places.line(now, 2.0, shown=1) == "ticks/1 at 6 of 1,005, lag 999, 0/s; 1 more"
+    assert places.line(now, 2.0, shown=None) == "ticks/1 at 6 of 1,005, lag 999, 0/s; ticks/0 at 20 of 20, lag 0, 0/s"
+    out = io.StringIO()
+    progress = Progress(console=Console(file=out, width=200))
+    progress.batch("s", BatchProgress(BatchOutcome(0, 1, rows=10), 1, 0.5), "ticks/0 at 12, 4/s")
+    assert out.getvalue().endswith("rows/s: ticks/0 at 12, 4/s\n")
+
+
+def test_stats_tell_rates_of_partitions(tmp_path: Path) -> None:
+    now = [1000.0]
+    with open_log(FS, tmp_path, clock=lambda: now[0]) as log:
+        for number in range(4):
+            now[0] += 2.0
+            ingest(FS, tmp_path, log, [[OffsetRange("ticks", 0, 10 * number, 10 * number + 10, "id")]], number)
+        rollback = log.rollback(3)
+    assert rollback == 5
+    stream = _stream(FS, Layout(tmp_path), TABLE, "feed")
+    assert (stream["positions"], stream["rates"]) == ({"ticks/0": 30}, {"ticks/0": 5.0})
