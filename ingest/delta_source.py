@@ -96,7 +96,7 @@ class VersionReader(RangeReader):
                 )
         waiting, _ = self._planner.waiting()
         ranges = share_out(batch, self._planner.table_id, self._tasks)
-        return [RangeRun((item,), len(ranges), waiting) for item in ranges]
+        return [RangeRun((item,), task, waiting) for task, item in enumerate(ranges)]
 
 
 def _offset(position: int) -> Offset:

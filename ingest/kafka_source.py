@@ -112,7 +112,7 @@ class TopicReader(RangeReader):
                 ranges = self._between(start, end)
         runs = share_out(ranges, self._tasks)
         left = sum(lag(self._positions, self._view).values())
-        return [RangeRun(run, len(runs), left) for run in runs]
+        return [RangeRun(run, task, left) for task, run in enumerate(runs)]
 
     def _look(self) -> None:
         self._view = self._topics.look()

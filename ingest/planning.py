@@ -29,14 +29,14 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 from store.planned import leave_plan
 
-RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, tasks int, waiting bigint"
+RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, task int, waiting bigint"
 
 Feed = TypeVar("Feed")
 Offset = dict[str, Any]
 
 
 class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Plans micro-batches for Spark, up to ``own`` limits; ``spool`` is where small ones are left for the driver."""
+    """Plans micro-batches for Spark, up to ``own`` limits; ``spool`` is where they are left for the driver."""
 
     own: Limit
     spool: Path
@@ -67,21 +67,19 @@ class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # ty
         return self.own
 
     def planned(self, start: Offset, end: Offset) -> Offset:
-        """``end``, with the rows up to it left for the driver if one task does them alone."""
-        runs = self.partitions(start, end)
-        if len(runs) == 1:
-            names = [column.split()[0] for column in self.columns.split(", ")]
-            rows = [dict(zip(names, row, strict=True)) for row in self.read(runs[0])]
-            leave_plan(Fs(), self.spool, end, rows)
+        """``end``, with the rows up to it left for the driver."""
+        names = [column.split()[0] for column in self.columns.split(", ")]
+        rows = (row for run in self.partitions(start, end) for row in self.read(run))
+        leave_plan(Fs(), self.spool, end, [dict(zip(names, row, strict=True)) for row in rows])
         return end
 
 
 @dataclass
 class RangeRun(InputPartition):  # type: ignore[misc]
-    """The ranges of one task in order, the tasks of its batch, and what waits behind the batch."""
+    """The ranges of one task in order, its number in the batch, and what waits behind the batch."""
 
     ranges: tuple[OffsetRange, ...]
-    tasks: int
+    task: int
     waiting: int
 
 
@@ -93,7 +91,7 @@ class RangeReader(PlanningReader):
         if isinstance(partition, RangeRun):
             for item in partition.ranges:
                 named = item.topic, item.partition, item.start, item.stop, item.topic_id
-                yield *named, partition.tasks, partition.waiting
+                yield *named, partition.task, partition.waiting
 
 
 @dataclass(frozen=True)  # no slots: a generic alias, when called, sets an attribute

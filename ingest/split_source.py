@@ -28,7 +28,7 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 
 SOURCE = "sparkhaven_files"
-SCHEMA = "path string, size bigint, mtime_ns bigint, tasks int, waiting bigint"  # tasks share the batch; files are left
+SCHEMA = "path string, size bigint, mtime_ns bigint, task int, waiting bigint"  # whose work it is; files left behind
 SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
 OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 
@@ -51,10 +51,10 @@ def source_options(root: Path, table: TableName, stream: str, feed: FeedSpec, *,
 
 @dataclass
 class Run(InputPartition):  # type: ignore[misc]
-    """The files of one task: a run of the batch's files in order."""
+    """The files of one task, a run of the batch's files in order; its number in the batch; the files left after it."""
 
     files: tuple[FileId, ...]
-    tasks: int
+    task: int
     waiting: int
 
 
@@ -67,7 +67,7 @@ class FilesSource(DataSource):  # type: ignore[misc]
         return SOURCE
 
     def schema(self) -> str:
-        """Path, size and modification time of each file, the tasks of its batch, and the files left after it."""
+        """Path, size and modification time of each file, the task that takes it, and the files left after the batch."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -133,13 +133,13 @@ class FilesReader(PlanningReader):
             self._planner.take(files)
         runs = group_files(files, self._tasks)
         waiting, _ = self._planner.waiting()
-        return [Run(run, len(runs), waiting) for run in runs]
+        return [Run(run, task, waiting) for task, run in enumerate(runs)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, int]]:
         """One row for each file of a run."""
         if isinstance(partition, Run):
             for file in partition.files:
-                yield file.path, file.size, file.mtime_ns, partition.tasks, partition.waiting
+                yield file.path, file.size, file.mtime_ns, partition.task, partition.waiting
 
 
 def group_files(files: Sequence[FileId], tasks: int, small: int = SMALL_BATCH) -> list[tuple[FileId, ...]]:

@@ -1,9 +1,9 @@
-"""The rows of a small batch, handed from the planner of a source to the driver beside Spark.
+"""The rows of a batch, handed from the planner of a source to the driver beside Spark.
 
-A Spark job that fetches a few rows and runs one short task costs several times what the task does. The planner, a
-process of its own, therefore leaves what it planned for one task in a file, with the end offset that names the batch;
-the driver takes it only for the batch that Spark records with the same end. Without the file, or with another one, it
-asks Spark for the rows. The file is scratch: never synced, and of no meaning after the batch.
+Through Spark they come by a job of its own, with a second process for each task. The planner, a process too, therefore
+leaves what it planned in a file, with the end offset that names the batch; the driver takes it only for the batch that
+Spark records with the same end. Without the file, or with another one, it asks Spark for the rows. The file is scratch:
+never synced, and of no meaning after the batch.
 """
 
 from __future__ import annotations

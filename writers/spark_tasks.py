@@ -1,16 +1,21 @@
-"""Running our tasks in Spark: Arrow batches in, rows with pickled results out, errors as they were raised."""
+"""Running our tasks in Spark, errors as they were raised: on the partitions of a frame, or on work that we name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from store.errors import CommitError, carried_error
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, Row
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 GONE = "look for the one who ended it (memory?), then start again: it goes on from what was committed"
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -21,11 +26,26 @@ def run_tasks(frame: DataFrame, work: Work, ddl: str) -> list[Row]:
 
     CommitError when a worker dies or fails with an error that is none of ours.
     """
+    with _task_errors():
+        return list(frame.mapInArrow(work, ddl).collect())
+
+
+def run_each(context: SparkContext, work: Callable[[Iterator[T]], Iterator[R]], tasks: Sequence[T]) -> list[R]:
+    """Runs ``work`` on each of ``tasks`` by itself, as one job; raises what ``run_tasks`` raises.
+
+    A plain job: one worker process a task, where a frame of a Python source takes two.
+    """
+    with _task_errors():
+        return list(context.parallelize(tasks, len(tasks)).mapPartitions(work).collect())
+
+
+@contextmanager
+def _task_errors() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        return list(frame.mapInArrow(work, ddl).collect())
+        yield
     except (PySparkException, Py4JError) as error:
         raise carried_error(str(error)) or tasks_failed(gist(error)) from error
 

@@ -1,9 +1,9 @@
 """The Spark edge of a stream: one query whose micro-batches become epochs.
 
-The source's rows name splits (``writers.splits``); further fields are ``tasks``, how many tasks share the batch, and
-``waiting``, what is left for later batches if the source counts it. A task opens and decodes splits itself, so no row
-of data passes through the JVM. What comes back from a task is one pickled result, errors included. A batch that its
-planner gave to one task runs here, in the driver, if the planner has left its rows (``store.planned``): no Spark job.
+The source's rows name splits (``writers.splits``); further fields are ``task``, the number of the task that takes the
+split, and ``waiting``, what is left for later batches if the source counts it. The planner leaves them for the driver
+(``store.planned``). What one task does alone runs here, what several share is one Spark job over their names. A task
+opens and decodes splits itself, so no row of data passes through the JVM; it gives back its result, errors included.
 
 Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
 Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
@@ -12,17 +12,15 @@ new one, after a look whether it knows of batches that the log does not (then th
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
@@ -33,12 +31,13 @@ from store.planned import planned_rows, recorded_end
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
 from writers.source_reports import SourceReports
-from writers.spark_tasks import gist, jvm_gone, run_tasks, task_number, tasks_failed
+from writers.spark_tasks import gist, jvm_gone, run_each, task_number, tasks_failed
 from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -228,9 +227,7 @@ class Batches:
         self._offsets = target.layout.spark_checkpoint(target.table, target.stream) / "offsets"
         self._gate = threading.Lock()
         self._closing = False
-        self._first = True
         self._memory = WorkerMemory()
-        self._waiting: int | None = None
         self._synced = clock()
 
     def __call__(self, splits: DataFrame, batch_id: int) -> None:
@@ -262,46 +259,46 @@ class Batches:
 
     def _write(self, splits: DataFrame, batch_id: int) -> None:
         before = self._clock()
-        self._waiting = proposed = None
         rows = planned_rows(self._fs, self._spool, self._offsets / str(batch_id))
-        if self._first:
-            known = [row.asDict() for row in splits.collect()] if rows is None else rows
-            proposed = [self._plan.split_of(row) for row in known]
+        if rows is None:
+            rows = [row.asDict() for row in splits.collect()]
+        split_of = self._plan.split_of
+        runs = [[split_of(row) for row in run] for _, run in groupby(rows, itemgetter("task"))]
         outcome = write_batch(
             self._fs,
             self._log,
             self._target,
             self._memory,
-            partial(run_in_spark, splits, self._fs, self._target, self._plan, self._left)
-            if rows is None
-            else partial(self._run_here, rows),
+            partial(self._run, splits.sparkSession.sparkContext, runs),
             query_id=self._plan.query_id,
             batch_id=batch_id,
-            proposed=proposed,
+            proposed=[split for run in runs for split in run],
             judge=self._plan.judge,
             allow_gap=self._plan.allow_gap,
             park=self._plan.park,
             decode=self._plan.decode,
         )
-        self._first = False
         self.totals.add(outcome)
+        waiting = rows[0].get("waiting") if rows else None
         seconds = self._clock() - before
-        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, seconds, self._waiting))
+        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, seconds, waiting))
 
-    def _run_here(
-        self, rows: Sequence[Mapping[str, Any]], scratch: str, instead: Mapping[Split, Split | None]
+    def _run(
+        self,
+        context: SparkContext,
+        runs: Sequence[Sequence[Split]],
+        scratch: str,
+        instead: Mapping[Split, Split | None],
     ) -> list[TaskResult]:
-        """Runs the only task of a small batch in this process."""
-        self._left(rows[0].get("waiting"))
-        splits = [self._plan.split_of(row) for row in rows]
-        task = Task(0, 0, scratch, splits, alone=True, instead=instead)
+        """Runs a task for each run of splits: several in Spark, one in this process."""
+        alone = len(runs) == 1
+        tasks = [Task(n, 0, scratch, run, alone=alone, instead=instead) for n, run in enumerate(runs)]
+        if not alone:
+            return run_each(context, partial(run_attempt, self._fs, self._target, self._plan.decode), tasks)
         try:
-            return [run_task(self._fs, self._memory, self._target, self._plan.decode, task)]
+            return [run_task(self._fs, self._memory, self._target, self._plan.decode, tasks[0])]
         except Exception as error:  # as from a worker
             raise tasks_failed(f"{type(error).__name__}: {error}") from error
-
-    def _left(self, waiting: int | None) -> None:
-        self._waiting = waiting
 
     def _housekeeping(self) -> None:
         if self._target.durability == "periodic":
@@ -322,47 +319,11 @@ class Batches:
 _MEMORY = WorkerMemory()  # of a worker process, which Spark uses for many tasks
 
 
-def run_in_spark(
-    splits: DataFrame,
-    fs: Fs,
-    target: StreamTarget,
-    plan: StreamPlan,
-    left: Callable[[int | None], None],
-    scratch: str,
-    instead: Mapping[Split, Split | None],
-) -> list[TaskResult]:
-    """Runs one task for each partition of ``splits``; their results by way of one binary column.
-
-    ``left`` is told what waits after this batch, as far as the source counts it.
-
-    CommitError when a worker dies or fails with an error that is none of ours.
-    """
-    work = partial(task_rows, fs, target, plan.decode, plan.split_of, scratch, instead)
-    rows = run_tasks(splits, work, "result binary, waiting bigint")
-    left(next((row.waiting for row in rows), None))
-    return [pickle.loads(row.result) for row in rows]  # noqa: S301 our own tasks have written it
-
-
-def task_rows(
-    fs: Fs,
-    target: StreamTarget,
-    decode: Decode,
-    split_of: SplitOf,
-    scratch: str,
-    instead: Mapping[Split, Split | None],
-    batches: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """The function of ``mapInArrow``: rows that name splits in, one row with the pickled result out."""
-    index, attempt = task_number()
-    rows = (row for batch in batches for row in batch.to_pylist())
-    first = next(rows, None)
-    if first is None:
-        return
-    splits = (split_of(row) for row in chain((first,), rows))
-    task = Task(index, attempt, scratch, splits, alone=first["tasks"] == 1, instead=instead)
-    result = run_task(fs, _MEMORY, target, decode, task)
-    packed, waiting = pa.array([pickle.dumps(result)], pa.binary()), pa.array([first.get("waiting")], pa.int64())
-    yield pa.RecordBatch.from_pydict({"result": packed, "waiting": waiting})
+def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Task]) -> Iterator[TaskResult]:
+    """The function of the job: a task in, its result out; CommitError comes from Spark if the worker dies."""
+    _, attempt = task_number()
+    for task in tasks:
+        yield run_task(fs, _MEMORY, target, decode, replace(task, attempt=attempt))
 
 
 def _translated(error: Exception) -> SparkhavenError:

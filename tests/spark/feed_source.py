@@ -22,8 +22,8 @@ Offset = dict[str, Any]
 class Splits(InputPartition):
     """Splits of one task, in the order of the batch."""
 
-    def __init__(self, splits: Sequence[FileId], tasks: int) -> None:
-        self.splits, self.tasks = tuple(splits), tasks
+    def __init__(self, splits: Sequence[FileId], task: int) -> None:
+        self.splits, self.task = tuple(splits), task
 
 
 class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -64,11 +64,11 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files = [FileId(*file) for file in end["files"]] if start != end else []
         size = -(-len(files) // self._tasks) or 1
         runs = [files[at : at + size] for at in range(0, len(files), size)]
-        return [Splits(run, len(runs)) for run in runs]
+        return [Splits(run, task) for task, run in enumerate(runs)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         assert isinstance(partition, Splits)
-        return ((file.path, file.size, file.mtime_ns, partition.tasks) for file in partition.splits)
+        return ((file.path, file.size, file.mtime_ns, partition.task) for file in partition.splits)
 
     def commit(self, end: Offset) -> None:
         pass
@@ -82,7 +82,7 @@ class FeedSource(DataSource):
         return "test_feed"
 
     def schema(self) -> str:
-        return "path string, size bigint, mtime_ns bigint, tasks int"
+        return "path string, size bigint, mtime_ns bigint, task int"
 
     def streamReader(self, schema: object) -> FeedReader:
         options = self.options

@@ -44,7 +44,7 @@ def test_batches_are_named_and_never_read(tmp_path: Path) -> None:
     middle = asked.latestOffset(start, limit)
     (run,) = asked.partitions(start, middle)  # small files: one task
     assert isinstance(run, RangeRun) and pickle.loads(pickle.dumps(asked)) is not None
-    assert list(asked.read(run)) == [(PLACE, 0, packed(7, snapshot=True), packed(7, 10, snapshot=True), TABLE_ID, 1, 4)]
+    assert list(asked.read(run)) == [(PLACE, 0, packed(7, snapshot=True), packed(7, 10, snapshot=True), TABLE_ID, 0, 4)]
     assert asked.reportLatestOffset()["waiting_files"] == 4
     end = asked.latestOffset(middle, limit)
     assert end == {"position": packed(8), "version": 8, "file": 0}

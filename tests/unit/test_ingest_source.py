@@ -49,7 +49,7 @@ def test_offsets_hold_the_files_of_their_batch(tmp_path: Path) -> None:
     assert (first["n"], _rows(first)) == (1, files[:2])
     said = {"waiting_files": 1, "waiting_bytes": 100, "older_files": 0, "older": []}
     assert reader.reportLatestOffset() == {"n": 1, **said}
-    assert [row[3:] for run in reader.partitions(START, first) for row in reader.read(run)] == [(1, 1), (1, 1)]
+    assert [row[3:] for run in reader.partitions(START, first) for row in reader.read(run)] == [(0, 1), (0, 1)]
     second = reader.latestOffset(first, ReadMaxFiles(2))
     assert (second["n"], _rows(second)) == (2, files[2:])
     assert reader.latestOffset(second, ReadMaxFiles(2)) == second

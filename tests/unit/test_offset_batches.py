@@ -112,5 +112,5 @@ def test_rows_of_a_location_stand_in_the_order_of_topic_partition_and_offset(tmp
 
 
 def test_rows_of_a_source_name_ranges() -> None:
-    row = {"topic": "t", "partition": 3, "start": 5, "stop": 9, "topic_id": "", "tasks": 2}
+    row = {"topic": "t", "partition": 3, "start": 5, "stop": 9, "topic_id": "", "task": 2}
     assert range_of(row) == OffsetRange("t", 3, 5, 9)

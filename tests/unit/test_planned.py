@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from store.layout import Layout, TableName
 from store.planned import leave_plan, planned_rows
 
 FS = Fs()
-ROWS = [{"path": "/feed/a", "size": 1, "mtime_ns": 2, "tasks": 1, "waiting": 0}]
+ROWS = [{"path": "/feed/a", "size": 1, "mtime_ns": 2, "task": 0, "waiting": 0}]
 
 
 def record_of(tmp_path: Path, text: str) -> Path:
@@ -46,7 +47,7 @@ def test_a_plan_that_is_torn_is_left_to_spark(tmp_path: Path) -> None:
     assert planned_rows(FS, tmp_path / "spool", offsets) is None
 
 
-def test_only_a_batch_of_one_task_is_left(tmp_path: Path) -> None:
+def test_every_batch_is_left_with_the_task_of_each_file(tmp_path: Path) -> None:
     (tmp_path / "feed").mkdir()
     for number, size in enumerate((10, 10, 6 << 20, 6 << 20)):
         with (tmp_path / "feed" / str(number)).open("wb") as file:
@@ -56,8 +57,9 @@ def test_only_a_batch_of_one_task_is_left(tmp_path: Path) -> None:
     options = source_options(tmp_path / "db", table, "s", feed, tasks=2)
     reader = FilesReader(FS, options, lambda: 1_400_000_100.0)
     plan = Layout(tmp_path / "db").spool(table, "s") / "planned.json"
-    small = reader.latestOffset(reader.initialOffset(), ReadMaxFiles(2))
-    text = plan.read_text()
-    assert text.count("mtime_ns") == 2 and '"waiting": 2' in text
-    reader.latestOffset(small, ReadMaxFiles(2))
-    assert plan.read_text() == text  # of two tasks: that of the batch before stays, and names it
+    end = reader.initialOffset()
+    for number, tasks in ((1, [0, 0]), (2, [0, 1])):
+        end = reader.latestOffset(end, ReadMaxFiles(2))
+        left = json.loads(plan.read_text())
+        assert left["end"] == end and end["n"] == number
+        assert [(row["task"], row["waiting"]) for row in left["rows"]] == [(task, 4 - 2 * number) for task in tasks]
