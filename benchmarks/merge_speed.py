@@ -4,8 +4,10 @@
     python -m benchmarks.merge_speed --rows 2000000 --no-spark
 
 Ours reads committed intraday locations and writes historical ones: grouped by Sym, sorted by EventTime inside,
-source checksums verified, digests of both sides proven equal, everything synced. DuckDB and Spark read Parquet
-files of the same rows, ``ORDER BY Sym, EventTime``, and write Parquet (default compression), without sync or proof.
+source checksums verified, digests of both sides proven equal, everything synced. Its tasks run in processes of our
+own (``sparkhaven merge --local``), then in Spark in the session that the command builds. DuckDB and Spark read Parquet
+files of the same rows, ``ORDER BY Sym, EventTime``, and write Parquet (default compression), without sync or proof;
+Spark's sort has a stock JVM. Each Spark is a process of its own, and every contender's best run counts.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +31,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.ingest_files import STOCK_JVM
+from jobs.spark_session import build_session
+from store.fs import Fs
+from store.layout import Layout, TableName
 from tests.intraday_rows import IntradayRows
 from writers.merge.dates import merge_dates
 from writers.merge.executor import Executor, LocalExecutor
 from writers.merge.keys import SortKey
 from writers.merge.plan import MergeOptions
+from writers.merge.spark import SparkExecutor
 
 DAY = "2024-03-05"
+TABLE = TableName("Bench", "Quote")
+BY_TIME = (SortKey("EventTime"),)
 SOURCES = 4
 SCHEMA = b"""<Table namespace="Bench" name="Quote" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
@@ -61,9 +72,6 @@ class Timing:
     bytes_out: int
 
 
-Take = Callable[[str, Path, Callable[[], Any]], None]
-
-
 def rows_of(number: int, first: int, seed: int) -> pa.Table:
     """A stretch of a feed: times rise, symbols are mixed."""
     rng = np.random.default_rng(seed)
@@ -89,8 +97,8 @@ def rows_of(number: int, first: int, seed: int) -> pa.Table:
     )
 
 
-def make(place: Path, rows: int) -> tuple[IntradayRows, list[Path]]:
-    """The day as intraday locations and as Parquet files."""
+def make(place: Path, rows: int) -> list[Path]:
+    """The day as intraday locations and as Parquet files; the latter's paths."""
     house = IntradayRows(place / "db", SCHEMA)
     each, files = rows // SOURCES, []
     for source in range(SOURCES):
@@ -99,7 +107,7 @@ def make(place: Path, rows: int) -> tuple[IntradayRows, list[Path]]:
             house.commit({(f"source-{source}", DAY): table.slice(low, 1 << 20)})
         files.append(place / f"source-{source}.parquet")
         pq.write_table(table, files[-1])
-    return house, files
+    return files
 
 
 def timed(name: str, out: Path, work: Callable[[], Any]) -> Timing:
@@ -113,27 +121,57 @@ def timed(name: str, out: Path, work: Callable[[], Any]) -> Timing:
     return Timing(seconds, cpu, sum(path.stat().st_size for path in files))
 
 
-def ours(house: IntradayRows, executor: Executor, sort: tuple[SortKey, ...], memory: int) -> None:
+def ours(name: str, root: Path, executor: Executor, sort: tuple[SortKey, ...], memory: int) -> Timing:
     """One first merge of the day."""
-    options = MergeOptions(sort=sort, memory=memory, workers=executor.workers)
-    (result,) = merge_dates(house.fs, house.layout, house.table, [DAY], options, executor=executor, clock=time.time)
-    if result.error is not None:
-        raise result.error
+    layout, options = Layout(root), MergeOptions(sort=sort, memory=memory, workers=executor.workers)
+    history = layout.system("Bench")
+    shutil.rmtree(history, ignore_errors=True)
+
+    def merge() -> None:
+        (result,) = merge_dates(Fs(), layout, TABLE, [DAY], options, executor=executor, clock=time.time)
+        if result.error is not None:
+            raise result.error
+
+    return timed(name, history, merge)
 
 
-def drop_history(house: IntradayRows) -> Path:
-    """Makes the next merge a first one; returns where it will write."""
-    shutil.rmtree(house.layout.system("Bench"), ignore_errors=True)
-    return house.layout.system("Bench")
-
-
-def with_duckdb(files: list[Path], out: Path, order: str, threads: int) -> None:
+def with_duckdb(name: str, files: list[Path], out: Path, order: str, threads: int) -> Timing:
     """ORDER BY into one Parquet file."""
-    connection = duckdb.connect()
-    connection.execute(f"SET threads = {threads}")
     names = ", ".join(f"'{path}'" for path in files)
-    connection.execute(f"COPY (SELECT * FROM read_parquet([{names}]) ORDER BY {order}) TO '{out}' (FORMAT parquet)")
-    connection.close()
+
+    def sort() -> None:
+        with duckdb.connect() as connection:
+            connection.execute(f"SET threads = {threads}")
+            rows = f"SELECT * FROM read_parquet([{names}]) ORDER BY {order}"
+            connection.execute(f"COPY ({rows}) TO '{out}' (FORMAT parquet)")
+
+    return timed(name, out, sort)
+
+
+def merge_in_spark(place: Path, files: list[Path], arguments: argparse.Namespace) -> tuple[str, list[Timing]]:
+    """Ours as the command runs it; the first of the runs starts Spark's Python workers."""
+    del files
+    name = "ours, sorted, tasks in Spark"
+    spark = build_session("sparkhaven merge", workers=arguments.workers)
+    executor = SparkExecutor(spark.sparkContext, arguments.workers)
+    times = [ours(name, place / "db", executor, BY_TIME, arguments.memory) for _ in range(arguments.repeat)]
+    spark.stop()
+    return name, times
+
+
+def sort_in_spark(place: Path, files: list[Path], arguments: argparse.Namespace) -> tuple[str, list[Timing]]:
+    """ORDER BY into Parquet files."""
+    name, out = "spark, sorted", place / "spark.parquet"
+    extra = STOCK_JVM | {"spark.sql.legacy.parquet.nanosAsLong": "true"}
+    spark = build_session("peer", workers=arguments.workers, memory="6g", extra=extra)
+
+    def sort() -> None:
+        frame = spark.read.parquet(*[str(path) for path in files])
+        frame.orderBy("Sym", "EventTime").write.mode("overwrite").parquet(str(out))
+
+    times = [timed(name, out, sort) for _ in range(arguments.repeat)]
+    spark.stop()
+    return name, times
 
 
 def main() -> int:
@@ -155,51 +193,28 @@ def main() -> int:
 
 def _run(place: Path, arguments: argparse.Namespace) -> int:
     print(f"making {arguments.rows:,} rows in {SOURCES} sources", file=sys.stderr)
-    house, files = make(place, arguments.rows)
+    files, root = make(place, arguments.rows), place / "db"
     local, memory = LocalExecutor(arguments.workers), arguments.memory
     list(local.run(abs, range(arguments.workers)))  # workers start before the clock does, as Spark's have
-    by_time = (SortKey("EventTime"),)
-    found: dict[str, list[Timing]] = {}
     out = place / "duckdb.parquet"
-
-    def take(name: str, out: Path, work: Callable[[], Any]) -> None:
-        found.setdefault(name, []).append(timed(name, out, work))
-
+    contenders: dict[str, Callable[[str], Timing]] = {
+        "ours, sorted": lambda name: ours(name, root, local, BY_TIME, memory),
+        "ours, grouped only": lambda name: ours(name, root, local, (), memory),
+        "duckdb, sorted": lambda name: with_duckdb(name, files, out, "Sym, EventTime", arguments.workers),
+        "duckdb, by Sym only": lambda name: with_duckdb(name, files, out, "Sym", arguments.workers),
+    }
+    found: dict[str, list[Timing]] = {name: [] for name in contenders}
     for _ in range(arguments.repeat):
-        take("ours, sorted", drop_history(house), lambda: ours(house, local, by_time, memory))
-        take("ours, grouped only", drop_history(house), lambda: ours(house, local, (), memory))
-        take("duckdb, sorted", out, lambda: with_duckdb(files, out, "Sym, EventTime", arguments.workers))
-        take("duckdb, by Sym only", out, lambda: with_duckdb(files, out, "Sym", arguments.workers))
+        for name, run in contenders.items():
+            found[name].append(run(name))
     local.close()
     if not arguments.no_spark:
-        _spark(house, files, place / "spark.parquet", arguments, take)
+        for run in (merge_in_spark, sort_in_spark):
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+                name, timings = process.submit(run, place, files, arguments).result()
+            found[name] = timings
     _print(found, arguments)
     return 0
-
-
-def _spark(house: IntradayRows, files: list[Path], out: Path, arguments: argparse.Namespace, take: Take) -> None:
-    from pyspark.sql import SparkSession
-
-    from writers.merge.spark import SparkExecutor
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(f"local[{arguments.workers}]").config("spark.driver.memory", "6g")
-    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.legacy.parquet.nanosAsLong", "true")
-    spark = builder.getOrCreate()
-    by_time = (SortKey("EventTime"),)
-    try:
-        executor = SparkExecutor(spark.sparkContext, arguments.workers)
-        for _ in range(2):  # the first run starts the Python workers
-            place = drop_history(house)
-            take("ours, sorted, tasks in Spark", place, lambda: ours(house, executor, by_time, arguments.memory))
-
-        def sort() -> None:
-            frame = spark.read.parquet(*[str(path) for path in files])
-            frame.orderBy("Sym", "EventTime").write.mode("overwrite").parquet(str(out))
-
-        take("spark, sorted", out, sort)
-    finally:
-        spark.stop()
 
 
 def _print(found: dict[str, list[Timing]], arguments: argparse.Namespace) -> None:
