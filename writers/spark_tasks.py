@@ -61,9 +61,11 @@ def tasks_failed(found: str) -> CommitError:
 
 def jvm_gone(error: BaseException) -> CommitError | None:
     """What a broken connection to Spark's JVM means, wherever it was met; None for any other error."""
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JNetworkError
 
-    if not isinstance(error, ConnectionError | Py4JNetworkError):
+    # a call that was not answered has no class of its own; one that was answered by an error quotes its trace
+    unanswered = type(error) is Py4JError and "Trace:" not in str(error)
+    if not unanswered and not isinstance(error, ConnectionError | Py4JNetworkError):
         return None
     return CommitError("Spark's JVM is gone", found=f"{type(error).__name__}: {gist(error)}", hint=GONE)
 

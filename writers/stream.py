@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
 from store.epochs.state import Split
-from store.errors import EpochConflictError, SettingsError, SparkhavenError, carried_error
+from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from store.planned import planned_rows, recorded_end
 from writers.blank import WorkerMemory
@@ -162,6 +162,7 @@ def run_stream(
     try:
         _watch(query, batches, stop, told)
     except Exception as error:
+        batches.close()  # one that runs here outlives the JVM; it ends before the log is let go
         if batches.error is None:
             target.check_generation(fs)  # who was overtaken is told so, whatever Spark has stumbled over first
             raise _translated(error) from error
@@ -169,7 +170,7 @@ def run_stream(
         raise jvm_gone(batches.error) or batches.error
     if query.status["message"] != ENDED_WELL:
         # an error so deep in Spark that it found no way into the query's exception
-        raise SparkhavenError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
+        raise CommitError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
     told.look()
     if plan.trigger.get("availableNow") is None:
         log.sync_now()
@@ -327,9 +328,9 @@ def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Ta
 
 
 def _translated(error: Exception) -> SparkhavenError:
-    """Our error inside one of Spark's, or a short one that quotes it; a JVM that is gone is worth another start."""
+    """Our error inside one of Spark's, or a short one that quotes it: of Spark's own, each start gets another Spark."""
     return (
         jvm_gone(error)
         or carried_error(str(error))
-        or SparkhavenError("Spark ended the stream", found=gist(error), hint=GO_ON)
+        or CommitError("Spark ended the stream", found=gist(error), hint=GO_ON)
     )

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 
 from store.epochs.load import load_stream
 from store.epochs.publish import TABLE_SIZE
-from store.epochs.state import FileId
-from store.errors import CommitUnknownError, EpochConflictError, ErrorBudgetExceeded, LockLostError, PositionGapError
+from store.epochs.state import FileId, Split
+from store.errors import (
+    CommitError,
+    CommitUnknownError,
+    EpochConflictError,
+    ErrorBudgetExceeded,
+    LockLostError,
+    PositionGapError,
+)
 from store.format.tablesize import decode as decode_size
 from store.fs import Fs
 from store.layout import Layout, LocationKey
@@ -36,7 +47,7 @@ from tests.crash.stream_kit import (
 )
 from writers.blank import WorkerMemory
 from writers.commit import write_batch
-from writers.stream import Batches, StreamPlan
+from writers.stream import Batches, StreamPlan, run_stream
 from writers.target import SplitNotes
 from writers.task import Task, TaskResult, run_task
 
@@ -307,3 +318,45 @@ def test_a_sync_that_fails_while_no_batch_runs_stops_the_stream(tmp_path: Path) 
         assert isinstance(batches.error, CommitUnknownError)
         batches.idle()  # never tried again
         assert fs.failed == 1
+
+
+class Gone:
+    """A query whose JVM dies while a batch of one task is in the middle of its work."""
+
+    def __init__(self) -> None:
+        self.begun, self.jvm_dies = threading.Event(), threading.Event()
+
+    def decode(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+        self.begun.set()
+        assert self.jvm_dies.wait(10)
+        time.sleep(0.2)
+        yield from decode(split, notes)  # type: ignore[arg-type]
+
+    def awaitTermination(self, seconds: float) -> bool:
+        assert self.begun.wait(10)
+        self.jvm_dies.set()
+        raise Py4JError("An error occurred while calling o1.awaitTermination")
+
+
+def test_a_batch_in_the_driver_ends_before_a_stream_is_left_whose_jvm_is_gone(tmp_path: Path) -> None:
+    file = put_file(tmp_path / "feed", "1", [record(1)], 1)
+    gone, spark = Gone(), MagicMock()
+    spark.sparkContext.getConf().get.return_value = "false"
+    splits = MagicMock()
+    row = {"path": file.path, "size": file.size, "mtime_ns": file.mtime_ns, "task": 0}
+    splits.collect.return_value = [MagicMock(asDict=lambda: row)]
+    source, running = MagicMock(), []
+
+    def start() -> Gone:
+        (batches,) = source.writeStream.foreachBatch.call_args.args
+        running.append(threading.Thread(target=batches, args=(splits, 0)))
+        running[0].start()
+        return gone
+
+    source.writeStream.foreachBatch().trigger().option().start = start
+    with open_log(FS, tmp_path) as log:
+        plan = StreamPlan(query_id="q", trigger={}, decode=gone.decode)
+        with pytest.raises(CommitError, match="JVM is gone"):
+            run_stream(spark, source, FS, log, target_of(tmp_path, log), plan, stop=threading.Event())
+        assert log.state.epoch == 1 and numbers(tmp_path, log.state) == [1]
+    running[0].join()

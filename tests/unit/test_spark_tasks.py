@@ -1,0 +1,36 @@
+"""What becomes of errors of Spark and of the gateway to its JVM."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from store.errors import EXIT_RETRY
+from writers.spark_tasks import gist, jvm_gone
+
+CALL = "An error occurred while calling o158.awaitTermination"
+
+
+@pytest.mark.parametrize(
+    ("error", "gone"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), True),
+        (Py4JNetworkError("Answer from Java side is empty"), True),
+        (Py4JError(CALL), True),  # the answer never came
+        (Py4JError(f"{CALL}. Trace:\npy4j.Py4JException: Method awaitTermination([]) does not exist"), False),
+        (FileNotFoundError(2, "No such file"), False),
+        (ZeroDivisionError(), False),
+    ],
+)
+def test_a_jvm_that_is_gone_is_told_as_such_and_worth_another_try(error: Exception, gone: bool) -> None:
+    told = jvm_gone(error)
+    assert (told is not None) == gone
+    if told is not None:
+        assert told.exit_code == EXIT_RETRY and str(gist(error)) in str(told)
+
+
+def test_the_gist_of_a_foreign_error_is_its_last_word() -> None:
+    text = "Job aborted.\nTraceback (most recent call last):\n  File x\n    y()\nValueError: no\n\tat java.Lang"
+    assert gist(RuntimeError(text)) == "ValueError: no"
+    assert gist(RuntimeError("\n: org.apache.spark.SparkException: it broke\n\tat java")).endswith("it broke")
+    assert gist(RuntimeError()) == "RuntimeError"
