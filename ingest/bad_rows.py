@@ -159,8 +159,8 @@ class Rejects:
     def add(self, row: BadRow) -> None:
         """Takes one bad row, whatever the budget says."""
         self.bad += 1
-        self.reasons[row.code] += 1
         row = self.completed(row)
+        self.reasons[row.code] += 1
         if self.sink is not None:
             self._hold(row)
             if len(self.rows) < SHOWN:
@@ -205,7 +205,7 @@ class Rejects:
 
 def check_budget(rows: Iterable[BadRow], bad: int, read: int, budget: BadRowBudget) -> None:
     """ErrorBudgetExceeded if ``bad`` of ``read`` rows of a batch are more than the budget allows."""
-    if bad > budget.max_rows or (bad and bad > budget.max_fraction * read):
+    if bad > budget.max_rows or (bad and bad / max(read, bad) > budget.max_fraction):
         raise budget_error(list(rows), bad, read, budget)
 
 

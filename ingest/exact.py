@@ -67,6 +67,15 @@ def integer_range(type_name: str) -> tuple[int, int]:
     return -half + 1, half - 1
 
 
+class Extreme(Decimal):
+    """A number that stands for one which ``Decimal`` cannot hold; ``text`` is how that is written."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def exact_number(text: str) -> Decimal:
     """The number that a text in the form of ``_NUMBER_TEXT`` writes, whatever its exponent.
 
@@ -77,9 +86,10 @@ def exact_number(text: str) -> Decimal:
     except InvalidOperation:
         mantissa, _, exponent = text.lower().partition("e")
         sign = "-" if mantissa.startswith("-") else ""
-        if not Decimal(mantissa):
-            return Decimal(f"{sign}0")
-        return Decimal(f"{sign}1e-9999" if exponent.startswith("-") else f"{sign}Infinity")
+        small = "1e-9999" if Decimal(mantissa) else "0"
+        made = Extreme(sign + (small if exponent.startswith("-") or small == "0" else "Infinity"))
+        made.text = text
+        return made
 
 
 def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusal:

@@ -119,10 +119,10 @@ class MessageRows:
             whole = block.where(np.array([message.value() is not None for message in block.messages], np.bool_))
             rejects.others["tombstones"] += len(block.offsets) - len(whole.offsets)
             block = whole
-        rejects.complete = partial(_completed, block)
         read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
+            rejects.complete = partial(_completed, block, "key: " if part.pick is _key else "")
             rows = _part_rows(part, block, place, rejects)
             if len(rows) < len(block.offsets):
                 good = np.isin(block.offsets, rows.numbers, assume_unique=True)
@@ -130,6 +130,7 @@ class MessageRows:
                 block = block.where(good)
             columns.update(zip(part.places, rows.columns, strict=True))
         rejects.read = read
+        rejects.complete = partial(_completed, block, "")
         topic, _, partition = place.rpartition("/")
         for n, target in enumerate(self._targets):
             if n not in columns:
@@ -182,13 +183,14 @@ def _part_rows(part: _Part, block: MessageBlock, place: str, rejects: Rejects) -
     return Rows(tuple(columns), np.sort(numbers))
 
 
-def _completed(block: MessageBlock, row: BadRow) -> BadRow:
-    """A bad row with what its decoder did not know of the message."""
+def _completed(block: MessageBlock, of: str, row: BadRow) -> BadRow:
+    """A bad row with what its decoder did not know of the message; ``of`` says which payload the reason is about."""
     message = block.at(row.line)
     value = message.value()
     payload = None if value is None else value[:MAX_PAYLOAD]
     key, at_ns = message.key(), time_ns(message)
-    return replace(row, unit="offset", key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
+    said = replace(row, unit="offset", reason=of + row.reason)
+    return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 
 
 def _meta(target: Target, block: MessageBlock, place: tuple[str, int], received_ns: int) -> pa.Array:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def row_value(row: dict[str, Any], sent: dict[tuple[str, int], int]) -> dict[str
         **_text("key", row["Key"]),
         "source_time_ns": row["SourceTime"],
         "epoch": row["Epoch"],
-        "time": row["Time"],
+        "time": row["Time"].astimezone(UTC),  # Spark hands it out in the time of this machine
         "requeued_epoch": row["RequeuedEpoch"] or sent.get(key),
     }
 

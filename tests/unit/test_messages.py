@@ -136,7 +136,7 @@ def test_position_columns() -> None:
     assert found["key"] == ["k", None]
     assert [None if t is None else t.value for t in found["timestamp"]] == [1_000_000_000, None]
     assert [t.value for t in found["receive_time"]] == [77, 77]
-    assert [(row.line, row.code) for row in rejects.rows] == [(8, "not-utf-8")]
+    assert [(row.line, row.code) for row in rejects.rows] == [(8, "key-not-utf-8")]
 
 
 def test_fields_of_the_key_beside_those_of_the_value() -> None:
@@ -175,3 +175,12 @@ def test_raw_payloads() -> None:
     assert [row.code for row in rejects.rows] == ["other-length", "equals-the-null-value-of-the-type"]
     with pytest.raises(SettingsError, match="cannot take a whole payload"):
         decode([], {"B": "Boolean"}, format="raw")
+
+
+def test_a_bad_key_is_told_from_a_bad_value() -> None:
+    messages = [Fake(1, b'{"v":1}', b"[]"), Fake(2, b"[]", b'{"k":1}'), Fake(3, b'{"v":1}', b'{"k":"x"}')]
+    _, rejects, _ = decode(messages, {"v": "int", "k": "int"}, [ColumnSpec("k", of="key")], key_format="json")
+    codes = ["key-not-json", "key-wrong-json-type", "not-json"]
+    assert sorted(row.code for row in rejects.rows) == codes
+    assert sorted(name.partition(".")[2] for name in rejects.counts() if "." in name) == codes
+    assert {row.line: row.payload for row in rejects.rows} == {1: b'{"v":1}', 2: b"[]", 3: b'{"v":1}'}

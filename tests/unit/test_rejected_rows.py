@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.bad_rows import HELD_BYTES, MAX_PAYLOAD, BadRow, Rejects, as_batch, bad_row, reason_code
+from ingest.bad_rows import HELD_BYTES, MAX_PAYLOAD, BadRow, Rejects, as_batch, bad_row, check_budget, reason_code
 from ingest.decode import decode_split
 from ingest.exact import Refusal
 from ingest.parquet_rows import BATCH_ROWS
@@ -152,3 +153,11 @@ def test_rows_of_every_kind_of_column_are_rejected_whole(tmp_path: Path) -> None
     (row,) = rejected(path, stream(), table)
     assert (row["Reason"], row["Detail"]) == ("not-in-the-charset", "not in the charset (U+20AC)")
     assert json.loads(row["Payload"]) == {"v": "€"}
+
+
+@pytest.mark.parametrize(
+    ("bad", "read", "allowed"), [(29, 100, True), (30, 100, False), (7, 24, False), (0, 0, True), (1, 0, False)]
+)
+def test_the_very_fraction_is_allowed(bad: int, read: int, allowed: bool) -> None:
+    with nullcontext() if allowed else pytest.raises(ErrorBudgetExceeded):  # 0.29 * 100 is less than 29
+        check_budget([], bad, read, BadRowBudget(1000, 0.29))
