@@ -6,6 +6,7 @@ writes with ``foreachBatch`` and has a checkpoint of its own needs this. Found a
 
 * ``metadata`` missing or unreadable: the id of the query is in the commit log too, and comes back from there;
 * entries of ``offsets`` and ``commits`` that are empty or torn, and what comes after the newest batch that is whole;
+* a planned batch whose source has lost which files it meant: unless the commit log has it, it is planned anew;
 * batches that Spark holds for done and the commit log has not: their rows would never come;
 * things among the entries that Spark did not put there.
 
@@ -82,6 +83,8 @@ def plan_repair(
     offsets, commits = _entries(fs, checkpoint / OFFSETS), _entries(fs, checkpoint / COMMITS)
     known = batch if batch is not None and query_id == own_id else None
     last, done = _newest(offsets.sound, commits.sound, known)
+    if last is not None and last != done and (known is None or known < last) and _lost_files(fs, checkpoint, last):
+        last = done
     drop: list[Path] = []
     for name, entries, top in ((OFFSETS, offsets, last), (COMMITS, commits, done)):
         for number in sorted(entries.sound | entries.broken.keys()):
@@ -183,6 +186,17 @@ def _newest(planned: set[int], done: set[int], known: int | None) -> tuple[int |
             return number, number - 1
     first = 0 if 0 in planned else None
     return first, None
+
+
+def _lost_files(fs: Fs, checkpoint: Path, batch: int) -> bool:
+    """Whether a source of files has lost its entry for a planned batch: the plan names the entry by its number."""
+    for source, line in enumerate(fs.read(checkpoint / OFFSETS / str(batch)).splitlines()[2:]):
+        named = json.loads(line) if line != b"-" else None
+        if isinstance(named, dict) and isinstance(number := named.get("logOffset"), int) and number >= 0:
+            paths = [checkpoint / SOURCES / str(source) / name for name in (str(number), f"{number}.compact")]
+            if all(fs.stat(path) is None or _broken(fs.read(path)) is not None for path in paths):
+                return True
+    return False
 
 
 def _sources(fs: Fs, checkpoint: Path, last: int | None, drop: list[Path]) -> Iterator[Damage]:

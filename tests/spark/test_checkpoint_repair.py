@@ -24,7 +24,7 @@ from tests.spark.test_frames import STREAM, TABLE, epochs, numbers, put, rolled_
 pytestmark = pytest.mark.spark
 
 NEWEST = ("offsets/2", "commits/2", "sources/0/2")  # of the last batch
-DAMAGES = ("nothing", "empty", "zeros", "missing", "ahead", "all empty")
+DAMAGES = ("nothing", "empty", "zeros", "missing", "ahead", "files lost", "all empty")
 SILENT = ("nothing", "missing")  # Spark starts, and what it then does is right with positions only
 
 
@@ -50,13 +50,17 @@ def damage(root: Path, checkpoint: Path, how: str) -> None:
     """What a power cut leaves: Spark renames and syncs nothing, so new names are empty or not there."""
     if how == "ahead":
         rolled_back(root, 1)  # the commit log of mode ``periodic`` may lose its end while Spark's entries survive
+    if how == "files lost":
+        rolled_back(root, 2)
+        (checkpoint / "commits/2").unlink()
+        (checkpoint / "sources/0/2").write_bytes(b"")
     for name in content(checkpoint) if how == "all empty" else ("metadata", *NEWEST):
         path = checkpoint / name
         if how == "missing":
             path.unlink()
         elif how in ("empty", "zeros", "all empty"):
             path.write_bytes(b"" if how != "zeros" else b"\0" * path.stat().st_size)
-        if how not in ("nothing", "ahead", "all empty"):
+        if how in ("empty", "zeros", "missing"):
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
@@ -77,7 +81,7 @@ def test_a_torn_checkpoint_is_mended(spark: SparkSession, tmp_path: Path, how: s
     if how not in SILENT:
         with pytest.raises((PySparkException, Py4JJavaError)):
             run(source(spark, feed, placed=placed), writer(root, placed=placed), checkpoint)
-        assert len(numbers(root)) == (5 if how == "ahead" else 15)
+        assert len(numbers(root)) == {"ahead": 5, "files lost": 10}.get(how, 15)
 
     before = content(checkpoint)
     code, report = repair(root, checkpoint, "--force")

@@ -122,6 +122,24 @@ def test_the_log_of_a_source_loses_only_what_is_torn_and_not_planned(checkpoint:
     assert (damage.path, damage.remedy) == (source / "1", "cannot be mended: start with a new checkpoint")
 
 
+@pytest.mark.parametrize("lost", ["5", "5.compact", None])
+def test_a_plan_whose_files_are_lost_is_made_anew_unless_it_is_committed(checkpoint: Path, lost: str | None) -> None:
+    source = checkpoint / "sources" / "0"
+    source.mkdir(parents=True)
+    for number in range(6):
+        (source / str(number)).write_text('v1\n{"path":"a"}')
+        (checkpoint / "offsets" / str(number)).write_text(f'v1\n{{}}\n{{"logOffset":{number}}}')
+    assert plan_repair(FS, checkpoint).last == 5
+    (source / "5").unlink()
+    if lost is not None:
+        (source / lost).write_bytes(b"")
+    committed = plan_repair(FS, checkpoint, query_id=ID, batch=5)
+    assert (committed.last, committed.drop) == (5, ())
+    plan = repaired(checkpoint, query_id=ID, batch=4)
+    assert (plan.last, plan.done, numbers(checkpoint, "offsets")) == (4, 4, [0, 1, 2, 3, 4])
+    assert sorted(path.name for path in source.iterdir()) == ["0", "1", "2", "3", "4"]
+
+
 def test_a_backup_is_never_written_over(checkpoint: Path) -> None:
     (checkpoint / "offsets" / "5").write_bytes(b"")
     (checkpoint.with_name("backup")).mkdir()
