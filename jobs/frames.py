@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -29,8 +30,9 @@ from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome
 from writers.frame import FramePlan, batch_of_query, labelled, write_frame_batch
 from writers.quarantine import Quarantine
-from writers.stream import SYNC_SECONDS, refuse_speculation
+from writers.stream import refuse_speculation
 from writers.target import StreamTarget
+from writers.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,10 +133,10 @@ class FrameWriter:
         self.last: BatchOutcome | None = None
         self._options, self._allow_gap, self._adopt, self._fs = options, allow_gap, adopt, fs or Fs()
         self._log: StreamLog | None = None
+        self._upkeep: Upkeep
         self._schema: TableSchema | None = None
         self._memory = WorkerMemory()
         self._gate = threading.Lock()
-        self._synced = time.monotonic()
 
     @property
     def epoch(self) -> int:
@@ -157,7 +159,7 @@ class FrameWriter:
         with self._gate:
             try:
                 outcome = self._write(frame, identity, query_id, batch_id)
-                self._housekeeping()
+                self._upkeep.after_batch()
             except BaseException:
                 self._let_go()
                 raise
@@ -234,6 +236,7 @@ class FrameWriter:
             if schema.full_name != str(options.table):
                 raise SettingsError("the schema is of another table", expected=options.table, found=schema.full_name)
             self._log, self._schema = self._opened(layout, schema, query_id), schema
+            self._upkeep = Upkeep(self._log, options.durability, lambda error: warnings.warn(str(error), stacklevel=1))
             catch_up(self._fs, layout, options.table, self._log.state)
             if quarantine is not None:
                 where = f"stream {options.stream}: bad_rows.quarantine"
@@ -255,15 +258,6 @@ class FrameWriter:
             durability=options.durability,
             keep_epochs=options.keep_epochs,
         )
-
-    def _housekeeping(self) -> None:
-        if self._log is None:
-            return
-        now = time.monotonic()
-        if self._options.durability == "periodic" and now - self._synced >= SYNC_SECONDS:
-            self._log.sync_now()
-            self._synced = now
-        self._log.compact_if_due()
 
     def _let_go(self) -> None:
         """Releases the lock without touching the log: what it says is read again when the stream is opened."""

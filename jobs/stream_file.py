@@ -39,7 +39,7 @@ from store.epochs.state import Durability
 from store.errors import InvalidNameError, SettingsError
 from store.fs import Fs
 from store.layout import TableName, check_stream
-from writers.stream import SYNC_SECONDS
+from writers.upkeep import SYNC_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
 from store.epochs.state import Split
-from store.errors import CommitError, EpochConflictError, SettingsError, SparkhavenError, carried_error
+from store.errors import CommitError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from store.planned import planned_rows, recorded_end
 from writers.blank import WorkerMemory
@@ -35,6 +35,7 @@ from writers.spark_tasks import gist, jvm_gone, run_each, task_number, tasks_fai
 from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
+from writers.upkeep import SYNC_SECONDS, Upkeep
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 POLL_SECONDS = 0.2
-SYNC_SECONDS = 10.0
 ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
 GO_ON = "run again with -v for the traceback; what was committed stays, a restart goes on from there"
 STREAM_CONF = {
@@ -229,7 +229,7 @@ class Batches:
         self._gate = threading.Lock()
         self._closing = False
         self._memory = WorkerMemory()
-        self._synced = clock()
+        self._upkeep = Upkeep(log, target.durability, plan.warn, sync_seconds=plan.sync_seconds, clock=clock)
 
     def __call__(self, splits: DataFrame, batch_id: int) -> None:
         """Commits one micro-batch, or raises; it never returns without the batch being in the log."""
@@ -238,7 +238,7 @@ class Batches:
                 raise StreamStopping
             try:
                 self._write(splits, batch_id)
-                self._housekeeping()
+                self._upkeep.after_batch()
             except BaseException as error:  # noqa: BLE001 run_stream raises it
                 self.error = error
                 raise StreamStopping from None
@@ -250,9 +250,9 @@ class Batches:
 
     def idle(self) -> None:
         """What is due while no batch runs: the sync of mode ``periodic``."""
-        if self._target.durability == "periodic" and self.error is None and self._gate.acquire(blocking=False):
+        if self.error is None and self._gate.acquire(blocking=False):
             try:
-                self._sync_if_due()
+                self._upkeep.sync_if_due()
             except BaseException as error:  # noqa: BLE001 run_stream raises it, after it has stopped the query
                 self.error = error
             finally:
@@ -300,19 +300,6 @@ class Batches:
             return [run_task(self._fs, self._memory, self._target, self._plan.decode, tasks[0])]
         except Exception as error:  # as from a worker
             raise tasks_failed(f"{type(error).__name__}: {error}") from error
-
-    def _housekeeping(self) -> None:
-        if self._target.durability == "periodic":
-            self._sync_if_due()
-        try:
-            self._log.compact_if_due()
-        except EpochConflictError as error:  # no room: the log is as it was, and the stream can go on
-            self._plan.warn(error)
-
-    def _sync_if_due(self) -> None:
-        if self._clock() - self._synced >= self._plan.sync_seconds:
-            self._log.sync_now()
-            self._synced = self._clock()
 
 
 # --- tasks -------------------------------------------------------------------------------------------------
