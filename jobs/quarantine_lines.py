@@ -16,13 +16,22 @@ from store.fs import Fs
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The payload that a row is to be sent with; None: the one it has."""
+    """What a row is to be sent with instead of what it has; ``key`` of a message only where ``mends_key``."""
 
     payload: bytes | None
+    key: bytes | None = None
+    mends_key: bool = False
+
+    def of(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row, a mapping of ``store.rejected.REJECTED``, as it is to be sent."""
+        if self.payload is not None:
+            row = row | {"Payload": self.payload, "PayloadBytes": len(self.payload)}
+        return row | {"Key": self.key} if self.mends_key else row
 
 
 def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], Repair]:
-    """Repairs by source and position; beside these two a line may have ``payload``, a text, or ``payload_base64``.
+    """Repairs by source and position; beside these two a line may have ``payload`` and ``key``, texts, or both with
+    ``_base64`` behind their names. ``"key": null`` takes the key away.
 
     SettingsError that names the first line which is not so, or names a row a second time.
     """
@@ -51,12 +60,17 @@ def _repair(value: Any) -> tuple[tuple[str, int], Repair]:
     source, position = value["source"], value["position"]
     if not isinstance(source, str) or not isinstance(position, int):
         raise TypeError("source is a text and position a whole number")
-    if value.get("payload_base64") is not None:
-        return (source, position), Repair(base64.b64decode(value["payload_base64"], validate=True))
-    payload = value.get("payload")
-    if payload is not None and not isinstance(payload, str):
-        raise TypeError("payload is a text, which may hold JSON")  # parsed here, its numbers might be rounded
-    return (source, position), Repair(None if payload is None else payload.encode("utf-8"))
+    payload, key = _bytes(value, "payload"), _bytes(value, "key")
+    return (source, position), Repair(payload, key, not {"key", "key_base64"}.isdisjoint(value))
+
+
+def _bytes(value: dict[str, Any], name: str) -> bytes | None:
+    coded, text = value.get(f"{name}_base64"), value.get(name)
+    if coded is not None:
+        return base64.b64decode(coded, validate=True)
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"{name} is a text, which may hold JSON")  # parsed here, its numbers might be rounded
+    return None if text is None else text.encode("utf-8")
 
 
 def row_value(row: dict[str, Any], sent: dict[tuple[str, int], int]) -> dict[str, Any]:

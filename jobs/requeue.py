@@ -205,8 +205,7 @@ def portions(frame: DataFrame, repairs: dict[tuple[str, int], Repair] | None, do
             repair = repairs.pop((row["SourcePartition"], row["Position"]), None)
             if repair is None:
                 continue
-            if repair.payload is not None:
-                row |= {"Payload": repair.payload, "PayloadBytes": len(repair.payload)}
+            row = repair.of(row)
         if row["PayloadBytes"] > len(row["Payload"] or b""):
             done.cut += 1
             continue

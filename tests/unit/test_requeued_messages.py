@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from ingest.bad_rows import BadRow, Rejects, as_batch
 from ingest.kafka_feed import KafkaFeed
@@ -15,7 +18,10 @@ from ingest.messages import MessageBlock, MessageRows
 from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets
+from jobs.quarantine_lines import read_repairs
 from jobs.requeue import Requeued, portions
+from store.errors import SettingsError
+from store.fs import Fs
 from store.layout import LocationKey
 from store.rejected import REJECTED
 from tests.ingest_cases import schema
@@ -105,3 +111,27 @@ def test_rows_of_one_place_are_sent_in_portions_of_their_own() -> None:
     frame = SimpleNamespace(toLocalIterator=lambda: iter(given))
     found = [portion["Position"].to_pylist() for portion in portions(frame, None, Requeued())]  # type: ignore[arg-type]
     assert found == [[4, 5], [5, 6]]
+
+
+def test_repairs_mend_payloads_and_keys(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"payload": "a"},
+        {"payload_base64": "/w==", "key": "k"},
+        {"key": None},
+        {"key_base64": "/w=="},
+        {"key": 5},
+    ]
+    path = tmp_path / "rows.jsonl"
+    given = [json.dumps({"source": "t/0", "position": n, **line}) for n, line in enumerate(lines)]
+    path.write_text("\n".join(given[:4]))
+    row = {"Payload": b"old", "PayloadBytes": 3, "Key": b"was"}
+    mended = [repair.of(dict(row)) for repair in read_repairs(Fs(), path).values()]
+    assert [(each["Payload"], each["PayloadBytes"], each["Key"]) for each in mended] == [
+        (b"a", 1, b"was"),
+        (b"\xff", 1, b"k"),
+        (b"old", 3, None),
+        (b"old", 3, b"\xff"),
+    ]
+    path.write_text(given[4])
+    with pytest.raises(SettingsError, match="names no row"):
+        read_repairs(Fs(), path)
