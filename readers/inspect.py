@@ -68,12 +68,14 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.dat", "column data", inspect_columns.column_data),
     (r".+\.log", "commit log", inspect_logs.commit_log),
     (r".+\.checkpoint", "checkpoint", inspect_logs.checkpoint),
+    (r".+\.head", "head", inspect_logs.head),
     (r".+\.removals", "removals", inspect_logs.removals),
     (r".+\.lock", "lock", inspect_records.json_file),
 )
 MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"SHVLOG", "commit log"),
     (b"SHVCKP", "checkpoint"),
+    (b"SHVHED", "head"),
     (b"SHVREM", "removals"),
     (b"SHVMRG", "merge record"),
     (b"PAR1", "Parquet file"),

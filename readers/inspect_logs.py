@@ -1,4 +1,4 @@
-"""Looks into the framed files of a stream: commit log, checkpoint, removals."""
+"""Looks into the framed files of a stream: commit log, checkpoint, head, removals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 from readers.findings import Finding, finding, from_error
 from store.epochs.checkpoint import decode_checkpoint
 from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
+from store.epochs.head import decode_head, open_head
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, decode
 from store.epochs.removals import decode_removals
+from store.epochs.replay import StreamState
 from store.errors import SparkhavenError
 from store.fs import Fs
 
@@ -74,24 +76,34 @@ def _summary(record: Record) -> dict[str, Any]:
 
 def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     """The state that a checkpoint holds."""
-    stream = path.name.removesuffix(".checkpoint")
-    found = decode_checkpoint(fs.read(path), stream, path)
-    state = found.state
-    facts.update(
-        epoch=state.epoch,
-        generation=state.generation,
-        record=state.n,
-        horizon=state.horizon,
-        rememberedFiles=len(state.files),
-        positions=state.offsets.positions(),
-        removalsBytes=found.removals,
-        rows=sum(at.rows for at in state.locations.values()),
-        locations=[
+    found = decode_checkpoint(fs.read(path), path.name.removesuffix(".checkpoint"), path)
+    facts.update(_state(found.state, found.removals))
+    yield from ()
+
+
+def head(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """The state that a head holds; whether the log beside it says the same is asked by ``verify``."""
+    data = fs.read(path)
+    found = decode_head(open_head(data, path), path.name.removesuffix(".head"), len(data))
+    facts.update(_state(found.state, found.removals), durable=found.state.durable, floor=found.floor)
+    yield from ()
+
+
+def _state(state: StreamState, removals: int) -> dict[str, Any]:
+    return {
+        "epoch": state.epoch,
+        "generation": state.generation,
+        "record": state.n,
+        "horizon": state.horizon,
+        "rememberedFiles": len(state.files),
+        "positions": state.offsets.positions(),
+        "removalsBytes": removals,
+        "rows": sum(at.rows for at in state.locations.values()),
+        "locations": [
             {"internal": key.internal, "value": key.value, "rows": at.rows, "since": at.since, "epoch": at.epoch}
             for key, at in sorted(state.locations.items())
         ],
-    )
-    yield from ()
+    }
 
 
 def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:

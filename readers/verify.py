@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from readers.findings import Finding, finding, from_error
 from readers.verify_location import check_location
-from readers.verify_streams import check_log, stray_stream_files
+from readers.verify_streams import check_head, check_log, stray_stream_files
 from readers.verify_values import Expected
 from store import merges
 from store.epochs.load import list_streams, load_stream
@@ -124,8 +124,9 @@ class _TableCheck:
         for name in list_streams(self.fs, self.layout, self.table):
             self.report.streams += 1
             try:
-                state = load_stream(self.fs, self.layout, self.table, name)
+                state = load_stream(self.fs, self.layout, self.table, name, cached=False)
                 yield from check_log(self.fs, self.layout, self.table, name)
+                yield from check_head(self.fs, self.layout, self.table, name)
             except (SparkhavenError, OSError) as error:
                 yield from_error(error, self.layout.stream_log(self.table, name))
                 continue

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 from readers.findings import Finding, finding
-from store.epochs.load import list_streams, read_files
+from store.epochs.head import open_head
+from store.epochs.load import list_streams, load_read, read_files
 from store.epochs.offsets import Offsets
 from store.epochs.records import CommitRecord
 from store.epochs.removals import read_removals
 from store.epochs.replay import chain
 from store.epochs.state import Batch, FileId
-from store.errors import PositionGapError
+from store.errors import PositionGapError, SparkhavenError
 from store.fs import Fs
 from store.layout import Layout, TableName
 
 TWICE = "roll the stream back to the epoch before this one"
-STREAM_FILES = (".log", ".checkpoint", ".lock", ".removals", ".quarantine")
+LOOKS = 5
+STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine")
 
 
 def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Finding]:
@@ -70,6 +73,34 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
             yield finding(
                 "error", path, "rows of an epoch do not add up", at=at, expected=record.batch.rows, found=rows
             )
+
+
+def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
+    """A head that says something else than the log, or is damaged; one that is only old is not used, and no finding."""
+    path = layout.stream_head(table, stream)
+    if fs.stat(path) is None:
+        return
+    try:
+        open_head(fs.read(path), path)
+    except (SparkhavenError, OSError) as error:
+        yield finding("note", path, "head is damaged: it is not used, the stream replaces it", found=error)
+        return
+    for _ in range(LOOKS):
+        whole, quick = (load_read(fs, layout, table, stream, cached=cached) for cached in (False, True))
+        if (whole.state.n, whole.removals_end) == (quick.state.n, quick.removals_end):  # else written to in between
+            differ = [
+                f.name for f in fields(whole.state) if getattr(whole.state, f.name) != getattr(quick.state, f.name)
+            ]
+            if differ:
+                yield finding(
+                    "error",
+                    path,
+                    "head says something else than the log",
+                    expected="the state that the log makes",
+                    found=f"other {', '.join(differ)}",
+                    hint="delete it: it is a cache, and everything that it should say is in checkpoint and log",
+                )
+            return
 
 
 def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[Finding]:

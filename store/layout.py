@@ -132,6 +132,10 @@ class Layout:
         """Compacted state of a stream at its rollback floor."""
         return self.streams(table) / f"{stream}.checkpoint"
 
+    def stream_head(self, table: TableName, stream: str) -> Path:
+        """Cached state of a stream at a recent epoch, safe to delete."""
+        return self.streams(table) / f"{stream}.head"
+
     def stream_lock(self, table: TableName, stream: str) -> Path:
         """Lock and holder of a stream."""
         return self.streams(table) / f"{stream}.lock"

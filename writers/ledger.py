@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from store.epochs.load import list_epochs
+from store.epochs.load import list_rollbacks
 from store.epochs.replay import StreamState
 from store.errors import CorruptFileError
 from store.fs import Fs
@@ -97,9 +97,7 @@ def follow_log(
     ledger = read_ledger(fs, path)
     if ledger is None:
         return None
-    entries = list_epochs(fs, layout, table, state.stream)
-    rollbacks = [(entry.epoch, entry.restores) for entry in entries if entry.restores is not None]
-    followed = follow(ledger, state.epoch, rollbacks)
+    followed = follow(ledger, state.epoch, list_rollbacks(fs, layout, table, state.stream))
     if followed != ledger and not read_only:
         write_ledger(fs, path, followed)
     return followed

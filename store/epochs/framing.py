@@ -30,6 +30,7 @@ FRAME = struct.Struct("<II")
 LOG_MAGIC = b"SHVLOG1\n"
 CHECKPOINT_MAGIC = b"SHVCKP1\n"
 REMOVALS_MAGIC = b"SHVREM1\n"
+HEAD_MAGIC = b"SHVHED1\n"
 _OPENING = b'{"'
 
 
@@ -60,6 +61,11 @@ def header(magic: bytes, number: int) -> bytes:
 def frame(payload: bytes) -> bytes:
     """One payload as it lies in the file."""
     return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+def checksum(data: bytes) -> int:
+    """The CRC-32 that a frame gives for its payload."""
+    return int(FRAME.unpack_from(data)[1])
 
 
 def read_header(data: bytes, magic: bytes, where: object) -> int:

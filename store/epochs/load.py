@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from store.collector import no_cycles
-from store.epochs.checkpoint import Checkpoint, decode_checkpoint
-from store.epochs.framing import LOG_MAGIC, Frame, Scan, read_header, refuse_damage, scan
+from store.epochs.framing import Scan, refuse_damage
+from store.epochs.logs import LogFiles, read_files, read_newest, read_rollbacks
 from store.epochs.offsets import Offsets
 from store.epochs.positions import FileWindow
-from store.epochs.records import CommitRecord, Record, RollbackRecord, decode
+from store.epochs.records import CommitRecord, Record, RollbackRecord
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
 from store.epochs.state import OffsetRange
-from store.errors import CorruptFileError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName
-
-READ_ATTEMPTS = 20
 
 __all__ = [
     "EpochEntry",
@@ -31,22 +28,6 @@ __all__ = [
     "load_stream",
     "read_files",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class LogFiles:
-    """Checkpoint and log of a stream as they lie on disk, from one moment between compactions.
-
-    ``records`` are those after the checkpoint, ``frames`` the same as bytes; ``found`` covers the whole log.
-    """
-
-    checkpoint: Checkpoint
-    checkpoint_bytes: int
-    log: bytes
-    base: int
-    found: Scan
-    frames: tuple[Frame, ...]
-    records: tuple[Record, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +69,30 @@ def list_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:
     return [name[:-4] for name in names if name.endswith(".log") and not name.startswith(".")]
 
 
-def load_stream(fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> StreamState:
+def load_stream(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
+) -> StreamState:
     """The state of a stream at its newest epoch, or at any epoch between the floor and now.
 
     TableNotFoundError where there is no such stream or the epoch is not kept; CorruptFileError where the log or
     checkpoint is damaged (a torn last record is not: it was never acknowledged). Removals hold at every epoch.
+    Without ``cached`` it is put together from checkpoint and log alone, whatever the head says.
     """
-    return load_read(fs, layout, table, stream, epoch=epoch).state
+    return load_read(fs, layout, table, stream, epoch=epoch, cached=cached).state
 
 
-def load_read(fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Loaded:
+def load_read(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
+) -> Loaded:
     """The same, with how far log and removals were read."""
+    path = layout.stream_log(table, stream)
     with no_cycles():
-        files = read_files(fs, layout, table, stream)
-        refuse_damage(files.found, layout.stream_log(table, stream))
-        state = files.checkpoint.state
-        replay(state, files.records, epoch, layout.stream_log(table, stream))
-    removals = read_removals(fs, layout, table, stream, files.checkpoint.removals)
+        files = read_newest(fs, layout, table, stream, cached=cached and epoch is None)
+        refuse_damage(files.found, path)
+        state = files.start
+        replay(state, files.records, epoch, path)
+    state.floor = files.floor
+    removals = read_removals(fs, layout, table, stream, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
     return Loaded(state, files.found, removals.end)
@@ -114,49 +102,21 @@ def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tup
     """What the newest epoch has taken of a stream's source; raises what ``load_stream`` raises."""
     path = layout.stream_log(table, stream)
     with no_cycles():
-        files = read_files(fs, layout, table, stream, reports=False)
+        files = read_newest(fs, layout, table, stream, reports=False)
         refuse_damage(files.found, path)
-        state = files.checkpoint.state
+        state = files.start
         replay(state, files.records, None, path)
     return state.files, state.offsets
 
 
 def replay(state: StreamState, records: tuple[Record, ...], epoch: int | None, where: object) -> None:
-    """Takes a checkpoint's state forward to ``epoch`` (None: the newest) along its chain."""
+    """Takes a state of checkpoint or head forward to ``epoch`` (None: the newest) along its chain."""
     floor = state.epoch
     for record in records:
         state.note(record)
     for record in chain(records, floor, epoch, where):
         state.apply(record)
     state.floor = floor
-
-
-def read_files(fs: Fs, layout: Layout, table: TableName, stream: str, *, reports: bool = True) -> LogFiles:
-    """Checkpoint and log, read again while a compaction comes between the two; ``reports`` as in ``decode``."""
-    path = layout.stream_log(table, stream)
-    checkpoint_path = layout.stream_checkpoint(table, stream)
-    checkpoint, base = None, 0
-    for _ in range(READ_ATTEMPTS):
-        checkpoint, size = _read_checkpoint(fs, layout, table, stream)
-        log = _read_or_none(fs, layout, table, stream)
-        if log is None:
-            raise TableNotFoundError(
-                "stream has no commit log",
-                where=path,
-                expected="a log",
-                found="checkpoint only" if size else "nothing",
-                hint="`sparkhaven stats` lists the streams of a table",
-            )
-        base = read_header(log, LOG_MAGIC, path)
-        if base <= checkpoint.state.epoch:
-            return _files(checkpoint, size, log, base, path, reports)
-    raise CorruptFileError(
-        "the checkpoint that the commit log goes on from is missing",
-        where=checkpoint_path,
-        expected=f"epoch {base} or newer",
-        found=f"epoch {checkpoint.state.epoch if checkpoint else 0}",
-        hint="restore the checkpoint from a copy; nothing was changed or deleted",
-    )
 
 
 def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[EpochEntry]:
@@ -168,6 +128,13 @@ def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[E
     return [_entry(r, r.n in live) for r in files.records if isinstance(r, CommitRecord | RollbackRecord)]
 
 
+def list_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[tuple[int, int]]:
+    """The rollbacks in the log, oldest first: (epoch of the rollback, epoch gone back to). Decodes hardly more."""
+    rollbacks = read_rollbacks(fs, layout, table, stream)
+    refuse_damage(rollbacks.found, layout.stream_log(table, stream))
+    return [(epoch, to) for to, epoch in rollbacks.logged]
+
+
 def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
     made, generation = record.epoch, record.generation
     if isinstance(record, RollbackRecord):
@@ -177,40 +144,3 @@ def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
     counts = batch.rows, len(batch.reports), len(batch.files)
     names = batch.time_ms, batch.query_id, batch.batch_id
     return EpochEntry(made, "commit", generation, *names, *counts, None, live, batch.ranges, batch.gaps)
-
-
-def _read_checkpoint(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[Checkpoint, int]:
-    path = layout.stream_checkpoint(table, stream)
-    if fs.stat(path) is None:
-        return Checkpoint(StreamState(stream), 0), 0
-    data = fs.read(path)
-    return decode_checkpoint(data, stream, path), len(data)
-
-
-def _read_or_none(fs: Fs, layout: Layout, table: TableName, stream: str) -> bytes | None:
-    try:
-        return fs.read(layout.stream_log(table, stream))
-    except FileNotFoundError:
-        return None
-
-
-def _files(checkpoint: Checkpoint, size: int, log: bytes, base: int, path: object, reports: bool) -> LogFiles:
-    found = scan(log)
-    frames: list[Frame] = []
-    records: list[Record] = []
-    expected = checkpoint.state.n + 1
-    for part in found.frames:
-        record = decode(part.payload, f"{path} at byte {part.offset}", reports=reports)
-        if record.n < expected and not records:
-            continue
-        if record.n != expected + len(records):
-            raise CorruptFileError(
-                "commit log has a gap",
-                where=f"{path} at byte {part.offset}",
-                expected=f"record {expected + len(records)}",
-                found=f"record {record.n}",
-                hint="restore log and checkpoint from one copy; nothing was changed or deleted",
-            )
-        frames.append(part)
-        records.append(record)
-    return LogFiles(checkpoint, size, log, base, found, tuple(frames), tuple(records))

@@ -5,6 +5,7 @@ Files in ``.streams``:
 ``<stream>.log``         frames of ``store.epochs.framing``, magic ``SHVLOG1``, number = epoch at which the log begins,
                          payloads of ``store.epochs.records``
 ``<stream>.checkpoint``  state at the rollback floor (``store.epochs.checkpoint``): that epoch, for a moment a later one
+``<stream>.head``        cache of the state at a recent record (``store.epochs.head``): may be missing, old or torn
 ``<stream>.lock``        locked by the writer; JSON {pid, host, generation, since} of its holder
 ``<stream>.removals``    locations emptied by maintenance (``store.epochs.removals``)
 
@@ -16,16 +17,20 @@ object, because nobody knows what is on disk: every further call raises CommitUn
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 
 from store.collector import no_cycles
 from store.epochs.compaction import COMPACT_BYTES, compact, is_due
 from store.epochs.framing import frame
+from store.epochs.graves import Graves
+from store.epochs.head import HEAD_BYTES, HeadFiles, HeadWriter
 from store.epochs.holder import take_gate, take_lock, write_holder
 from store.epochs.load import load_stream
 from store.epochs.logfile import LogFile
+from store.epochs.logs import read_graves
 from store.epochs.merged import require_unmerged
 from store.epochs.positions import DEFAULT_MAX_FILE_AGE_S
 from store.epochs.publish import publish_location
@@ -75,11 +80,13 @@ class StreamLog:
         clock: Callable[[], float],
         max_file_age_s: float,
         compact_bytes: int,
+        head_bytes: int,
     ) -> None:
         self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
         self._lock, self._durability, self._keep_epochs = lock, durability, keep_epochs
         self._clock, self._max_age_ns, self._compact_bytes = clock, int(max_file_age_s * 1e9), compact_bytes
         self._file = LogFile(fs, layout.stream_log(table, stream), lock.path)
+        self._head, self._graves = HeadWriter(HeadFiles.of(fs, layout, table, stream), head_bytes), Graves()
         self._unsynced = Unsynced(layout, table)
         self._guard: SyncGuard | None = None if durability == "fsync" else SyncGuard(fs, layout.root)
         self._pending: dict[int, list[LocationKey]] = {}
@@ -102,6 +109,7 @@ class StreamLog:
         keep_epochs: int = DEFAULT_KEEP_EPOCHS,
         max_file_age_s: float = DEFAULT_MAX_FILE_AGE_S,
         compact_bytes: int = COMPACT_BYTES,
+        head_bytes: int = HEAD_BYTES,
     ) -> StreamLog:
         """Takes the stream over as a new generation and recovers it; see ``recovery`` for what was dropped.
 
@@ -127,6 +135,7 @@ class StreamLog:
                 clock=clock,
                 max_file_age_s=max_file_age_s,
                 compact_bytes=compact_bytes,
+                head_bytes=head_bytes,
             )
             gate = take_gate(fs, layout.stream_removals(table, stream))
             try:
@@ -158,8 +167,7 @@ class StreamLog:
         LockLostError: nothing landed. CommitUnknownError: it may have landed, open again and look.
         """
         self._file.require_usable()
-        gate = self._gate()
-        try:
+        with self._gate():
             self.refresh()
             self._file.require_owned()
             require(self.state, batch)
@@ -170,8 +178,6 @@ class StreamLog:
             self._file.append(record, sync=self._durability == "fsync")
             state.apply(record)
             state.note(record)
-        finally:
-            gate.release()
         self._pending[record.epoch] = [report.key for report in batch.reports]
         if self._durability != "fsync":
             self._unsynced.note(batch.reports)
@@ -182,16 +188,13 @@ class StreamLog:
         self._file.require_usable()
         epochs = [made for made in self._pending if epoch is None or made <= epoch]
         keys = dict.fromkeys(key for made in epochs for key in self._pending[made])
-        gate = self._gate()
-        try:
+        with self._gate():
             self._file.require_owned()
             self.refresh()  # a location that was removed since its commit stays so
             for key in keys:
                 location = self.state.locations.get(key)
                 if location is not None and not location.truncated:
                     publish_location(self._fs, self._layout, self._table, self._stream, location)
-        finally:
-            gate.release()
         for made in epochs:
             del self._pending[made]
         return len(keys)
@@ -228,18 +231,27 @@ class StreamLog:
         return state.durable
 
     def compact_if_due(self, *, now: bool = False) -> bool:
-        """Moves the floor up when the log has grown enough (``now``: whenever it can move); True if it did."""
+        """Moves the floor up when the log has grown enough (``now``: whenever it can move); True if it did.
+
+        Else the head is replaced, where the log has grown enough since the last one.
+        """
         self._file.require_usable()
         state, epochs = self.state, self.state.epoch - self.state.floor
         due = is_due(epochs, self._keep_epochs, self._file.length, self._checkpoint_bytes, self._compact_bytes)
         if not now and (not due or state.epoch < self._no_compaction_before):
+            if self._head.is_due(self._file.length):
+                self.write_head()
             return False
         self.sync_now()
-        gate = self._gate()
-        try:
+        with self._gate():
             return self._compact()
-        finally:
-            gate.release()
+
+    def write_head(self) -> bool:
+        """Stores the newest state, so that nobody reads the records before it; False where it could not be written."""
+        self._file.require_usable()
+        with self._gate():
+            self._file.require_owned()
+            return self._head.write(self.state, self._graves, self._file, removals_end=self._removals_end)
 
     def _compact(self) -> bool:
         state = self.state
@@ -261,6 +273,7 @@ class StreamLog:
             return False
         state.floor, self._checkpoint_bytes = done.floor, done.checkpoint_bytes
         self._file.adopt(done.log_bytes)
+        self._head.drop(done.checkpoint_bytes)
         return True
 
     def rollback(self, to: int, *, reason: str = "asked for") -> int:
@@ -279,8 +292,7 @@ class StreamLog:
             history.release()
 
     def _rollback(self, to: int, reason: str) -> int:
-        gate = self._gate()
-        try:
+        with self._gate():
             self.refresh()
             self._file.require_owned()
             before = self.state
@@ -297,14 +309,13 @@ class StreamLog:
             target.apply(record)
             target.note(record)
             self.state = target
+            self._graves = read_graves(self._fs, self._layout, self._table, self._stream)
             self._pending.clear()
             plan = settle_locations(self._fs, self._layout, self._table, target, changed, ahead=False)
             gone = sorted(touched - target.locations.keys())
             plan.stray_locations.extend(self._layout.intraday_location(self._table, key) for key in gone)
             with self._fs.during("rollback-files"):
                 apply(self._fs, self._layout, self._table, self._stream, plan)
-        finally:
-            gate.release()
         return record.epoch
 
     def close(self) -> None:
@@ -324,6 +335,7 @@ class StreamLog:
         with no_cycles():
             resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
         self.state = state = resumed.state
+        self._graves = resumed.graves
         plan = plan_recovery(fs, layout, table, resumed)
         records, lost = resumed.log, resumed.lost
         if plan.ahead:
@@ -345,9 +357,10 @@ class StreamLog:
             columns=schema_columns(schema) if schema else (),
         )
         remove_temporaries(fs, layout, table, stream)
-        self._file.begin(records + frame(encode(record)))
+        self._file.begin(records, record)
         state.note(record)
         self._checkpoint_bytes, self._removals_end = resumed.checkpoint_bytes, resumed.removals_end
+        self._head.begin(resumed.head_end, max(resumed.head_bytes, resumed.checkpoint_bytes))
         write_holder(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
         with fs.during("recover-files"):
             apply(fs, layout, table, stream, plan)
@@ -359,6 +372,7 @@ class StreamLog:
         record = RollbackRecord(state.n + 1, ahead + 1, state.generation, self._now_ms(), state.epoch, reason, ())
         state.apply(record)
         state.note(record)
+        self._graves += Graves.of([record], [record])
         return record
 
     def _let_go(self) -> None:
@@ -366,11 +380,15 @@ class StreamLog:
             self._guard.close()
         self._lock.release()
 
-    def _gate(self) -> Lock:
+    @contextmanager
+    def _gate(self) -> Iterator[None]:
         """Keeps maintenance, and a zombie, from changing anything between a check and what follows from it."""
         gate = self._fs.lock(self._layout.stream_removals(self._table, self._stream), wait=True)
         assert gate is not None  # noqa: S101 - waiting never gives None
-        return gate
+        try:
+            yield
+        finally:
+            gate.release()
 
     def _inodes(self) -> tuple[int, ...]:
         layout, table, stream = self._layout, self._table, self._stream

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from store.epochs.framing import frame
+from store.epochs.framing import checksum, frame
 from store.epochs.holder import lock_lost
 from store.epochs.records import Record, encode
 from store.errors import CommitUnknownError, EpochConflictError
@@ -15,19 +15,24 @@ from store.fs import Fs
 
 
 class LogFile:
-    """The file at ``path`` as this generation left it: ``length`` bytes under one inode, or poisoned."""
+    """The file at ``path`` as this generation left it: ``length`` bytes under one inode, or poisoned.
+
+    ``last_crc``: CRC-32 of the payload of its last record.
+    """
 
     def __init__(self, fs: Fs, path: Path, lock_path: Path) -> None:
         self._fs, self._path, self._lock_path = fs, path, lock_path
         self._inode = 0
         self._poison: str | None = None
-        self.length = 0
+        self.length = self.last_crc = 0
 
-    def begin(self, data: bytes) -> None:
-        """Replaces the file by ``data`` under a new inode, durably."""
+    def begin(self, data: bytes, record: Record) -> None:
+        """Replaces the file by ``data`` and a record under a new inode, durably."""
+        last = frame(encode(record))
         with self._fs.during("log-open"):
-            self._fs.replace(self._path, data)
-        self.adopt(len(data))
+            self._fs.replace(self._path, data + last)
+        self.adopt(len(data) + len(last))
+        self.last_crc = checksum(last)
 
     def adopt(self, length: int) -> None:
         """Takes the file that is there now, of that length, as ours."""
@@ -67,6 +72,7 @@ class LogFile:
             with self.unknown_on_failure("the log could not be synced"), self._fs.during("log-sync"):
                 self._fs.sync([self._path])
         self.length += len(data)
+        self.last_crc = checksum(data)
 
     @contextmanager
     def unknown_on_failure(self, what: str) -> Iterator[None]:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from store.epochs.framing import FRAME, HEADER, Frame, frame, refuse_damage, scan
-from store.epochs.load import Loaded, load_read, read_files
+from store.epochs.load import Loaded, load_read
+from store.epochs.logs import read_rollbacks
 from store.epochs.publish import TABLE_SIZE
-from store.epochs.records import RollbackRecord, decode
+from store.epochs.records import ROLLBACK, RollbackRecord, decode
 from store.epochs.removals import Phase, read_removals
 from store.epochs.replay import StreamState
 from store.epochs.rollbacks import RolledBack, restored
@@ -23,7 +24,6 @@ from store.fs import Fs, Stat
 from store.layout import Layout, LocationKey, TableName
 
 AGAIN = "open the table again"
-ROLLBACK = b'"kind":"rollback"'
 
 
 class Pin:
@@ -127,11 +127,10 @@ class Pin:
 
     def _all(self) -> RolledBack:
         """Rollbacks of the whole log and those in the checkpoint: the log was replaced."""
-        files = read_files(self._fs, self._layout, self._table, self.state.stream)
-        refuse_damage(files.found, self._log)
-        self._last, self._mark = _mark(files.found.frames)
-        rollbacks = (record for record in files.records if isinstance(record, RollbackRecord))
-        return *files.checkpoint.state.rolled_back, *((record.to, record.epoch) for record in rollbacks)
+        rollbacks = read_rollbacks(self._fs, self._layout, self._table, self.state.stream)
+        refuse_damage(rollbacks.found, self._log)
+        self._last, self._mark = _mark(rollbacks.found.frames)
+        return *rollbacks.folded, *rollbacks.logged
 
 
 def _mark(frames: Sequence[Frame]) -> tuple[int, bytes]:

@@ -96,6 +96,9 @@ class SyncRecord:
     time_ms: int
 
 
+ROLLBACK = b'"kind":"rollback"'
+"""Is in the payload of every rollback, and in hardly any other."""
+
 Record = OpenRecord | CommitRecord | RollbackRecord | SyncRecord
 
 

@@ -189,7 +189,7 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
     name it as their stream, or any where the stream is ``alone`` in its table.
     """
     state, ahead = resumed.state, resumed.went_down
-    doomed = {layout.intraday_location(table, key) for key in resumed.rolled_back if key not in state.locations}
+    doomed = {layout.intraday_location(table, key) for key in resumed.graves.locations if key not in state.locations}
     plan.stray_locations.extend(sorted(path for path in doomed if fs.stat(path) is not None))
     for internal in fs.names(layout.intraday(table)):
         if internal.startswith("."):
@@ -203,12 +203,12 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
             if fs.stat(path) is None:
                 mine = alone or named_owner(fs, layout, table, directory) == state.stream
                 (plan.stray_locations if mine else plan.foreign).append(directory)
-            elif ahead or resumed.dead:
+            elif ahead or resumed.graves.dead:
                 found = read_published(fs.read(path), path)
                 if found is None or found.stream != state.stream:
                     continue
                 epoch = found.epoch or 0
-                if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.dead):
+                if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.graves.dead):
                     plan.stray_locations.append(directory)
                     plan.ahead = max(plan.ahead, _beyond(found, state))
 
@@ -270,8 +270,9 @@ def plan_recovery(fs: Fs, layout: Layout, table: TableName, found: Resumed) -> S
 
 
 def remove_temporaries(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
-    """Removes what atomic replaces of log and checkpoint have left behind; the caller holds the stream."""
-    for path in (layout.stream_log(table, stream), layout.stream_checkpoint(table, stream)):
+    """Removes what atomic replaces of log, checkpoint and head have left behind; the caller holds the stream."""
+    own = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream), layout.stream_head(table, stream)
+    for path in own:
         for name in fs.names(path.parent):
             if name.startswith(f".{path.name}.tmp-"):
                 fs.unlink(path.parent / name)

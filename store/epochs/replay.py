@@ -72,7 +72,8 @@ class StreamState:
                 for key in record.changed:
                     found = self.locations.get(key)
                     if found is not None:
-                        self.locations[key] = replace(found, epoch=record.epoch, time_ms=record.time_ms)
+                        time_ms = found.time_ms if found.truncated else record.time_ms
+                        self.locations[key] = replace(found, epoch=record.epoch, time_ms=time_ms)
                 self.rolled_back = fold(self.rolled_back, record.to, record.epoch)
                 self.epoch = record.epoch
             case OpenRecord() | SyncRecord():

@@ -7,11 +7,13 @@ synced, and what is left of them ends at the first damage.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from store.epochs.framing import LOG_MAGIC, Scan, frame, header, refuse_damage
-from store.epochs.load import LogFiles, read_files
+from store.epochs.framing import HEADER, LOG_MAGIC, Scan, frame, header, refuse_damage
+from store.epochs.graves import Graves
+from store.epochs.load import replay
+from store.epochs.logs import Newest, read_newest
 from store.epochs.records import CommitRecord, Record, RollbackRecord, decode, encode
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
@@ -27,16 +29,17 @@ class Resumed:
     """State at the newest epoch that holds, and the log up to it.
 
     ``log`` is what the new log begins with; the files of its epochs are on disk.
-    ``rolled_back`` are locations that only rolled-back records know, ``dead`` the epochs that were rolled back, each
-    (last that stays, last that goes). ``went_down`` is True when epochs without a sync met another boot id.
+    ``head_end``: where in it the record lies that the head in use ends with (0: none was used). ``went_down`` is True
+    when epochs without a sync met another boot id.
     """
 
     state: StreamState
     log: bytes
     removals_end: int
     checkpoint_bytes: int = 0
-    rolled_back: frozenset[LocationKey] = frozenset()
-    dead: tuple[tuple[int, int], ...] = ()
+    head_end: int = 0
+    head_bytes: int = 0
+    graves: Graves = field(default_factory=Graves)
     dropped_bytes: int = 0
     lost: tuple[int, ...] = ()
     went_down: bool = False
@@ -47,16 +50,15 @@ def resume(fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: st
     path = layout.stream_log(table, stream)
     if fs.stat(path) is None:
         return _first(fs, layout, table, stream, path)
-    files = read_files(fs, layout, table, stream)
-    records = files.records
-    log = header(LOG_MAGIC, files.checkpoint.state.epoch) + b"".join(files.log[f.offset : f.end] for f in files.frames)
-    state = files.checkpoint.state
-    floor = state.epoch
+    files = _read(fs, layout, table, stream)
+    records, state, base = files.records, files.start, files.start.epoch
+    kept_log = files.log[files.frames[0].offset : files.frames[-1].end] if files.frames else b""
+    log = header(LOG_MAGIC, files.floor) + kept_log
     for record in records:
         state.note(record)
     went_down = state.boot_id != boot_id and state.durability != "fsync"
     _refuse_damage(files.found, path, went_down=went_down)
-    kept = chain(records, floor, None, path)
+    kept = chain(records, base, None, path)
     durable = _apply(state, kept, state.durable)
     unsynced = [r for r in kept if isinstance(r, CommitRecord) and r.epoch > state.durable]
     lost: tuple[int, ...] = ()
@@ -66,26 +68,49 @@ def resume(fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: st
             first = left(fs, layout, table, durable, unsynced)
         if first is not None:
             gone = [r for r in unsynced if r.epoch >= first]
-            rollback = _fall_back(kept, gone, state, floor, time_ms)
-            lost, records = tuple(r.epoch for r in gone), (*records, rollback)
+            rollback = _fall_back(kept, gone, state, base, time_ms)
+            lost = tuple(r.epoch for r in gone)
             log += frame(encode(rollback))
-            state = _state_after(fs, layout, table, stream, records, path)
-            kept = chain(records, floor, None, path)
-    state.floor = floor
-    removals = read_removals(fs, layout, table, stream, files.checkpoint.removals)
+            files = _read(fs, layout, table, stream)
+            state, records = files.start, (*files.records, rollback)
+            replay(state, records, None, path)
+            kept = chain(records, base, None, path)
+    state.floor = files.floor
+    removals = read_removals(fs, layout, table, stream, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
+    graves = Graves.of(records, kept)
     return Resumed(
         state=state,
         log=log,
         removals_end=removals.end,
         checkpoint_bytes=files.checkpoint_bytes,
-        rolled_back=_only_rolled_back(records, kept),
-        dead=tuple((record.to, record.epoch) for record in records if isinstance(record, RollbackRecord)),
+        head_end=_head_end(files),
+        head_bytes=files.head.size if files.head else 0,
+        graves=files.head.graves + graves if files.head else graves,
         dropped_bytes=files.found.rest,
         lost=lost,
         went_down=went_down,
     )
+
+
+def _read(fs: Fs, layout: Layout, table: TableName, stream: str) -> Newest:
+    """From the head on, unless epochs before it are not known to be on disk: then their records are asked for."""
+    files = read_newest(fs, layout, table, stream)
+    if files.head is not None:
+        noted = replace(files.start)
+        for record in files.records:
+            noted.note(record)
+        if noted.durable < files.start.epoch:
+            return read_newest(fs, layout, table, stream, cached=False)
+    return files
+
+
+def _head_end(files: Newest) -> int:
+    """Where in a log that begins after the checkpoint the record lies that the head ends with; 0 without a head."""
+    if files.head is None:
+        return 0
+    return HEADER.size + files.frames[-len(files.records) - 1].end - files.frames[0].offset
 
 
 def _first(fs: Fs, layout: Layout, table: TableName, stream: str, path: Path) -> Resumed:
@@ -119,7 +144,7 @@ def _apply(state: StreamState, kept: list[Record], durable: int) -> dict[Locatio
 
 
 def _fall_back(
-    kept: list[Record], gone: list[CommitRecord], state: StreamState, floor: int, time_ms: int
+    kept: list[Record], gone: list[CommitRecord], state: StreamState, base: int, time_ms: int
 ) -> RollbackRecord:
     made = [r.epoch for r in kept if isinstance(r, CommitRecord | RollbackRecord) and r.epoch < gone[0].epoch]
     touched = {report.key for record in gone for report in record.batch.reports if report.base_epoch}
@@ -128,25 +153,7 @@ def _fall_back(
         epoch=state.epoch + 1,
         generation=state.generation,
         time_ms=time_ms,
-        to=made[-1] if made else floor,
+        to=made[-1] if made else base,
         reason="these epochs were not synced, and the disk does not have them",
         changed=tuple(sorted(touched)),
     )
-
-
-def _state_after(
-    fs: Fs, layout: Layout, table: TableName, stream: str, records: tuple[Record, ...], path: Path
-) -> StreamState:
-    files: LogFiles = read_files(fs, layout, table, stream)
-    state = files.checkpoint.state
-    for record in chain(records, state.epoch, None, path):
-        state.apply(record)
-    for record in records:
-        state.note(record)
-    return state
-
-
-def _only_rolled_back(records: tuple[Record, ...], kept: list[Record]) -> frozenset[LocationKey]:
-    live = {record.n for record in kept}
-    dead = [r for r in records if isinstance(r, CommitRecord) and r.n not in live]
-    return frozenset(report.key for record in dead for report in record.batch.reports)

@@ -112,7 +112,8 @@ def work(root: Path, options: argparse.Namespace, fs: StoppingFs | None = None) 
                 log.sync_now()
                 print(f"durable offsets {start + options.rows}", flush=True)
             print(f"epoch {outcome.epoch} offsets {start + options.rows}", flush=True)
-            log.compact_if_due()
+            if not log.compact_if_due():
+                log.write_head()
 
 
 def main() -> int:

@@ -64,6 +64,7 @@ def tell(fs: Fs, root: Path, batches: list[Groups], committed: Callable[[int], N
             outcome = ingest(fs, root, log, groups, number, order=order, attempts=2 if number == 1 else 1)
             if outcome.epoch is not None:
                 committed(outcome.epoch)
+            log.write_head()
     finally:
         if log._lock.held:
             log._lock.release()

@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 
 from store.epochs import survivors
+from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
 from store.epochs.replay import StreamState
 from store.epochs.state import OffsetRange
 from store.errors import SparkhavenError
 from store.fs import Fs
-from store.layout import LocationKey
+from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, PowerCutFs
-from tests.crash.tiny_writer import open_log, read_state, write_batch
+from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
 
 pytestmark = pytest.mark.slow
 KEYS = [LocationKey(internal, value) for internal in "ab" for value in ("d1", "d2")]
@@ -68,6 +69,8 @@ class Life:
         return open_log(fs, self.root, durability=self.durability, keep_epochs=2, compact_bytes=1)
 
     def come_back(self, fs: Fs, log: StreamLog) -> None:
+        whole, quick = (load_stream(fs, Layout(self.root), TABLE, STREAM, cached=cached) for cached in (False, True))
+        assert whole == quick
         now = seen(fs, self.root, log.state)
         assert now in self.allowed, f"came back as {now}, allowed are {self.allowed}"
         self.losses += len(log.recovery.lost_epochs)
@@ -77,6 +80,7 @@ class Life:
         dice = self.chance.random()
         if dice < 0.1:
             log.compact_if_due()
+            log.write_head()
         elif dice < 0.2 and log.state.epoch > log.state.floor:
             self.roll_back(fs, log)
         elif dice < 0.3:
@@ -105,10 +109,6 @@ class Life:
 
     def roll_back(self, fs: Fs, log: StreamLog) -> None:
         try:
-            from store.epochs.load import load_stream
-            from store.layout import Layout
-            from tests.crash.tiny_writer import STREAM, TABLE
-
             epoch = self.chance.randint(log.state.floor, log.state.epoch)
             target = load_stream(fs, Layout(self.root), TABLE, STREAM, epoch=epoch)
         except SparkhavenError:

@@ -30,6 +30,7 @@ STEPS = (
     "commit-record",
     "publish",
     "notify",
+    "write-head",
 )
 EXACT = [*range(ROWS)]
 

@@ -70,6 +70,7 @@ def live(fs: Fs, root: Path, batches: list[Groups], watch: Watch, *, back: bool)
     with open_log(fs, root, keep_epochs=1, compact_bytes=1) as log:
         for number, groups in enumerate(batches):
             take(fs, root, log, groups, number, watch)
+            log.write_head()
             if number == 1:
                 log.compact_if_due(now=True)
         if back:
@@ -77,6 +78,7 @@ def live(fs: Fs, root: Path, batches: list[Groups], watch: Watch, *, back: bool)
             watch.moving = True
             log.rollback(log.state.epoch - 1)
             watch.moving = False
+            log.write_head()
             take(fs, root, log, batches[-1], len(batches), watch)
     merge(fs, layout)
     try:

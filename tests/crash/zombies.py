@@ -43,6 +43,7 @@ DRIVER_STEPS = (
     "notify:before",
     "checkpoint-replace:before",
     "log-replace:before",
+    "write-head:before",
 )
 TASK_STEPS = ("cut-tails:before", "append:before", "decoded", "sync-files:before", "sync-dirs:after")
 

@@ -1,7 +1,8 @@
-"""Bytes of version 1 of log, checkpoint and removals; files written by it open for ever."""
+"""Bytes of version 1 of log, checkpoint, head and removals; files written by it open for ever."""
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from store.epochs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, frame, header, read_header, scan
+from store.epochs.graves import Graves
+from store.epochs.head import Head, decode_head, encode_head, open_head
 from store.epochs.load import replay
 from store.epochs.positions import NO_HORIZON
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
@@ -67,11 +70,18 @@ def _state(records: tuple[Record, ...] = RECORDS) -> StreamState:
     return state
 
 
+def _head() -> Head:
+    state = _state()
+    state.floor = 0
+    return Head(state, 0, zlib.crc32(encode(RECORDS[-1])), 16, 7, Graves(((1, 3),), frozenset([JFK])))
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [
         ("stream-v1.log", LOG),
         ("stream-v1.checkpoint", encode_checkpoint(Checkpoint(_state(), 16))),
+        ("stream-v1.head", encode_head(_head())),
         ("stream-v1.removals", REMOVALS),
         ("stream-v1-ranges.log", RANGE_LOG),
         ("stream-v1-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
@@ -96,6 +106,13 @@ def test_golden_checkpoint_reads_as_its_state(name: str, records: tuple[Record, 
     state.floor = state.durable = state.epoch
     assert (found.state, found.removals) == (state, size)
     assert found.state.rolled_back == (((1, 3),) if records is RECORDS else ())
+
+
+def test_golden_head_reads_as_it_was_written() -> None:
+    data = (HERE / "stream-v1.head").read_bytes()
+    found = decode_head(open_head(data, "head"), "feed", len(data))
+    found.state.floor = 0
+    assert found == replace(_head(), size=len(data))
 
 
 def test_golden_removals_read_as_they_were_written() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from store.epochs.load import list_epochs, load_stream
+from store.epochs.load import list_epochs, load_positions, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.removals import Removal
+from store.epochs.resume import resume
 from store.epochs.state import OffsetRange
 from store.errors import EpochConflictError, PositionGapError
+from store.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs
 from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_location, remove, write_batch
@@ -27,8 +30,9 @@ KEYS = st.sampled_from([LocationKey(internal, value) for internal in "ab" for va
 ROWS = st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=4)
 BATCHES = st.dictionaries(KEYS, ROWS, min_size=1, max_size=3)
 COMMIT_STEPS = ("log-append", "log-sync", "publish-location")
-COMPACT_STEPS = ("checkpoint-replace", "log-replace")
+COMPACT_STEPS = ("checkpoint-replace", "log-replace", "drop-head")
 ROLLBACK_STEPS = ("log-append", "log-sync", "rollback-files", "cut-file", "remove-stray-location", "publish-location")
+HEAD_STEPS = ("write-head",)
 OPEN_STEPS = ("resume-sync", "log-open", "recover-files", "cut-file", "remove-stray-file", "publish-location")
 
 
@@ -40,6 +44,15 @@ def steps(names: tuple[str, ...]) -> st.SearchStrategy[str | None]:
 Rows = dict[LocationKey, tuple[int, tuple[int, ...]]]  # since, values
 Ends = dict[int, int]  # partition of the one topic to the offset that comes next
 READS = st.dictionaries(st.integers(0, 2), st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=2)  # gap, messages
+
+
+class Headless(Fs):
+    """A disk on which there is no head."""
+
+    def read(self, path: Path) -> bytes:
+        if path.suffix == ".head":
+            raise FileNotFoundError(path)
+        return super().read(path)
 
 
 class StreamMachine(RuleBasedStateMachine):
@@ -70,10 +83,10 @@ class StreamMachine(RuleBasedStateMachine):
     def open(self, crash_at: str | None) -> None:
         try:
             self.fs = CrashingFs(crash_at=crash_at)
-            self.log = open_log(self.fs, self.root, keep_epochs=self.keep, compact_bytes=1)
+            self.log = open_log(self.fs, self.root, keep_epochs=self.keep, compact_bytes=1, head_bytes=1)
         except Crash:
             self.fs = CrashingFs()
-            self.log = open_log(self.fs, self.root, keep_epochs=self.keep, compact_bytes=1)
+            self.log = open_log(self.fs, self.root, keep_epochs=self.keep, compact_bytes=1, head_bytes=1)
         self.fs.crash_at = None
 
     def stopped(self, action: Callable[[], object], crash_at: str | None) -> bool:
@@ -172,6 +185,10 @@ class StreamMachine(RuleBasedStateMachine):
         self.epochs = {e: rows for e, rows in self.epochs.items() if e >= self.log.state.floor}
         self.ends = {e: self.ends[e] for e in self.epochs}
 
+    @rule(crash_at=steps(HEAD_STEPS))
+    def write_head(self, crash_at: str | None) -> None:
+        self.stopped(self.log.write_head, crash_at)
+
     @rule(data=st.data(), crash_at=steps(ROLLBACK_STEPS))
     def roll_back(self, data: st.DataObject, crash_at: str | None) -> None:
         to = data.draw(st.sampled_from(sorted(self.epochs)))
@@ -212,6 +229,12 @@ class StreamMachine(RuleBasedStateMachine):
             assert state.offsets.positions() == ends, epoch
         newest = load_stream(self.fs, self.layout, TABLE, STREAM)
         assert newest.epoch == self.newest
+        assert newest == load_stream(self.fs, self.layout, TABLE, STREAM, cached=False)
+        assert (newest.files, newest.offsets) == load_positions(self.fs, self.layout, TABLE, STREAM)
+        with_head, without = (
+            resume(fs, self.layout, TABLE, STREAM, boot_id="boot-1", time_ms=0) for fs in (Fs(), Headless())
+        )
+        assert replace(with_head, head_end=0, head_bytes=0) == without
         live = {entry.epoch for entry in list_epochs(self.fs, self.layout, TABLE, STREAM) if entry.live}
         assert live | {newest.floor} == set(self.epochs)
 

@@ -352,3 +352,11 @@ def test_any_file_cut_anywhere_is_told_not_raised(small: SmallTable, length: int
         harmless = len(whole) <= length or found.kind in ("lock", "symbol bytes", "blob bytes", "removals")
         assert not found.sound or harmless or path.name.endswith((".log", ".sym")), (path, found)
         path.write_bytes(whole)
+
+
+def test_heads(small: SmallTable) -> None:
+    small.log().write_head()
+    found = inspect_file(small.fs, small.layout.stream_head(small.table, "s"))
+    assert (found.kind, found.sound) == ("head", True)
+    assert found.facts["epoch"] == found.facts["durable"] == small.log().state.epoch
+    assert (found.facts["floor"], found.facts["rows"]) == (0, sum(at["rows"] for at in found.facts["locations"]))

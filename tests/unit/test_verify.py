@@ -11,6 +11,7 @@ import pytest
 from readers.findings import Finding
 from readers.verify import Report, verify
 from store.epochs.framing import frame
+from store.epochs.head import decode_head, encode_head, open_head
 from store.epochs.load import read_files
 from store.epochs.publish import read_published
 from store.epochs.records import CommitRecord, encode
@@ -287,3 +288,21 @@ def test_findings_as_text_and_json() -> None:
     found = Finding("error", "/db/x", "what", "byte 1", "a", "b", "do")
     assert found.text() == "error: /db/x: what\n  at: byte 1\n  expected: a\n  found: b\n  to do: do"
     assert found.to_json()["severity"] == "error"
+
+
+def test_a_head_that_says_something_else_than_the_log(small: SmallTable) -> None:
+    path = small.layout.stream_head(small.table, "s")
+    small.log().write_head()
+    assert check(small).findings == []
+    data = path.read_bytes()
+    found = decode_head(open_head(data, path), "s", len(data))
+    other = replace(found.state, locations={})
+    path.write_bytes(encode_head(replace(found, state=other)))
+    told = only(check(small))
+    assert (told.severity, told.path, told.found) == ("error", str(path), "other locations")
+    assert "delete it" in str(told.hint)
+    path.write_bytes(encode_head(replace(found, record_crc=found.record_crc ^ 1, state=other)))
+    assert check(small).findings == []  # of another log: it is not used
+    path.write_bytes(data[:-1])
+    told = only(check(small))
+    assert (told.severity, told.path) == ("note", str(path))

@@ -1,0 +1,406 @@
+"""The head beside a log: used where it says what the log says, and for nothing where that cannot be told."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import zlib
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from store.epochs import logs
+from store.epochs.framing import LOG_MAGIC, frame, header, scan
+from store.epochs.graves import Graves
+from store.epochs.head import decode_head, encode_head, open_head
+from store.epochs.load import load_positions, load_stream
+from store.epochs.log import StreamLog
+from store.epochs.logs import Newest, read_newest
+from store.epochs.records import Record, decode
+from store.epochs.removals import Removal
+from store.epochs.resume import Resumed, resume
+from store.epochs.state import OffsetRange
+from store.errors import CorruptFileError, LockLostError
+from store.fs import Fs
+from store.layout import Layout, LocationKey
+from tests.crash.model_fs import CrashingFs, FaultFs
+from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, remove, write_batch
+
+FS = CrashingFs()
+A, B = LocationKey("a", "d"), LocationKey("b", "d")
+
+
+def place(root: Path) -> Path:
+    return Layout(root).stream_head(TABLE, STREAM)
+
+
+def newest(root: Path) -> Newest:
+    """What is read for the newest state, after a look that it is the state of the whole log."""
+    layout = Layout(root)
+    whole = load_stream(FS, layout, TABLE, STREAM, cached=False)
+    assert load_stream(FS, layout, TABLE, STREAM) == whole
+    assert load_positions(FS, layout, TABLE, STREAM) == (whole.files, whole.offsets)
+    return read_newest(FS, layout, TABLE, STREAM)
+
+
+def resumed(root: Path, *, boot: str = "boot-1") -> Resumed:
+    return resume(CrashingFs(boot=boot), Layout(root), TABLE, STREAM, boot_id=boot, time_ms=1)
+
+
+def epochs(root: Path, log: StreamLog, *numbers: int, sync: bool = True) -> None:
+    for number in numbers:
+        read = OffsetRange("t", 0, number, number + 1)
+        write_batch(FS, root, log, {A: [number], B: [-number]}, number, ranges=[read], sync=sync)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """Six epochs and a head at the fourth."""
+    with open_log(FS, tmp_path) as log:
+        epochs(tmp_path, log, 1, 2, 3, 4)
+        assert log.write_head()
+        epochs(tmp_path, log, 5, 6)
+    return tmp_path
+
+
+def test_only_the_records_after_the_head_are_decoded(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = newest(made)
+    assert (len(found.records), len(found.frames), found.start.epoch, found.floor) == (2, 7, 4, 0)
+    decoded: list[Record] = []
+
+    def decode_and_tell(payload: bytes, where: object, *, reports: bool = True) -> Record:
+        decoded.append(decode(payload, where, reports=reports))
+        return decoded[-1]
+
+    monkeypatch.setattr(logs, "decode", decode_and_tell)
+    load_stream(FS, Layout(made), TABLE, STREAM)
+    load_positions(FS, Layout(made), TABLE, STREAM)
+    resumed(made)
+    assert len(decoded) == 3 * 2
+    load_stream(FS, Layout(made), TABLE, STREAM, epoch=6)
+    assert len(decoded) == 3 * 2 + 7
+
+
+def test_a_start_goes_on_from_it(made: Path) -> None:
+    before = resumed(made)
+    assert before.head_end
+    with open_log(FS, made) as log:
+        data = Layout(made).stream_log(TABLE, STREAM).read_bytes()
+        assert data.startswith(before.log)
+        assert scan(data).frames[4].end == before.head_end
+        epochs(made, log, 7)
+    assert len(newest(made).records) == 4  # two, the one of the opening, one more
+    assert read_state(FS, made, load_stream(FS, Layout(made), TABLE, STREAM))[A] == [*range(1, 8)]
+
+
+def test_damage_anywhere_in_it_is_no_error(made: Path) -> None:
+    path, whole = place(made), place(made).read_bytes()
+    for at in range(0, len(whole), 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        if at not in range(8, 16):  # the number is looked at with the counts
+            assert read_newest(FS, Layout(made), TABLE, STREAM).head is None, at
+    for data in (b"", whole[:7], whole[:40], whole[:-1], b"\0" * len(whole), whole + b"x"):
+        path.write_bytes(data)
+        assert newest(made).head is None
+    path.write_bytes(whole)
+    assert newest(made).head is not None
+
+
+def test_an_unreadable_one_is_no_error(made: Path) -> None:
+    place(made).unlink()
+    assert newest(made).head is None
+    place(made).mkdir()
+    assert newest(made).head is None
+
+
+def test_a_log_that_ends_before_it(made: Path) -> None:
+    path = Layout(made).stream_log(TABLE, STREAM)
+    frames, data = scan(path.read_bytes()).frames, path.read_bytes()
+    path.write_bytes(data[: frames[4].end])
+    assert newest(made).records == ()
+    path.write_bytes(data[: frames[4].end - 1])
+    assert newest(made).head is None
+    path.write_bytes(data[: frames[2].end])
+    assert newest(made).head is None
+
+
+def test_another_record_of_the_same_number(made: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    with open_log(FS, other, query_id="another") as log:
+        for number in range(1, 7):
+            write_batch(FS, other, log, {A: [number * 7]}, number)
+        log.write_head()
+    assert newest(other).head is not None
+    shutil.copy(place(made), place(other))
+    assert newest(other).head is None
+
+
+def test_a_log_with_a_gap_is_told_though_the_head_would_cover_it(made: Path) -> None:
+    path = Layout(made).stream_log(TABLE, STREAM)
+    data = path.read_bytes()
+    frames = scan(data).frames
+    head = decode_head(open_head(place(made).read_bytes(), "head"), STREAM, 0)
+    assert head.record_crc == zlib.crc32(frames[4].payload)
+    for there in (4, 5):  # even where it names the record that is in the place of its own
+        place(made).write_bytes(encode_head(replace(head, record_crc=zlib.crc32(frames[there].payload))))
+        for gap, end in ((0, None), (1, None), (5, None), (1, frames[5].end)):
+            path.write_bytes(data[: frames[gap].offset] + data[frames[gap].end : end])
+            with pytest.raises(CorruptFileError, match="gap"):
+                load_stream(FS, Layout(made), TABLE, STREAM)
+
+
+def test_damage_of_the_log_before_it_is_told(made: Path) -> None:
+    path = Layout(made).stream_log(TABLE, STREAM)
+    data = bytearray(path.read_bytes())
+    data[60] ^= 1
+    path.write_bytes(data)
+    for read in (load_stream, load_positions):
+        with pytest.raises(CorruptFileError, match="damaged"):
+            read(FS, Layout(made), TABLE, STREAM)
+    with pytest.raises(CorruptFileError, match="damaged"):
+        resumed(made)
+
+
+@pytest.mark.parametrize(("to", "used"), [(3, False), (4, True), (5, True)])
+def test_a_rollback_behind_it(made: Path, to: int, used: bool) -> None:
+    with open_log(FS, made) as log:
+        log.rollback(to)
+        assert (newest(made).head is not None) == used
+        log.write_head()
+        assert newest(made).records == ()
+        found = resumed(made)
+        assert found.graves.dead == ((to, 7),)
+        assert found.graves.locations == frozenset([A, B])
+        epochs(made, log, to + 1)
+    assert newest(made).head is not None
+    assert read_state(FS, made, load_stream(FS, Layout(made), TABLE, STREAM))[A] == [*range(1, to + 2)]
+
+
+def test_a_location_that_was_rolled_back_is_found_beyond_the_head(tmp_path: Path) -> None:
+    """A task of an older generation may keep its directory through one start; the next one still knows it."""
+    with open_log(FS, tmp_path) as log:
+        write_batch(FS, tmp_path, log, {A: [1]}, 1)
+        write_batch(FS, tmp_path, log, {B: [2]}, 2)
+        log.rollback(1)
+        append(FS, tmp_path, None, B, [3])
+        (Layout(tmp_path).intraday_location(TABLE, B) / ".stream").write_text("gone")
+        (Layout(tmp_path).streams(TABLE) / "other.log").write_bytes(header(LOG_MAGIC, 0))  # so it is not alone
+        log.write_head()
+    (Layout(tmp_path).streams(TABLE) / "other.log").unlink()
+    found = resumed(tmp_path)
+    assert found.head_end
+    assert found.graves.locations == frozenset([B])
+    with open_log(FS, tmp_path) as log:
+        assert log.recovery.stray_locations == (Layout(tmp_path).intraday_location(TABLE, B),)
+
+
+def test_an_older_epoch_is_read_without_it(made: Path) -> None:
+    for epoch in range(1, 7):
+        state = load_stream(FS, Layout(made), TABLE, STREAM, epoch=epoch)
+        assert (state.epoch, read_state(FS, made, state)[A]) == (epoch, [*range(1, epoch + 1)])
+
+
+def test_removals_before_and_after_it(made: Path) -> None:
+    with open_log(FS, made) as log:
+        remove(FS, made, Removal(A, 1, 6, "truncate", 6, {}, 5))
+        log.refresh()
+        log.write_head()
+        remove(FS, made, Removal(B, 1, 6, "truncate", 6, {}, 6), Removal(B, 1, 0, "delete", 6, {}, 7))
+        FS.remove_tree(Layout(made).intraday_location(TABLE, B))
+    found = newest(made)
+    assert found.head is not None
+    assert found.start.locations[A].truncated
+    state = load_stream(FS, Layout(made), TABLE, STREAM)
+    assert (state.locations.keys(), state.locations[A].truncated) == ({A}, True)
+
+
+def test_removals_that_a_power_cut_took(made: Path) -> None:
+    path = Layout(made).stream_removals(TABLE, STREAM)
+    with open_log(FS, made) as log:
+        remove(FS, made, Removal(A, 1, 6, "truncate", 6, {}, 5))
+        end = path.stat().st_size
+        remove(FS, made, Removal(B, 1, 6, "truncate", 6, {}, 6))
+        log.refresh()
+        log.write_head()
+    assert newest(made).head is not None
+    whole = path.read_bytes()
+    path.write_bytes(whole[:end])
+    assert newest(made).head is None
+    assert not load_stream(FS, Layout(made), TABLE, STREAM).locations[B].truncated
+    other = Removal(A, 1, 6, "truncate", 6, {}, 6)  # as long as the one that is gone
+    remove(FS, made, other)
+    assert path.stat().st_size == len(whole)
+    assert newest(made).head is None
+
+
+def test_a_truncated_location_that_a_rollback_names_is_the_same_from_both_sides(made: Path) -> None:
+    with open_log(FS, made, clock=lambda: 9e6) as log:
+        remove(FS, made, Removal(A, 1, 6, "truncate", 6, {}, 5))
+        log.refresh()
+        log.write_head()
+        log.rollback(5)
+        assert log.state.locations[A].time_ms == 5
+    assert newest(made).head is None
+    with open_log(FS, made, clock=lambda: 9e6) as log:
+        log.commit(batch_of([append(FS, made, log.state.locations[B], B, [1])], 9))
+        log.write_head()
+        log.commit(batch_of([append(FS, made, log.state.locations[B], B, [1])], 10))
+        log.rollback(8)
+    assert newest(made).head is not None
+
+
+def test_a_compaction_drops_it_and_one_of_another_checkpoint_is_not_used(made: Path) -> None:
+    old = place(made).read_bytes()
+    with open_log(FS, made, keep_epochs=3) as log:
+        assert log.compact_if_due(now=True)
+        assert not place(made).exists()
+        assert log.state.floor == 3
+        place(made).write_bytes(old)  # its record is still in the log
+        assert newest(made).head is None
+        log.write_head()
+        assert newest(made).floor == 3
+        assert newest(made).records == ()
+        epochs(made, log, 7)
+    with open_log(FS, made, keep_epochs=3):
+        assert len(newest(made).records) == 2
+
+
+def test_between_the_two_files_of_a_compaction(made: Path) -> None:
+    layout = Layout(made)
+    log_bytes = layout.stream_log(TABLE, STREAM).read_bytes()
+    with open_log(FS, made, keep_epochs=3) as log:
+        log.compact_if_due(now=True)
+        log.write_head()
+        frames = scan(layout.stream_log(TABLE, STREAM).read_bytes()).frames
+    opened = scan(log_bytes).frames
+    whole = header(LOG_MAGIC, 0) + b"".join(frame(f.payload) for f in (*opened, frames[-1]))
+    layout.stream_log(TABLE, STREAM).write_bytes(whole)  # the log begins before the checkpoint
+    found = newest(made)
+    assert found.head is not None
+    assert (found.records, len(found.frames)) == ((), len(frames))
+
+
+def test_a_head_at_the_checkpoint_itself(made: Path) -> None:
+    path = Layout(made).stream_log(TABLE, STREAM)
+    with open_log(FS, made, keep_epochs=0) as log:
+        data = path.read_bytes()
+        log.compact_if_due(now=True)
+        log.write_head()
+        assert newest(made).head is None
+    path.write_bytes(data)
+    assert newest(made).head is None
+    assert resumed(made).state.epoch == 6
+
+
+def test_epochs_that_went_down_with_the_machine_stay_dead_beyond_it(tmp_path: Path) -> None:
+    path = Layout(tmp_path).stream_log(TABLE, STREAM)
+    with open_log(FS, tmp_path, durability="periodic") as log:
+        epochs(tmp_path, log, 1)
+        log.sync_now()
+        data = path.read_bytes()
+        epochs(tmp_path, log, 2)
+        log._let_go()
+    path.write_bytes(data)
+    with open_log(CrashingFs(boot="boot-2"), tmp_path, durability="periodic") as log:
+        assert log.recovery.lost_epochs == (2,)
+        log.write_head()
+    with_head = resumed(tmp_path)
+    place(tmp_path).unlink()
+    assert with_head.graves == resumed(tmp_path).graves == Graves(((1, 3),))
+
+
+def test_what_a_killed_replace_of_it_left_goes_at_the_next_start(made: Path) -> None:
+    left = place(made).with_name(f".{place(made).name}.tmp-7")
+    left.write_bytes(b"half")
+    with open_log(FS, made):
+        assert not left.exists()
+
+
+@pytest.mark.parametrize("durability", ["periodic", "none"])
+def test_epochs_that_are_not_known_to_be_on_disk_are_looked_at_whatever_it_says(
+    tmp_path: Path, durability: str
+) -> None:
+    with open_log(FS, tmp_path, durability=durability) as log:
+        epochs(tmp_path, log, 1, sync=False)
+        log.sync_now()
+        epochs(tmp_path, log, 2, 3, sync=False)
+        log.write_head()
+        epochs(tmp_path, log, 4, sync=False)
+        log._let_go()  # killed
+    assert newest(tmp_path).start.durable == 1
+    path = Layout(tmp_path).intraday_location(TABLE, A) / "N.dat"
+    with path.open("r+b") as file:
+        file.seek(4096 + 8 * 2)
+        file.write(b"lost")
+    assert resumed(tmp_path, boot="boot-2").lost == (3, 4)
+    assert resumed(tmp_path, boot="boot-2").head_end == 0
+    with open_log(CrashingFs(boot="boot-2"), tmp_path, durability=durability) as log:
+        assert log.state.durable == log.state.epoch
+        log.write_head()
+        epochs(tmp_path, log, 3, sync=False)
+        log._let_go()
+    with path.open("r+b") as file:
+        file.seek(4096 + 8 * 2)
+        file.write(b"lost")
+    found = resumed(tmp_path, boot="boot-3")
+    assert found.lost == (6,)
+    assert found.head_end
+    assert (found.state.epoch, len(found.state.files)) == (7, 2)
+
+
+@pytest.mark.parametrize("kind", ["write", "rename"])
+def test_no_room_for_it_is_no_error(tmp_path: Path, kind: str) -> None:
+    fs = FaultFs(kind, name=".head", code=errno.ENOSPC)
+    with open_log(fs, tmp_path, head_bytes=1) as log:
+        write_batch(fs, tmp_path, log, {A: [1]}, 1)
+        assert not log.compact_if_due()
+        assert not place(tmp_path).exists()
+        write_batch(fs, tmp_path, log, {A: [2]}, 2)
+        log.compact_if_due()
+        assert place(tmp_path).exists()
+    assert fs.failed == 1
+    with open_log(FS, tmp_path):
+        assert sorted(path.name for path in Layout(tmp_path).streams(TABLE).iterdir()) == [
+            f"{STREAM}.{suffix}" for suffix in ("head", "lock", "log", "removals")
+        ]
+    assert newest(tmp_path).head is not None
+
+
+def test_it_is_written_when_the_log_has_outgrown_it(tmp_path: Path) -> None:
+    sizes = []
+    with open_log(FS, tmp_path, keep_epochs=10_000, head_bytes=5_000) as log:
+        for number in range(1, 150):
+            epochs(tmp_path, log, number)
+            FS.steps.clear()
+            assert not log.compact_if_due()
+            if "write-head:after" in FS.steps:
+                sizes.append((log._file.length, place(tmp_path).stat().st_size))
+        assert not any(name.startswith("write-head") for name in FS.steps)
+    ends = [0, *(end for end, _ in sizes)]
+    grown = [after - before for before, after in pairwise(ends)]
+    least = [5_000, *(max(5_000, 2 * size) for _, size in sizes)]
+    assert 5 < len(grown) < 40
+    assert all(least[i] <= grown[i] < least[i] + 2_000 for i in range(len(grown)))
+
+
+def test_by_default_a_small_stream_has_none(tmp_path: Path) -> None:
+    with open_log(FS, tmp_path) as log:
+        for number in range(1, 30):
+            epochs(tmp_path, log, number)
+            log.compact_if_due()
+    assert not place(tmp_path).exists()
+
+
+def test_a_generation_that_is_no_more_writes_none(made: Path) -> None:
+    old = open_log(FS, made)
+    lock = Layout(made).stream_lock(TABLE, STREAM)
+    lock.unlink()
+    with open_log(FS, made), pytest.raises(LockLostError):
+        old.write_head()
+    old._let_go()
+
+
+def test_a_plain_file_system_reads_it(made: Path) -> None:
+    assert read_newest(Fs(), Layout(made), TABLE, STREAM).head is not None
