@@ -30,6 +30,8 @@ class FramePart(Part):
     bad_rows: BadRowsPart | None
     commit: CommitPart
     ignore: list[str]
+    allow_gap: bool
+    adopt: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class FrameOptions:
     durability: Durability
     keep_epochs: int
     quarantine: Path | None
+    allow_gap: bool
+    adopt: bool
 
     @property
     def stream(self) -> str:
@@ -65,6 +69,8 @@ def frame_options(
     bounds: Mapping[str, Any] | None,
     bad_rows: Mapping[str, Any] | None,
     keep_epochs: int,
+    allow_gap: bool,
+    adopt: bool,
 ) -> FrameOptions:
     """The options of a writer of frames; SettingsError or InvalidNameError for what is wrong in them."""
     for what, name in (("table", table), ("stream", stream)):
@@ -81,6 +87,8 @@ def frame_options(
         "bad_rows": None if bad_rows is None else _table("bad_rows", bad_rows, where),
         "commit": {"durability": durability, "keep_epochs": keep_epochs},
         "ignore": list(ignore),
+        "allow_gap": allow_gap,
+        "adopt": adopt,
     }
     try:
         part = FramePart.model_validate(raw)
@@ -100,9 +108,17 @@ def frame_options(
     if bad is not None and bad.max_rows and bad.max_fraction:
         place = bad.quarantine
         quarantine = Layout(Path(root)).quarantine(stream) if place is None else Path(place).absolute()
-    columns, commit = _positions(positions, where), part.commit
     return FrameOptions(
-        Path(root), TableName.parse(table), spec, schema, columns, commit.durability, commit.keep_epochs, quarantine
+        Path(root),
+        TableName.parse(table),
+        spec,
+        schema,
+        _positions(positions, where),
+        part.commit.durability,
+        part.commit.keep_epochs,
+        quarantine,
+        part.allow_gap,
+        part.adopt,
     )
 
 

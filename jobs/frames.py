@@ -102,8 +102,10 @@ def deephaven_writer(
         bounds=bounds,
         bad_rows=bad_rows,
         keep_epochs=keep_epochs,
+        allow_gap=allow_gap,
+        adopt=adopt,
     )
-    return FrameWriter(options, allow_gap=allow_gap, adopt=adopt)
+    return FrameWriter(options)
 
 
 def write_frame(
@@ -129,9 +131,9 @@ def write_frame(
 class FrameWriter:
     """Made by ``deephaven_writer``. ``last`` is what became of the newest batch; ``epoch`` the newest epoch."""
 
-    def __init__(self, options: FrameOptions, *, allow_gap: bool, adopt: bool, fs: Fs | None = None) -> None:
+    def __init__(self, options: FrameOptions, *, fs: Fs | None = None) -> None:
         self.last: BatchOutcome | None = None
-        self._options, self._allow_gap, self._adopt, self._fs = options, allow_gap, adopt, fs or Fs()
+        self._options, self._fs = options, fs or Fs()
         self._log: StreamLog | None = None
         self._upkeep: Upkeep
         self._schema: TableSchema | None = None
@@ -200,8 +202,8 @@ class FrameWriter:
             positions,
             Budget(spec.bad_rows),
             park=quarantine.park if quarantine else None,
-            allow_gap=self._allow_gap,
-            adopt=self._adopt,
+            allow_gap=options.allow_gap,
+            adopt=options.adopt,
         )
         rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in needed))
         return write_frame_batch(

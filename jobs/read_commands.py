@@ -16,8 +16,8 @@ from readers.export import check_target, export
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
 from readers.table import Table, open_table
-from store.epochs.load import load_stream
-from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
+from store.epochs.load import list_streams, load_stream
+from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from store.fs import Fs
 from store.layout import TableName
 from store.schema.deploy import deployed_tables
@@ -142,6 +142,11 @@ def stats(
     layout = door.database()
     asked = load_streams(feeds or [])
     chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
+    for settings in asked:
+        if settings.table not in chosen or settings.spec.stream not in list_streams(Fs(), layout, settings.table):
+            raise TableNotFoundError(
+                "no stream to tell of", where=settings.file, found=f"{settings.spec.stream} of {settings.table}"
+            )
     code = EXIT_DONE
     for each in chosen:
         try:

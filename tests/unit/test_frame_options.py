@@ -14,7 +14,7 @@ from store.errors import InvalidNameError, SettingsError
 
 RIGHT: dict[str, Any] = {"table": "Ns.T", "stream": "ticks", "internal": "Sym", "value": "At"}
 DEFAULTS: dict[str, Any] = {"schema": None, "positions": None, "durability": "fsync", "ignore": (), "bounds": None}
-DEFAULTS |= {"bad_rows": None, "keep_epochs": 100}
+DEFAULTS |= {"bad_rows": None, "keep_epochs": 100, "allow_gap": False, "adopt": False}
 
 
 def made(**changes: Any) -> FrameOptions:
@@ -56,6 +56,8 @@ def test_right_options_become_values() -> None:
         ({"internal": {"colum": "x"}}, "unknown key 'colum'"),
         ({"internal": 5}, "internal: input should be"),
         ({"value": {}}, "value: give one of column, fixed"),
+        ({"allow_gap": "no"}, "allow_gap: input should be a valid boolean"),
+        ({"adopt": 1}, "adopt: input should be a valid boolean"),
         ({"ignore": "abc"}, "ignore is a list of columns"),
         ({"ignore": [1]}, "ignore: input should be a valid string"),
         ({"positions": {"partition": "p"}}, "positions need a column"),

@@ -22,7 +22,7 @@ from jobs.stream_file import load_stream_file
 from store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from store.fs import Fs
 from store.layout import Layout
-from tests.commands import told
+from tests.commands import run, told
 from tests.kafka.ticks import stream_file
 from tests.merge_cases import TABLE
 from writers.stream import StreamPlan, StreamTotals
@@ -74,6 +74,20 @@ def test_what_is_wrong_with_one_of_many_is_told_before_anything_is_made(
 def test_a_state_that_is_none_is_told_whatever_is_parked(tmp_path: Path, command: str) -> None:
     code, value = told(tmp_path, "quarantine", command, "s", "--state", "foo")
     assert (code, value["error"]["what"]) == (2, "unknown state")
+
+
+def test_stats_ask_the_source_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, root = write_stream(tmp_path), tmp_path / "db"
+    root.mkdir()
+    code, value = told(root, "stats", "--feed", str(file))
+    assert (code, value["error"]["found"]) == (2, "flights of Nyc13.Flight")
+    with ExitStack() as opened:
+        settings = load_stream_file(Fs(), file, {})
+        ingest_run.open_stream(Fs(), Layout(root), settings, opened, Progress(console=Console(quiet=True)))
+    code, value = told(root, "stats", "--feed", str(file))
+    assert (code, value["streams"][0]["waiting_files"], value["streams"][0]["waiting_bytes"]) == (0, 1, 3)
+    assert "waiting_files" not in told(root, "stats")[1]["streams"][0]
+    assert run(root, "stats", "Nyc13.Flight", "--feed", str(file)).exit_code == 0
 
 
 def test_progress_names_newcomers_that_are_too_old() -> None:
