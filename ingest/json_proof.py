@@ -159,7 +159,10 @@ def _lenient(lines: pa.StringArray) -> Mask:
 
 def _query(lines: pa.StringArray, sql: str) -> list[pa.Array]:
     """Runs a query over the table ``t`` with one column ``l``; one array for each expression, in line order."""
-    found = _connection(os.getpid()).from_arrow(pa.table({"l": lines})).query("t", sql).to_arrow_table()
+    try:
+        found = _connection(os.getpid()).from_arrow(pa.table({"l": lines})).query("t", sql).to_arrow_table()
+    except UnicodeDecodeError as error:  # of its message, which may show a line cut between two bytes of a character
+        raise duckdb.Error("not JSON, and no message") from error
     return [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in found.columns]
 
 

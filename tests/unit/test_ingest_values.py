@@ -305,6 +305,15 @@ def test_one_line_of_another_shape(tmp_path: Path, odd: str) -> None:
     assert rejects.ignored == ({"y": 1} if "y" in expected else {})
 
 
+def test_a_broken_line_of_letters_that_take_several_bytes(tmp_path: Path) -> None:
+    """DuckDB shows the line in its message, cut between two bytes of a letter, which is no text to Python."""
+    for shift in range(4):
+        broken = '{"v":"' + "x" * shift + "\ufeff\u20ac" * 100 + '",}}'
+        lines = ['{"v":"a"}'] * AMONG + [broken] + ['{"v":"b"}']
+        routed, rejects = decode(write(tmp_path / f"{shift}.json", lines), stream(), schema(v="String"))
+        assert (values(routed), rejects.bad) == (["a"] * AMONG + ["b"], 1)
+
+
 def test_escaped_marks_cannot_hide_a_second_key(tmp_path: Path) -> None:
     hidden = r'{"v":"\u002c","v":"b"}'  # the text found has a comma that the line has not
     lines = ['{"v":"a"}'] * AMONG + [hidden]
