@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from store.epochs.checkpoint import Checkpoint, encode_checkpoint
 from store.epochs.framing import LOG_MAGIC, header, refuse_damage
+from store.epochs.graves import Graves
 from store.epochs.load import read_files
 from store.epochs.records import CommitRecord, Record, RollbackRecord
 from store.epochs.removals import read_removals
@@ -24,9 +25,10 @@ COMPACT_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Sizes after a compaction, and the new floor."""
+    """Sizes after a compaction, the new floor, and what was rolled back after it."""
 
     floor: int
+    graves: Graves
     log_bytes: int
     checkpoint_bytes: int
 
@@ -46,7 +48,8 @@ def compact(fs: Fs, layout: Layout, table: TableName, stream: str, *, keep_epoch
     refuse_damage(files.found, path)
     state = files.checkpoint.state
     base = state.epoch
-    made = [r.epoch for r in chain(files.records, base, None, path) if isinstance(r, CommitRecord | RollbackRecord)]
+    kept = chain(files.records, base, None, path)
+    made = [record.epoch for record in kept if isinstance(record, CommitRecord | RollbackRecord)]
     newest = made[-1] if made else base
     floor = max((epoch for epoch in made if epoch <= newest - keep_epochs), default=base)
     if floor <= base:
@@ -68,7 +71,7 @@ def compact(fs: Fs, layout: Layout, table: TableName, stream: str, *, keep_epoch
     log = header(LOG_MAGIC, floor) + b"".join(files.log[f.offset : f.end] for f in files.frames[cut:])
     with fs.during("log-replace"):
         fs.replace(path, log)
-    return Compacted(floor, len(log), len(checkpoint))
+    return Compacted(floor, Graves.of(files.records[cut:], kept), len(log), len(checkpoint))
 
 
 def _records_to(records: tuple[Record, ...], floor: int) -> int:

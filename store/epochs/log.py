@@ -271,7 +271,7 @@ class StreamLog:
         if done is None:
             self._no_compaction_before = state.epoch + max(1, self._keep_epochs)
             return False
-        state.floor, self._checkpoint_bytes = done.floor, done.checkpoint_bytes
+        state.floor, self._graves, self._checkpoint_bytes = done.floor, done.graves, done.checkpoint_bytes
         self._file.adopt(done.log_bytes)
         self._head.drop(done.checkpoint_bytes)
         return True

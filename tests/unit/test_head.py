@@ -178,6 +178,21 @@ def test_a_rollback_behind_it(made: Path, to: int, used: bool) -> None:
     assert read_state(FS, made, load_stream(FS, Layout(made), TABLE, STREAM))[A] == [*range(1, to + 2)]
 
 
+def test_a_head_after_a_compaction_names_what_was_rolled_back_since(tmp_path: Path) -> None:
+    with open_log(FS, tmp_path, keep_epochs=2) as log:
+        epochs(tmp_path, log, 1, 2)
+        log.rollback(1)
+        epochs(tmp_path, log, 2, 3)
+        log.rollback(4)
+        epochs(tmp_path, log, 3)
+        assert log.compact_if_due(now=True) and log.state.floor == 4  # the first rollback goes, the second stays
+        assert log.write_head()
+        with_head = resumed(tmp_path)
+        assert with_head.graves == Graves(((4, 6),), frozenset({A, B}))
+        place(tmp_path).unlink()
+        assert resumed(tmp_path).graves == with_head.graves
+
+
 def test_a_location_that_was_rolled_back_is_found_beyond_the_head(tmp_path: Path) -> None:
     """A task of an older generation may keep its directory through one start; the next one still knows it."""
     with open_log(FS, tmp_path) as log:
