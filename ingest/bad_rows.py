@@ -203,22 +203,31 @@ class Rejects:
         return {name: count for name, count in found.items() if count}
 
 
-def check_budget(rows: Iterable[BadRow], bad: int, read: int, budget: BadRowBudget) -> None:
-    """ErrorBudgetExceeded if ``bad`` of ``read`` rows of a batch are more than the budget allows."""
-    if bad > budget.max_rows or (bad and bad / max(read, bad) > budget.max_fraction):
-        raise budget_error(list(rows), bad, read, budget)
+def check_budget(
+    rows: Iterable[BadRow], bad: int, read: int, budget: BadRowBudget, *, before: tuple[int, int] = (0, 0)
+) -> None:
+    """ErrorBudgetExceeded if ``bad`` of ``read`` rows of a batch are more than the budget allows.
+
+    ``before`` are the bad and all rows of the batches before it that its fraction is shared with.
+    """
+    part = (before[0] + bad) / max(before[1] + read, 1)
+    if bad > budget.max_rows or (bad and part > budget.max_fraction):
+        raise budget_error(list(rows), bad, read, budget, before)
 
 
-def budget_error(rows: list[BadRow], bad: int, read: int, budget: BadRowBudget) -> ErrorBudgetExceeded:
+def budget_error(
+    rows: list[BadRow], bad: int, read: int, budget: BadRowBudget, before: tuple[int, int] = (0, 0)
+) -> ErrorBudgetExceeded:
     """The error that names the first bad rows with file, line, column, value and reason."""
+    earlier = f", after {before[0]} of {before[1]} in the hour before" if before[1] else ""
     first = rows[:SHOWN]
     lines = "".join(f"\n    {row}" for row in first)
     more = f"\n    and {bad - len(first)} more" if bad > len(first) else ""
     return ErrorBudgetExceeded(
         "more bad rows than the budget allows; nothing of this batch was committed",
         where=f"{first[0].file} {first[0].unit} {first[0].line}" if first else None,
-        expected=f"at most {budget.max_rows} bad rows, and at most {budget.max_fraction:.4g} of all rows of a batch",
-        found=f"{bad} bad of {read} rows:{lines}{more}",
+        expected=f"at most {budget.max_rows} bad rows a batch, and at most {budget.max_fraction:.4g} of all in an hour",
+        found=f"{bad} bad of {read} rows{earlier}:{lines}{more}",
         hint="mend the rows or the producer, or correct [columns] or [partition]"
         + ("; or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else ""),
     )

@@ -138,7 +138,7 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class BadRowBudget:
-    """How many rows of a batch may be rejected: at most ``max_rows``, and at most ``max_fraction`` of all."""
+    """How many rows may be rejected: at most ``max_rows`` of a batch, and ``max_fraction`` of all within an hour."""
 
     max_rows: int = 1000
     max_fraction: float = 0.01

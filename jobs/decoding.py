@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects, as_batch, check_budget
+from ingest.bad_rows import Rejects, as_batch
 from ingest.decode import decode_split, late_rows
 from ingest.delta_decode import decode_versions, late_in_versions
 from ingest.delta_feed import DeltaFeed
@@ -19,13 +19,13 @@ from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_reader import kept_reader
 from ingest.route import Routed
 from ingest.rows import Ints
-from ingest.spec import BadRowBudget, StreamSpec
+from ingest.spec import StreamSpec
 from store.epochs.state import FileId, OffsetRange, Split
 from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import LocationKey
 from store.schema.model import TableSchema
-from writers.target import LateRows, SplitNotes
+from writers.target import SplitNotes
 
 LATE = "the date was truncated or deleted; it takes no more rows"
 
@@ -100,24 +100,3 @@ class FrameDecoder:
         for routed in rows.decode(batch, origin, numbers, unit, rejects, self.closed):
             yield routed.key, routed.batch
         notes.reject(rejects.rows, rejects.bad)
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The judge of a batch: more bad rows than ``budget`` allows stop it, with nothing committed."""
-
-    budget: BadRowBudget
-
-    def __call__(self, notes: SplitNotes, good: int) -> None:
-        """Raises ErrorBudgetExceeded that names the first bad rows."""
-        rows = [_as_bad_row(sample) for sample in notes.rejected]
-        check_budget(rows, notes.rejected_rows, good + notes.rejected_rows, self.budget)
-
-
-def _as_bad_row(sample: object) -> BadRow:
-    if isinstance(sample, BadRow):
-        return sample
-    if isinstance(sample, LateRows):
-        place = f"{sample.key.internal}/{sample.key.value}"
-        return BadRow(sample.file, 0, None, sample.reason, LATE, f"{sample.rows} rows for {place}")
-    return BadRow("unknown", 0, None, "rejected", "a good row", str(sample))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ingest.frame_rows import fit_frame
 from ingest.targets import resolve_targets
-from jobs.decoding import Budget, FrameDecoder
+from jobs.budget import Budget
+from jobs.decoding import FrameDecoder
 from jobs.delta import require_delta
 from jobs.frame_options import FrameOptions, Rule, frame_options
 from jobs.quarantines import catch_up, settle
@@ -138,6 +139,7 @@ class FrameWriter:
         self._upkeep: Upkeep
         self._schema: TableSchema | None = None
         self._memory = WorkerMemory()
+        self._budget = Budget(options.spec.bad_rows)
         self._gate = threading.Lock()
 
     @property
@@ -165,6 +167,7 @@ class FrameWriter:
             except BaseException:
                 self._let_go()
                 raise
+            self._budget.committed(outcome)
             self.last = outcome
             return outcome
 
@@ -200,7 +203,7 @@ class FrameWriter:
         plan = FramePlan(
             FrameDecoder(spec, schema, closed),
             positions,
-            Budget(spec.bad_rows),
+            self._budget,
             park=quarantine.park if quarantine else None,
             allow_gap=options.allow_gap,
             adopt=options.adopt,

@@ -17,7 +17,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ingest.spec import DAY_S, BadRowBudget
-from jobs.decoding import Budget, Decoder
+from jobs.budget import Budget
+from jobs.decoding import Decoder
 from jobs.delta import delta_conf, require_delta
 from jobs.feeds import max_file_age_s, open_feed
 from jobs.metrics import Metrics
@@ -210,8 +211,11 @@ def run_one(app: Application, run: Run) -> None:
     metrics = options.metrics.stream(str(settings.table), run.log) if options.metrics else None
     listen, places = run.heard(progress), Places(run.log.state.offsets.positions())
 
+    budget = Budget(spec.bad_rows)
+
     def batch(done: BatchProgress) -> None:
         run.so_far.add(done.outcome)
+        budget.committed(done.outcome)
         if metrics is not None:
             metrics.batch(done)
         positions = run.log.state.offsets.positions()
@@ -227,7 +231,7 @@ def run_one(app: Application, run: Run) -> None:
         query_id=str(uuid.uuid4()),
         trigger={"availableNow": True} if options.once else {"processingTime": f"{milliseconds} milliseconds"},
         decode=Decoder(fs, spec, run.schema),
-        judge=Budget(spec.bad_rows),
+        judge=budget,
         park=quarantine.park if quarantine else None,
         progress=batch,
         report=heard,

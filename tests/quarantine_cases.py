@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from ingest.spec import BadRowBudget, FeedSpec, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
-from jobs.decoding import Budget, Decoder
+from jobs.budget import Budget
+from jobs.decoding import Decoder
 from jobs.requeue import Requeued, requeue_rows
 from store.epochs.log import StreamLog
 from store.epochs.publish import TABLE_SIZE
