@@ -109,9 +109,9 @@ class Told(Watch):
         super().__init__()
         self.outcomes: list[BatchOutcome] = []
 
-    def batch(self, stream: str, done: BatchProgress) -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "") -> None:
         """Notes the moment and the steps."""
-        super().batch(stream, done)
+        super().batch(stream, done, places)
         self.outcomes.append(done.outcome)
 
 
