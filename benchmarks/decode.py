@@ -97,7 +97,7 @@ def bad_one_in_a_hundred(row: Row) -> str:
         lambda: line_text(row)[:-1] + ',"px":"x"}',
         lambda: "",
     ]
-    return kinds[row["id"] // 100 % len(kinds)]()
+    return kinds[int(row["id"]) // 100 % len(kinds)]()
 
 
 JSON_FEEDS: dict[str, Callable[[Row], str]] = {

@@ -76,7 +76,7 @@ def seen_of_ours(work: Path) -> Callable[[], int]:
 
     def look() -> int:
         try:
-            return open_table(work / "db", "Bench.Trade").to_arrow(columns=["id"]).num_rows
+            return int(open_table(work / "db", "Bench.Trade").to_arrow(columns=["id"]).num_rows)
         except TableNotFoundError:
             return 0
 

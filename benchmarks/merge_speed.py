@@ -209,9 +209,9 @@ def _run(place: Path, arguments: argparse.Namespace) -> int:
             found[name].append(run(name))
     local.close()
     if not arguments.no_spark:
-        for run in (merge_in_spark, sort_in_spark):
+        for contender in (merge_in_spark, sort_in_spark):
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-                name, timings = process.submit(run, place, files, arguments).result()
+                name, timings = process.submit(contender, place, files, arguments).result()
             found[name] = timings
     _print(found, arguments)
     return 0

@@ -19,14 +19,14 @@ from tests.crash.stream_kit import STREAM, TABLE
 Offset = dict[str, Any]
 
 
-class Splits(InputPartition):
+class Splits(InputPartition):  # type: ignore[misc]
     """Splits of one task, in the order of the batch."""
 
     def __init__(self, splits: Sequence[FileId], task: int) -> None:
         self.splits, self.task = tuple(splits), task
 
 
-class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """``per_batch`` files a batch, oldest first, in ``tasks`` partitions."""
 
     def __init__(self, feed: str, root: str, per_batch: int, tasks: int) -> None:
@@ -74,7 +74,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pass
 
 
-class FeedSource(DataSource):
+class FeedSource(DataSource):  # type: ignore[misc]
     """Format ``test_feed``."""
 
     @classmethod
