@@ -39,6 +39,42 @@ def check_payload(check: Check, payload: bytes, start: int) -> None:
         raise NotARecordError(f"{len(payload) - end} bytes are left over")
 
 
+def fields_in(schema: Any, path: Sequence[str]) -> set[str] | None:
+    """None if records of a schema may have a field at ``path``, else the names that there are instead of its first."""
+    return _fields(schema, path, _records(schema))
+
+
+def _fields(schema: Any, path: Sequence[str], named: Mapping[str, Any]) -> set[str] | None:
+    if isinstance(schema, Sequence) and not isinstance(schema, str):
+        found = [_fields(branch, path, named) for branch in schema]
+        return None if None in found else set().union(*(names for names in found if names))
+    kind = schema["type"] if isinstance(schema, Mapping) else schema
+    if not isinstance(kind, str):
+        return _fields(kind, path, named)
+    if not path:
+        return None
+    if kind == "map":
+        return _fields(schema["values"], path[1:], named)  # its keys are data
+    record = named.get(kind) if kind not in ("record", "error") else schema
+    if record is None:
+        return set()
+    inner = {field["name"]: field["type"] for field in record["fields"]}
+    return _fields(inner[path[0]], path[1:], named) if path[0] in inner else set(inner)
+
+
+def _records(schema: Any) -> dict[str, Any]:
+    """The records that a schema defines, by name."""
+    if isinstance(schema, Sequence) and not isinstance(schema, str):
+        return {name: found for branch in schema for name, found in _records(branch).items()}
+    if not isinstance(schema, Mapping):
+        return {}
+    own = {schema["name"]: schema} if schema["type"] in ("record", "error") else {}
+    parts = [schema.get("items"), schema.get("values"), *(field["type"] for field in schema.get("fields", ()))]
+    if not isinstance(schema["type"], str):
+        parts.append(schema["type"])
+    return own | {name: found for part in parts for name, found in _records(part).items()}
+
+
 def _check(schema: Any, named: dict[str, Check]) -> Check:
     if isinstance(schema, Sequence) and not isinstance(schema, str):
         return _union([_check(branch, named) for branch in schema])

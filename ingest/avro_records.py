@@ -25,7 +25,7 @@ from uuid import UUID
 
 import fastavro
 
-from ingest.avro_proof import Check, check_payload, checker
+from ingest.avro_proof import Check, check_payload, checker, fields_in
 from ingest.exact import Refusal, Value, check_instant
 from ingest.json_paths import path_of, unknown_names, value_at
 from ingest.kafka_feed import AvroSource
@@ -51,6 +51,21 @@ class AvroRecords:
         self._targets, self._alias = tuple(targets), alias
         self._paths = [path_of(t.source) for t in self._targets]
         self._schemas = Schemas(source)
+        if source.registry is None:
+            for t, path in zip(self._targets, self._paths, strict=True):
+                self._require(t, path)
+
+    def _require(self, target: Target, path: Sequence[str]) -> None:
+        """SettingsError for a column of whose field the schema knows nothing: it would be null in every row."""
+        there = fields_in(self._schemas.of_file, path)
+        if there is not None:
+            raise SettingsError(
+                f"column {target.column.name} has no field in the Avro schema",
+                where="feed.avro.schema",
+                expected=", ".join(sorted(there)) or "a record there",
+                found=target.source,
+                hint="name the field with `from` under [columns], as the schema spells it",
+            )
 
     def read(self, payload: bytes) -> Found:
         """The record of a payload."""
@@ -96,6 +111,11 @@ class Schemas:
     def __post_init__(self) -> None:
         if self.source.registry is None:
             self._take(0, self.source.schema or "", "feed.avro.schema")
+
+    @property
+    def of_file(self) -> Schema:
+        """The schema of a source without a registry."""
+        return self._parsed[0][0]
 
     def record(self, payload: bytes) -> dict[str, Any]:
         """The record of a payload; nothing may be left over."""

@@ -63,7 +63,7 @@ def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: b
                 expected="; ".join(f"{k}: {' or '.join(sorted(v))}" for k, v in known.items()),
                 found=f"meta {item.meta} for a column of type {column.type.name}",
             )
-    if item.unit != "iso" and column.type.name not in ("Instant", "long"):
+    if item.unit != "iso" and column.type.name != "Instant":
         raise SettingsError(
             f"column {column.name} has a unit but is no Instant", where=_where(spec), found=column.type.name
         )

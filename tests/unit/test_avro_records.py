@@ -105,6 +105,29 @@ def test_a_registry_in_a_directory(tmp_path: Path) -> None:
     assert decode([HEAD.pack(0, 8) + record(6)], source)[0].columns[0].to_pylist() == [6]
 
 
+@pytest.mark.parametrize(
+    ("source", "there"),
+    [("nothing", "at, extra, id, px, side, who"), ("who.nothing", "desk"), ("id.deeper", "a record there")],
+)
+def test_a_column_of_which_the_schema_knows_nothing_is_refused_at_the_door(source: str, there: str) -> None:
+    with pytest.raises(SettingsError, match="has no field in the Avro schema") as caught:
+        AvroRecords([target(source, "String")], BY_FILE)
+    assert caught.value.expected == there
+
+
+def test_fields_are_found_through_unions_maps_and_names() -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    node["fields"].append({"name": "tags", "type": {"type": "map", "values": "string"}})  # type: ignore[attr-defined]
+    either = ["null", {"type": "record", "name": "A", "fields": [{"name": "a", "type": "int"}]}, "Node"]
+    top = {"type": "record", "name": "Top", "fields": [{"name": "node", "type": node}, {"name": "x", "type": either}]}
+    schema = AvroSource(json.dumps(top))
+    for source in ("node.next.next.tags.any", "x.a", "x.next.next", "x.tags.key"):
+        AvroRecords([target(source, "String")], schema)
+    for source in ("node.a", "x.b", "y", "node.next.tags.any.deeper"):
+        with pytest.raises(SettingsError, match="has no field"):
+            AvroRecords([target(source, "String")], schema)
+
+
 @pytest.mark.slow
 def test_a_registry_by_http() -> None:
     asked = []
