@@ -203,7 +203,7 @@ def test_a_running_stream_tells_its_lag_and_writes_no_secret_anywhere(
     assert READER not in results
     assert (during, with_secret(tmp_path, READER)) == ([], [])
     # what is written by Spark and by us is there, and is looked at
-    assert any(name.startswith("events/") for name in with_secret(tmp_path, "MapInArrow"))
+    assert any(name.startswith("events/") for name in with_secret(tmp_path, "PythonRDD"))
     assert any("/.streams/" in name for name in with_secret(tmp_path, TOPIC))
 
 
