@@ -21,8 +21,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
-from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
+from store.epochs.state import Batch, Durability, FileId, FileState, LocationReport, RangeStats
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 
@@ -32,7 +33,7 @@ LIMIT = 1.2
 WINDOW = 200
 
 
-def open_log(root: Path, durability: str = "fsync") -> StreamLog:
+def open_log(root: Path, durability: Durability = "fsync") -> StreamLog:
     """A stream that keeps 100 epochs."""
     return StreamLog.open(
         Fs(),
@@ -44,7 +45,7 @@ def open_log(root: Path, durability: str = "fsync") -> StreamLog:
         clock=time.time,
         pid=os.getpid(),
         host=socket.gethostname(),
-        durability=durability,  # type: ignore[arg-type]
+        keeping=Keeping(durability),
     )
 
 

@@ -20,6 +20,7 @@ from jobs.decoding import FrameDecoder
 from jobs.delta import require_delta
 from jobs.frame_options import FrameOptions, Rule, frame_options
 from jobs.quarantines import catch_up, settle
+from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
 from store.epochs.state import Durability, OffsetRange
 from store.errors import SettingsError
@@ -260,8 +261,7 @@ class FrameWriter:
             clock=time.time,
             pid=os.getpid(),
             host=socket.gethostname(),
-            durability=options.durability,
-            keep_epochs=options.keep_epochs,
+            keeping=Keeping(options.durability, options.keep_epochs),
         )
 
     def _let_go(self) -> None:

@@ -29,6 +29,7 @@ from jobs.restarts import keep_running
 from jobs.spark_session import build_session, check_memory, end_session, is_alive, require_jdk
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
+from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
 from store.fs import Fs
 from store.layout import Layout
@@ -164,9 +165,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
             clock=time.time,
             pid=os.getpid(),
             host=socket.gethostname(),
-            durability=settings.durability,
-            keep_epochs=settings.keep_epochs,
-            max_file_age_s=max_file_age_s(settings.spec.feed),
+            keeping=Keeping(settings.durability, settings.keep_epochs, max_file_age_s(settings.spec.feed)),
         )
     )
     progress.recovered(log.recovery)

@@ -19,6 +19,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.schema.deploy import deploy
 from store.schema.model import TableSchema
+from tests.stream_logs import open_stream_log
 
 EMPTY = FileState(0, 0)
 
@@ -44,18 +45,9 @@ class IntradayRows:
 
     def open(self) -> StreamLog:
         """Opens the stream's log."""
-        return StreamLog.open(
-            self.fs,
-            self.layout,
-            self.table,
-            self.stream,
-            schema=self.schema,
-            query_id="test",
-            clock=lambda: 1_700_000_000.0 + self.batch,
-            pid=1,
-            host="test",
-            durability=self.durability,  # type: ignore[arg-type]
-        )
+        clock = lambda: 1_700_000_000.0 + self.batch  # noqa: E731
+        where = self.fs, self.layout, self.table, self.stream
+        return open_stream_log(*where, self.schema, clock=clock, durability=self.durability)
 
     def commit(self, rows: Mapping[tuple[str, str], pa.Table]) -> int:
         """Appends rows to locations (internal, value) and commits them as one epoch."""

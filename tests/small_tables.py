@@ -20,6 +20,7 @@ from store.layout import Layout, LocationKey, TableName
 from store.merges import MergeInput, MergeOutput, MergeRecord, store_record
 from store.schema.deploy import deploy
 from store.schema.model import Column, Storage
+from tests.stream_logs import open_stream_log
 
 SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
@@ -71,18 +72,8 @@ class SmallTable:
     def log(self, stream: str = "s", **options: Any) -> StreamLog:
         """The open log of a stream."""
         if stream not in self.logs:
-            self.logs[stream] = StreamLog.open(
-                self.fs,
-                self.layout,
-                self.table,
-                stream,
-                schema=self.schema,
-                query_id="q",
-                clock=lambda: self.now,
-                pid=1,
-                host="h",
-                **options,
-            )
+            where = self.fs, self.layout, self.table, stream
+            self.logs[stream] = open_stream_log(*where, self.schema, clock=lambda: self.now, **options)
         return self.logs[stream]
 
     def append(self, internal: str, value: str, rows: Rows, *, stream: str = "s") -> LocationReport:

@@ -23,16 +23,16 @@ from dataclasses import replace
 from types import TracebackType
 
 from store.collector import no_cycles
-from store.epochs.compaction import COMPACT_BYTES, compact, is_due
+from store.epochs.compaction import compact, is_due
 from store.epochs.framing import frame
 from store.epochs.graves import Graves
-from store.epochs.head import HEAD_BYTES, HeadFiles, HeadWriter
+from store.epochs.head import HeadFiles, HeadWriter
 from store.epochs.holder import take_gate, take_lock, write_holder
+from store.epochs.keeping import DEFAULTS, Keeping
 from store.epochs.load import load_stream
 from store.epochs.logfile import LogFile
 from store.epochs.logs import read_graves
 from store.epochs.merged import require_unmerged
-from store.epochs.positions import DEFAULT_MAX_FILE_AGE_S
 from store.epochs.publish import publish_location
 from store.epochs.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
 from store.epochs.recover import (
@@ -47,15 +47,13 @@ from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState
 from store.epochs.requirements import require
 from store.epochs.resume import resume
-from store.epochs.state import Batch, Durability
+from store.epochs.state import Batch
 from store.epochs.unsynced import Unsynced
 from store.errors import EpochConflictError
 from store.fs import Fs, Lock, SyncGuard
 from store.layout import Layout, LocationKey, TableName, check_stream
 from store.merges import lock_table
 from store.schema.model import TableSchema
-
-DEFAULT_KEEP_EPOCHS = 100
 
 
 class StreamLog:
@@ -75,20 +73,15 @@ class StreamLog:
         stream: str,
         *,
         lock: Lock,
-        durability: Durability,
-        keep_epochs: int,
+        keeping: Keeping,
         clock: Callable[[], float],
-        max_file_age_s: float,
-        compact_bytes: int,
-        head_bytes: int,
     ) -> None:
         self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
-        self._lock, self._durability, self._keep_epochs = lock, durability, keep_epochs
-        self._clock, self._max_age_ns, self._compact_bytes = clock, int(max_file_age_s * 1e9), compact_bytes
+        self._lock, self._keeping, self._clock = lock, keeping, clock
         self._file = LogFile(fs, layout.stream_log(table, stream), lock.path)
-        self._head, self._graves = HeadWriter(HeadFiles.of(fs, layout, table, stream), head_bytes), Graves()
+        self._head, self._graves = HeadWriter(HeadFiles.of(fs, layout, table, stream), keeping.head_bytes), Graves()
         self._unsynced = Unsynced(layout, table)
-        self._guard: SyncGuard | None = None if durability == "fsync" else SyncGuard(fs, layout.root)
+        self._guard: SyncGuard | None = None if keeping.synced else SyncGuard(fs, layout.root)
         self._pending: dict[int, list[LocationKey]] = {}
         self._checkpoint_bytes = self._removals_end = self._no_compaction_before = 0
 
@@ -105,11 +98,7 @@ class StreamLog:
         clock: Callable[[], float],
         pid: int,
         host: str,
-        durability: Durability = "fsync",
-        keep_epochs: int = DEFAULT_KEEP_EPOCHS,
-        max_file_age_s: float = DEFAULT_MAX_FILE_AGE_S,
-        compact_bytes: int = COMPACT_BYTES,
-        head_bytes: int = HEAD_BYTES,
+        keeping: Keeping = DEFAULTS,
     ) -> StreamLog:
         """Takes the stream over as a new generation and recovers it; see ``recovery`` for what was dropped.
 
@@ -124,19 +113,7 @@ class StreamLog:
         fs.keep_dirs(layout.streams(table), layout.root)
         lock = take_lock(fs, layout.stream_lock(table, stream))
         try:
-            log = cls(
-                fs,
-                layout,
-                table,
-                stream,
-                lock=lock,
-                durability=durability,
-                keep_epochs=keep_epochs,
-                clock=clock,
-                max_file_age_s=max_file_age_s,
-                compact_bytes=compact_bytes,
-                head_bytes=head_bytes,
-            )
+            log = cls(fs, layout, table, stream, lock=lock, keeping=keeping, clock=clock)
             gate = take_gate(fs, layout.stream_removals(table, stream))
             try:
                 log._start(schema, query_id, pid, host)
@@ -171,15 +148,16 @@ class StreamLog:
             self.refresh()
             self._file.require_owned()
             require(self.state, batch)
-            horizon = self.state.files.next_horizon(batch.files, self._now_ms() * 1_000_000, self._max_age_ns)
+            max_age_ns = int(self._keeping.max_file_age_s * 1e9)
+            horizon = self.state.files.next_horizon(batch.files, self._now_ms() * 1_000_000, max_age_ns)
             stamped = batch if batch.time_ms else replace(batch, time_ms=self._now_ms())
             state = self.state
             record = CommitRecord(state.n + 1, state.epoch + 1, state.generation, stamped, horizon)
-            self._file.append(record, sync=self._durability == "fsync")
+            self._file.append(record, sync=self._keeping.synced)
             state.apply(record)
             state.note(record)
         self._pending[record.epoch] = [report.key for report in batch.reports]
-        if self._durability != "fsync":
+        if not self._keeping.synced:
             self._unsynced.note(batch.reports)
         return record.epoch
 
@@ -237,9 +215,10 @@ class StreamLog:
         """
         self._file.require_usable()
         state, epochs = self.state, self.state.epoch - self.state.floor
-        due = is_due(epochs, self._keep_epochs, self._file.length, self._checkpoint_bytes, self._compact_bytes)
+        keeping, log_bytes = self._keeping, self._file.length
+        due = is_due(epochs, keeping.keep_epochs, log_bytes, self._checkpoint_bytes, keeping.compact_bytes)
         if not now and (not due or state.epoch < self._no_compaction_before):
-            if self._head.is_due(self._file.length):
+            if self._head.is_due(log_bytes):
                 self.write_head()
             return False
         self.sync_now()
@@ -258,7 +237,7 @@ class StreamLog:
         self._file.require_owned()
         before = self._inodes()
         try:
-            done = compact(self._fs, self._layout, self._table, self._stream, keep_epochs=self._keep_epochs)
+            done = compact(self._fs, self._layout, self._table, self._stream, keep_epochs=self._keeping.keep_epochs)
         except OSError as error:
             if self._inodes() != before:
                 raise self._file.poison("a compaction stopped half way", error) from error
@@ -269,7 +248,7 @@ class StreamLog:
                 hint="make room on the disk; the stream goes on with the longer log until then",
             ) from error
         if done is None:
-            self._no_compaction_before = state.epoch + max(1, self._keep_epochs)
+            self._no_compaction_before = state.epoch + max(1, self._keeping.keep_epochs)
             return False
         state.floor, self._graves, self._checkpoint_bytes = done.floor, done.graves, done.checkpoint_bytes
         self._file.adopt(done.log_bytes)
@@ -350,8 +329,8 @@ class StreamLog:
             pid=pid,
             host=host,
             query_id=query_id,
-            durability=self._durability,
-            keep_epochs=self._keep_epochs,
+            durability=self._keeping.durability,
+            keep_epochs=self._keeping.keep_epochs,
             durable=state.epoch,
             schema_version=schema.version if schema else state.schema_version,
             columns=schema_columns(schema) if schema else (),

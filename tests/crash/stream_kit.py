@@ -24,6 +24,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.schema.model import Column, Kind, Storage, TableSchema
 from store.schema.types import INT_NULL, data_type
+from tests.stream_logs import open_stream_log
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, write_batch
 from writers.target import Decode, SplitNotes, StreamTarget
@@ -111,15 +112,7 @@ def stored() -> tuple[Column, ...]:
 
 def open_log(fs: Fs, root: Path, **settings: Any) -> StreamLog:
     """The stream, with a clock that stands still."""
-    values: dict[str, Any] = {
-        "schema": SCHEMA,
-        "query_id": "query",
-        "clock": lambda: 1_000_000.0,
-        "pid": 41,
-        "host": "here",
-        "durability": "fsync",
-    }
-    return StreamLog.open(fs, Layout(root), TABLE, STREAM, **(values | settings))
+    return open_stream_log(fs, Layout(root), TABLE, STREAM, settings.pop("schema", SCHEMA), **settings)
 
 
 def target_of(root: Path, log: StreamLog) -> StreamTarget:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.schema.model import Column, Kind, Storage, TableSchema
 from store.schema.types import data_type
+from tests.stream_logs import open_stream_log
 
 TABLE = TableName("Test", "Rows")
 STREAM = "feed"
@@ -36,16 +38,9 @@ FILES = ("N.dat", "T.bytes", "T.dat")
 PREFIX = 4096
 
 
-def open_log(fs: Fs, root: Path, **settings: object) -> StreamLog:
+def open_log(fs: Fs, root: Path, **settings: Any) -> StreamLog:
     """The test stream, with a clock that stands still."""
-    values: dict[str, object] = {
-        "schema": SCHEMA,
-        "query_id": "query",
-        "clock": lambda: 1_000_000.0,
-        "pid": 41,
-        "host": "here",
-    }
-    return StreamLog.open(fs, Layout(root), TABLE, STREAM, **(values | settings))  # type: ignore[arg-type]
+    return open_stream_log(fs, Layout(root), TABLE, STREAM, settings.pop("schema", SCHEMA), **settings)
 
 
 def append(

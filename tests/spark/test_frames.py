@@ -19,11 +19,11 @@ from jobs.frames import FrameWriter, deephaven_writer, write_frame
 from readers import open_table
 from readers.verify import verify
 from store.epochs.load import list_epochs, load_stream
-from store.epochs.log import StreamLog
 from store.errors import ErrorBudgetExceeded, LockLostError, PositionGapError, SchemaMismatchError, SettingsError
 from store.fs import Fs
 from store.layout import Layout, TableName
 from tests.spark.stream_job import session
+from tests.stream_logs import open_stream_log
 
 pytestmark = pytest.mark.spark
 
@@ -219,10 +219,7 @@ def test_a_replayed_batch_is_a_no_op_and_one_with_other_rows_is_loud(spark: Spar
 
 
 def rolled_back(root: Path, to: int) -> None:
-    layout = Layout(root)
-    with StreamLog.open(
-        Fs(), layout, TABLE, STREAM, schema=None, query_id="m", clock=lambda: 1e9, pid=1, host="h"
-    ) as log:
+    with open_stream_log(Fs(), Layout(root), TABLE, STREAM, None) as log:
         log.rollback(to)
 
 

@@ -239,7 +239,7 @@ def test_recovery_is_refused_while_the_stream_runs(house: IntradayRows) -> None:
         for words in (["recover"], ["recover", "--dry-run"]):
             code, value = told(house.root, *words)
             assert (code, value["streams"][0]["error"]["type"]) == (3, "LockLostError")
-            assert "process 1 on test" in value["streams"][0]["error"]["found"]
+            assert "process 41 on here" in value["streams"][0]["error"]["found"]
 
 
 # --- the form of results -------------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""How a stream keeps what it commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.epochs.compaction import COMPACT_BYTES
+from store.epochs.head import HEAD_BYTES
+from store.epochs.positions import DEFAULT_MAX_FILE_AGE_S
+from store.epochs.state import Durability
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """``keep_epochs`` before the newest can be gone back to; a taken file is remembered for ``max_file_age_s``.
+
+    A log below ``compact_bytes`` is never compacted, and grows by ``head_bytes`` at least from one head to the next.
+    """
+
+    durability: Durability = "fsync"
+    keep_epochs: int = 100
+    max_file_age_s: float = DEFAULT_MAX_FILE_AGE_S
+    compact_bytes: int = COMPACT_BYTES
+    head_bytes: int = HEAD_BYTES
+
+    @property
+    def synced(self) -> bool:
+        """Whether a commit is durable when it returns."""
+        return self.durability == "fsync"
+
+
+DEFAULTS = Keeping()

@@ -1,0 +1,23 @@
+"""Opening the log of a stream in tests: by a process and at a time that stand still, unless told otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from store.epochs.keeping import Keeping
+from store.epochs.log import StreamLog
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.schema.model import TableSchema
+
+KEPT = {field.name for field in fields(Keeping)}
+
+
+def open_stream_log(
+    fs: Fs, layout: Layout, table: TableName, stream: str, schema: TableSchema | None, **settings: Any
+) -> StreamLog:
+    """The log; ``settings`` are arguments of ``StreamLog.open`` and fields of ``Keeping``."""
+    keeping = Keeping(**{name: settings.pop(name) for name in KEPT & settings.keys()})
+    values: dict[str, Any] = {"query_id": "query", "clock": lambda: 1_000_000.0, "pid": 41, "host": "here"} | settings
+    return StreamLog.open(fs, layout, table, stream, schema=schema, keeping=keeping, **values)
