@@ -4,7 +4,7 @@ A stream of one-row files is written for some epochs, and its process ends in mi
 says so. Then `sparkhaven ingest` starts as a process of its own, recovers and commits what waits. The clock runs from
 its start until a reader sees the row. The start beside a log of ten epochs is the yardstick: what Spark and Python need
 anyway. One log keeps the last 100 epochs for rollback, as is the default, one keeps them all. Starts alternate; the
-table shows medians.
+table shows medians. The profile tells what of a start has to do with the log, each part timed alone.
 
     python -m benchmarks.restart [--epochs 10000] [--starts 5]
 """
@@ -35,6 +35,7 @@ from jobs.ingest_run import open_stream
 from jobs.progress import Progress
 from jobs.stream_file import load_stream_file
 from readers import open_table
+from store.epochs.load import load_positions, load_stream
 from store.epochs.state import FileId, Split
 from store.fs import Fs
 from store.layout import Layout, TableName
@@ -107,6 +108,22 @@ def seconds_to_new_epoch(work: Path) -> float:
     return took
 
 
+def profile(work: Path) -> dict[str, float]:
+    """Seconds of each part of a start that reads the log."""
+    fs, layout = Fs(), Layout(work / "db")
+    settings = load_stream_file(fs, work / "bench.toml", {})
+    where = fs, layout, settings.table, "bench"
+    found, before = {}, time.perf_counter()
+    with ExitStack() as opened:
+        open_stream(fs, layout, settings, opened, Progress())
+        found["driver opens and recovers"] = time.perf_counter() - before
+    for name, part in (("planner asks where to go on", load_positions), ("reader loads the state", load_stream)):
+        before = time.perf_counter()
+        part(*where)
+        found[name] = time.perf_counter() - before
+    return found
+
+
 def main() -> int:
     """Prints the table; 1 if many epochs cost more than they may."""
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
@@ -139,6 +156,10 @@ def main() -> int:
             size = sum(path.stat().st_size for path in (work / "db").rglob("*.log"))
             each = " ".join(f"{seconds:.2f}" for seconds in times[name])
             print(f"{name:<28}{size:>12,}{statistics.median(times[name]):>26.2f}   {each}")
+        print()
+        for name, (_, _, work) in logs.items():
+            parts = ", ".join(f"{part} {seconds:.3f} s" for part, seconds in profile(work).items())
+            print(f"{name}: {parts}")
     finally:
         shutil.rmtree(top, ignore_errors=True)
     print(
