@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 import zlib
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,53 +14,16 @@ from store.epochs.framing import LOG_MAGIC, frame, header, scan
 from store.epochs.graves import Graves
 from store.epochs.head import decode_head, encode_head, open_head
 from store.epochs.load import load_positions, load_stream
-from store.epochs.log import StreamLog
-from store.epochs.logs import Newest, read_newest
+from store.epochs.logs import read_newest
 from store.epochs.records import Record, decode
 from store.epochs.removals import Removal
-from store.epochs.resume import Resumed, resume
-from store.epochs.state import OffsetRange
-from store.errors import CorruptFileError, LockLostError
-from store.fs import Fs
-from store.layout import Layout, LocationKey
-from tests.crash.model_fs import CrashingFs, FaultFs
+from store.errors import CorruptFileError
+from store.layout import Layout
+from tests.crash.model_fs import CrashingFs
 from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, remove, write_batch
+from tests.head_cases import FS, A, B, epochs, made, newest, place, resumed
 
-FS = CrashingFs()
-A, B = LocationKey("a", "d"), LocationKey("b", "d")
-
-
-def place(root: Path) -> Path:
-    return Layout(root).stream_head(TABLE, STREAM)
-
-
-def newest(root: Path) -> Newest:
-    """What is read for the newest state, after a look that it is the state of the whole log."""
-    layout = Layout(root)
-    whole = load_stream(FS, layout, TABLE, STREAM, cached=False)
-    assert load_stream(FS, layout, TABLE, STREAM) == whole
-    assert load_positions(FS, layout, TABLE, STREAM) == (whole.files, whole.offsets)
-    return read_newest(FS, layout, TABLE, STREAM)
-
-
-def resumed(root: Path, *, boot: str = "boot-1") -> Resumed:
-    return resume(CrashingFs(boot=boot), Layout(root), TABLE, STREAM, boot_id=boot, time_ms=1)
-
-
-def epochs(root: Path, log: StreamLog, *numbers: int, sync: bool = True) -> None:
-    for number in numbers:
-        read = OffsetRange("t", 0, number, number + 1)
-        write_batch(FS, root, log, {A: [number], B: [-number]}, number, ranges=[read], sync=sync)
-
-
-@pytest.fixture
-def made(tmp_path: Path) -> Path:
-    """Six epochs and a head at the fourth."""
-    with open_log(FS, tmp_path) as log:
-        epochs(tmp_path, log, 1, 2, 3, 4)
-        assert log.write_head()
-        epochs(tmp_path, log, 5, 6)
-    return tmp_path
+__all__ = ["made"]
 
 
 def test_only_the_records_after_the_head_are_decoded(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,59 +324,3 @@ def test_epochs_that_are_not_known_to_be_on_disk_are_looked_at_whatever_it_says(
     assert found.lost == (6,)
     assert found.head_end
     assert (found.state.epoch, len(found.state.files)) == (7, 2)
-
-
-@pytest.mark.parametrize("kind", ["write", "rename"])
-def test_no_room_for_it_is_no_error(tmp_path: Path, kind: str) -> None:
-    fs = FaultFs(kind, name=".head", code=errno.ENOSPC)
-    with open_log(fs, tmp_path, head_bytes=1) as log:
-        write_batch(fs, tmp_path, log, {A: [1]}, 1)
-        assert not log.compact_if_due()
-        assert not place(tmp_path).exists()
-        write_batch(fs, tmp_path, log, {A: [2]}, 2)
-        log.compact_if_due()
-        assert place(tmp_path).exists()
-    assert fs.failed == 1
-    with open_log(FS, tmp_path):
-        assert sorted(path.name for path in Layout(tmp_path).streams(TABLE).iterdir()) == [
-            f"{STREAM}.{suffix}" for suffix in ("head", "lock", "log", "removals")
-        ]
-    assert newest(tmp_path).head is not None
-
-
-def test_it_is_written_when_the_log_has_outgrown_it(tmp_path: Path) -> None:
-    sizes = []
-    with open_log(FS, tmp_path, keep_epochs=10_000, head_bytes=5_000) as log:
-        for number in range(1, 150):
-            epochs(tmp_path, log, number)
-            FS.steps.clear()
-            assert not log.compact_if_due()
-            if "write-head:after" in FS.steps:
-                sizes.append((log._file.length, place(tmp_path).stat().st_size))
-        assert not any(name.startswith("write-head") for name in FS.steps)
-    ends = [0, *(end for end, _ in sizes)]
-    grown = [after - before for before, after in pairwise(ends)]
-    least = [5_000, *(max(5_000, 2 * size) for _, size in sizes)]
-    assert 5 < len(grown) < 40
-    assert all(least[i] <= grown[i] < least[i] + 2_000 for i in range(len(grown)))
-
-
-def test_by_default_a_small_stream_has_none(tmp_path: Path) -> None:
-    with open_log(FS, tmp_path) as log:
-        for number in range(1, 30):
-            epochs(tmp_path, log, number)
-            log.compact_if_due()
-    assert not place(tmp_path).exists()
-
-
-def test_a_generation_that_is_no_more_writes_none(made: Path) -> None:
-    old = open_log(FS, made)
-    lock = Layout(made).stream_lock(TABLE, STREAM)
-    lock.unlink()
-    with open_log(FS, made), pytest.raises(LockLostError):
-        old.write_head()
-    old._let_go()
-
-
-def test_a_plain_file_system_reads_it(made: Path) -> None:
-    assert read_newest(Fs(), Layout(made), TABLE, STREAM).head is not None
