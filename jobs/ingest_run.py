@@ -209,7 +209,6 @@ def run_one(app: Application, run: Run) -> None:
     milliseconds = max(0, round(settings.trigger_s * 1000))
     metrics = options.metrics.stream(str(settings.table), run.log) if options.metrics else None
     listen, places = run.heard(progress), Places(run.log.state.offsets.positions())
-
     budget = Budget(spec.bad_rows)
 
     def batch(done: BatchProgress) -> None:
