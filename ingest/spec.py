@@ -143,6 +143,14 @@ class BadRowBudget:
     max_rows: int = 1000
     max_fraction: float = 0.01
 
+    @property
+    def allows_any(self) -> bool:
+        """Whether rejected rows may be set aside at all; else the first one stops its batch, and no Delta is needed."""
+        return self.max_rows > 0 and self.max_fraction > 0
+
+
+NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:

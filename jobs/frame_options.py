@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ingest.spec import BadRowBudget, FeedSpec, StreamSpec
+from ingest.spec import NO_BAD_ROWS, BadRowBudget, FeedSpec, StreamSpec
 from jobs.parts import Part
 from jobs.stream_faults import translate
 from jobs.stream_file import partition_of
@@ -19,7 +19,6 @@ from store.errors import InvalidNameError, SettingsError
 from store.layout import Layout, TableName, check_stream
 from writers.frame_task import PositionColumns
 
-NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 Rule = str | Mapping[str, Any]
 
 
@@ -105,7 +104,7 @@ def frame_options(
         allow_null_alias=bad is not None and bad.allow_null_alias,
     )
     quarantine = None
-    if bad is not None and bad.max_rows and bad.max_fraction:
+    if bad is not None and spec.bad_rows.allows_any:
         place = bad.quarantine
         quarantine = Layout(Path(root)).quarantine(stream) if place is None else Path(place).absolute()
     return FrameOptions(

@@ -16,7 +16,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ingest.spec import DAY_S, BadRowBudget
+from ingest.spec import DAY_S, NO_BAD_ROWS
 from jobs.budget import Budget
 from jobs.decoding import Decoder
 from jobs.delta import delta_conf, require_delta
@@ -24,7 +24,7 @@ from jobs.feeds import max_file_age_s, open_feed
 from jobs.metrics import Metrics
 from jobs.places import Places
 from jobs.progress import Progress
-from jobs.quarantines import catch_up, keeps_bad_rows, quarantine_of, settle
+from jobs.quarantines import catch_up, quarantine_of, settle
 from jobs.restarts import keep_running
 from jobs.spark_session import build_session, check_memory, end_session, is_alive, require_jdk
 from jobs.stream_file import StreamSettings
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not hold up the others
-NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 
 
 @dataclass(slots=True)
@@ -124,7 +123,7 @@ def run_streams(
     check_memory(options.memory)
     for settings in streams:  # all of them before the first is taken over
         checked_schema(fs, settings)
-    delta = delta_conf(fs) if any(keeps_bad_rows(settings) for settings in streams) else {}
+    delta = delta_conf(fs) if any(settings.spec.bad_rows.allows_any for settings in streams) else {}
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
         runs = [open_stream(fs, layout, settings, opened, progress) for settings in streams]
@@ -202,7 +201,7 @@ def keep_one(app: Application, run: Run) -> None:
 def run_one(app: Application, run: Run) -> None:
     """Runs an opened stream in a session until it ends; what it did, or what ended it, is put on ``run``."""
     fs, layout, options, progress, settings = app.fs, app.layout, app.options, app.progress, run.settings
-    keeps = keeps_bad_rows(settings)
+    keeps = settings.spec.bad_rows.allows_any
     spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
     quarantine = quarantine_of(fs, layout, app.spark, settings) if keeps else None

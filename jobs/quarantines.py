@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def keeps_bad_rows(settings: StreamSettings) -> bool:
-    """Whether rejected rows may be set aside at all; else the first one stops its batch, and no Delta is needed."""
-    budget = settings.spec.bad_rows
-    return budget.max_rows > 0 and budget.max_fraction > 0
-
-
 def place_of(layout: Layout, settings: StreamSettings) -> Path:
     """Directory of the Delta table."""
     return settings.quarantine or layout.quarantine(settings.spec.stream)

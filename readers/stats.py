@@ -111,6 +111,7 @@ def _bytes(slice_: Slice) -> int:
 
 def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, Any]:
     state = load_stream(fs, layout, table, stream)
+    positions = state.offsets.positions()
     parts = (layout.stream_log, layout.stream_checkpoint, layout.stream_removals)
     return {
         "stream": stream,
@@ -120,7 +121,7 @@ def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, 
         "durability": state.durability,
         "locations": len(state.locations),
         "rememberedFiles": len(state.files),
-        "positions": (positions := state.offsets.positions()),
+        "positions": positions,
         "rates": _rates(list_epochs(fs, layout, table, stream), positions) if positions else {},
         "logBytes": sum(_size(fs, part(table, stream)) for part in parts),
     }

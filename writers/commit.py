@@ -117,9 +117,9 @@ def write_batch(
 
     ``proposed`` are the splits, where they are known beforehand: those that are committed already are skipped, and with
     nothing left no task runs. Otherwise the tasks say what they read, and a batch that repeats a committed split is an
-    EpochConflictError before anything is committed. ``allow_gap``: offsets
-    that are missing between the committed end and the batch are recorded in the epoch as a gap, not refused.
-    ``decode`` is what the tasks decode with: rows that turn out late while tasks are brought together are read again.
+    EpochConflictError before anything is committed. ``allow_gap``: offsets that are missing between the committed end
+    and the batch are recorded in the epoch as a gap, not refused. ``decode`` is what the tasks decode with: rows that
+    turn out late while tasks are brought together are read again.
     A batch that meets a location which was truncated or deleted since it began is run ``again``, once, from its splits:
     then the rows for that location are late, and all others go on.
     """

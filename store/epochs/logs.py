@@ -46,8 +46,7 @@ class Newest:
     """What leads to the newest state: ``start``, of the head or else of the checkpoint, and the records after it.
 
     ``removals``: how many bytes of the removals are in ``start``. ``floor``: epoch of the checkpoint; the state's is
-    set by who takes it to the end. ``frames`` are
-    those of the log after the checkpoint, ``records`` the last of them.
+    set by who takes it to the end. ``frames`` are those of the log after the checkpoint, ``records`` the last of them.
     """
 
     start: StreamState

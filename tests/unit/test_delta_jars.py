@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from jobs.cli import app
 from jobs.delta import CONF, delta_conf
-from jobs.quarantines import keeps_bad_rows
 from jobs.stream_file import load_stream_file
 from store.errors import SettingsError
 from store.fs import Fs
@@ -56,4 +55,4 @@ def test_which_streams_need_delta(tmp_path: Path, given: str, keeps: bool) -> No
     text = (REPOSITORY / "conf/streams/flights.toml").read_text().replace("max_rows = 0", given)
     path = tmp_path / "s.toml"
     path.write_text(text)
-    assert keeps_bad_rows(load_stream_file(Fs(), path, {"FLIGHTS_FEED": "/feed"})) is keeps
+    assert load_stream_file(Fs(), path, {"FLIGHTS_FEED": "/feed"}).spec.bad_rows.allows_any is keeps
