@@ -37,10 +37,11 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a partition begins that no epoch has: ``timestamp`` with ``at_ms``, ``offsets`` with (topic, partition).
+    """Where a stream without an epoch begins: ``timestamp`` with ``at_ms``, ``offsets`` with (topic, partition).
 
-    A partition that ``offsets`` does not name begins at its earliest offset, as does one that comes while the stream
-    runs. ``committed`` is what the consumer group ``group.id`` has committed at the broker, else the earliest.
+    A partition that ``offsets`` does not name begins at its earliest offset, as does one that becomes part of the feed
+    once the stream has an epoch, while it runs or is down. ``committed`` is what the consumer group ``group.id`` has
+    committed at the broker, else the earliest.
     """
 
     kind: StartKind = "earliest"

@@ -1,9 +1,9 @@
 """Which offsets of a feed come next: pure functions from positions and the broker's view to ranges.
 
-A position is the next offset to read of a partition. It comes from the commit log; where the log has none, from the
-start rule of the feed, and that is written down by a range without messages, so that a restart before the first message
-begins at the same place. A position never moves by itself: messages that are gone are an error, or with ``allow_gap``
-a jump that the epoch records.
+A position is the next offset to read of a partition. It comes from the commit log. Where the log has none, it comes
+from the start rule of the feed if the stream has not begun, else it is the beginning of the partition; and that is
+written down by a range without messages, so that a restart before the first message begins at the same place. A
+position never moves by itself: messages that are gone are an error, or with ``allow_gap`` a jump that is recorded.
 """
 
 from __future__ import annotations
@@ -61,17 +61,10 @@ def verified(
     return found
 
 
-def newcomers(positions: Mapping[Place, Position], view: Mapping[str, TopicView]) -> tuple[list[Place], list[Place]]:
-    """Partitions without a position: those of topics never seen, for the start rule; and those that were added to a
-    known topic, which begin at their beginning, because what is in them came after the stream had begun."""
-    known = {topic for topic, _ in positions}
-    fresh: list[Place] = []
-    added: list[Place] = []
-    for topic, now in sorted(view.items()):
-        for partition in sorted(now.partitions):
-            if (topic, partition) not in positions:
-                (added if topic in known else fresh).append((topic, partition))
-    return fresh, added
+def newcomers(positions: Mapping[Place, Position], view: Mapping[str, TopicView]) -> list[Place]:
+    """Partitions without a position, in order."""
+    there = ((topic, partition) for topic, now in view.items() for partition in now.partitions)
+    return sorted(place for place in there if place not in positions)
 
 
 def lag(positions: Mapping[Place, Position], view: Mapping[str, TopicView]) -> dict[Place, int]:

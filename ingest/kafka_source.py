@@ -59,7 +59,7 @@ class TopicReader(RangeReader):
         self._committed = dict(positions)
         self._positions = dict(positions)  # of what is planned so far
         self._view: dict[str, TopicView] = {}
-        self._frozen = False
+        self._frozen = self._begun = False
         self._planned: dict[str, list[OffsetRange]] = {}
         self._sizes = MessageSizes(stream.feed)
 
@@ -75,11 +75,10 @@ class TopicReader(RangeReader):
             self._follow(start)
             before = self._positions
             moved = verified(before, self._view, allow_gap=self._feed.allow_gap)
-            fresh, added = newcomers(before, self._view)
-            for place in added:
-                moved[place] = self._beginning(place)
-            if fresh:
-                moved |= first_offsets(self._feed.start, fresh, self._view, self._topics)
+            fresh = newcomers(before, self._view)
+            begun = self._begun or bool(before)
+            moved |= first_offsets(self._feed.start, fresh, self._view, self._topics, begun=begun)
+            self._begun = True
             waiting = lag(moved, self._view)
             rows = self._rows(self.limited(limit), moved, waiting)
             unwritten = [place for place in moved if moved[place] != before.get(place)]
@@ -116,10 +115,6 @@ class TopicReader(RangeReader):
 
     def _look(self) -> None:
         self._view = self._topics.look()
-
-    def _beginning(self, place: Place) -> Position:
-        now = self._view[place[0]]
-        return Position(now.partitions[place[1]].beginning, now.topic_id)
 
     def _follow(self, start: Offset) -> None:
         """Takes over positions that Spark remembers and this reader has not planned: those of its checkpoint."""

@@ -1,4 +1,4 @@
-"""The start rule of a feed: offsets for partitions that no epoch has."""
+"""Where partitions begin that no epoch has: by the start rule of the feed, or at their beginning."""
 
 from __future__ import annotations
 
@@ -11,20 +11,29 @@ from store.errors import SettingsError
 
 
 def first_offsets(
-    start: Start, places: Sequence[Place], view: Mapping[str, TopicView], topics: KafkaTopics
+    start: Start, places: Sequence[Place], view: Mapping[str, TopicView], topics: KafkaTopics, *, begun: bool
 ) -> dict[Place, Position]:
-    """Where each of ``places`` begins. SettingsError for a given offset that its partition does not have."""
+    """Where each of ``places`` begins.
+
+    ``begun``: the stream has an epoch, or has looked at its topics before; then these places are newcomers, and all
+    that is in them came, or became part of the feed, after the stream had begun: they are read from their beginning,
+    except where the feed names an offset. SettingsError for a named offset that its partition does not have.
+    """
+    if not places:
+        return {}
     bounds = {place: view[place[0]].partitions[place[1]] for place in places}
     offsets: Mapping[Place, int | None] = {}
-    if start.kind == "latest":
+    if start.kind == "offsets":
+        offsets = _given(start, places, view)
+    elif begun:
+        pass
+    elif start.kind == "latest":
         offsets = {place: found.end for place, found in bounds.items()}
     elif start.kind == "timestamp":
         later = topics.at_time(places, start.at_ms or 0)
         offsets = {place: bounds[place].end if offset is None else offset for place, offset in later.items()}
     elif start.kind == "committed":
         offsets = topics.committed(places)
-    elif start.kind == "offsets":
-        offsets = _given(start, places, view)
     found: dict[Place, Position] = {}
     for place in places:
         offset = offsets.get(place)

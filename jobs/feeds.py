@@ -87,9 +87,9 @@ def waiting(fs: Fs, settings: StreamSettings, state: StreamState | None) -> tupl
     topics = KafkaTopics(feed)
     view = topics.look()
     known = {place: Position(end.stop, end.topic_id) for place, end in (state.offsets if state else Offsets()).items()}
-    fresh, added = newcomers(known, view)
-    positions = verified(known, view, allow_gap=feed.allow_gap) | first_offsets(feed.start, fresh, view, topics)
-    positions |= {place: Position(view[place[0]].partitions[place[1]].beginning) for place in added}
+    fresh = newcomers(known, view)
+    positions = verified(known, view, allow_gap=feed.allow_gap)
+    positions |= first_offsets(feed.start, fresh, view, topics, begun=bool(known))
     left = {f"{topic}/{partition}": amount for (topic, partition), amount in sorted(lag(positions, view).items())}
     ends = {f"{topic}/{n}": b.end for topic, now in sorted(view.items()) for n, b in sorted(now.partitions.items())}
     return {"waiting_messages": sum(left.values()), "lag": left, "ends": ends}, f"{sum(left.values()):,} messages"

@@ -58,9 +58,9 @@ def test_a_partition_that_is_gone_is_an_error() -> None:
         verified({("t", 7): Position(0, "one")}, VIEW)
 
 
-def test_newcomers_of_a_known_topic_are_apart_from_new_topics() -> None:
+def test_newcomers_are_partitions_without_a_position() -> None:
     view = {**VIEW, "u": TopicView("three", {0: Bounds(0, 5)})}
-    assert newcomers({("t", 0): Position(10)}, view) == ([("u", 0)], [("t", 1)])
+    assert newcomers({("t", 0): Position(10)}, view) == [("t", 1), ("u", 0)]
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_newcomers_of_a_known_topic_are_apart_from_new_topics() -> None:
     ],
 )
 def test_start_rules(start: Start, first: int, second: int) -> None:
-    found = first_offsets(start, [("t", 0), ("t", 1)], VIEW, At())  # type: ignore[arg-type]
+    found = first_offsets(start, [("t", 0), ("t", 1)], VIEW, At(), begun=False)  # type: ignore[arg-type]
     assert found == {("t", 0): Position(first, "one"), ("t", 1): Position(second, "one")}
 
 
 @pytest.mark.parametrize("given_offset", [("t", 0, 9), ("t", 0, 101), ("t", 5, 0), ("x", 0, 0)])
 def test_start_offsets_must_be_there(given_offset: tuple[str, int, int]) -> None:
     with pytest.raises(SettingsError, match="start offset"):
-        first_offsets(Start("offsets", offsets=(given_offset,)), [("t", 0)], VIEW, At())  # type: ignore[arg-type]
+        first_offsets(Start("offsets", offsets=(given_offset,)), [("t", 0)], VIEW, At(), begun=False)  # type: ignore[arg-type]
 
 
 def test_shares_are_fair() -> None:
