@@ -20,8 +20,8 @@ from store.merges import all_values
 from store.schema.deploy import load_deployed
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor
-from writers.merge.intake import Pins, after_sync
-from writers.merge.keys import SortKey
+from writers.merge.keys import parse_sort
+from writers.merge.pins import Pins, after_sync
 from writers.merge.plan import MergeOptions
 from writers.merge.spark import SparkExecutor
 from writers.validate import Validation, validate_date
@@ -45,9 +45,13 @@ def merge(
     date: DateOption = None,
     dates: DatesOption = None,
     closed: Annotated[bool, typer.Option("--closed", help="All dates before today (UTC).")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Merge a merged date again, as a new generation.")] = False,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False,
+    force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     format_: Annotated[str, typer.Option("--format", help="default (the schema's) or deephaven.")] = "default",
-    sort: Annotated[str | None, typer.Option(metavar="COL[:desc],...", help="Order inside groups.")] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(metavar="COL[:desc],...|none", help="Order inside groups; default: that of the last merge."),
+    ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="A date without rows is no error.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Tasks at once; all cores unless told.")] = None,
     memory: Annotated[str, typer.Option(help="Memory of one worker, like 1GiB.")] = "1GiB",
@@ -62,16 +66,19 @@ def merge(
     choice = parse_choice(date, dates, closed)
     fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
     schema = load_deployed(fs, layout, parsed)
+    if force:
+        door.note("--force is called --rewrite now; the old name goes with the next release")
+        rewrite = True
     options = MergeOptions(
-        sort=tuple(SortKey.parse(part.strip(), schema) for part in sort.split(",")) if sort else (),
-        force=force,
+        sort=parse_sort(sort, schema),
+        rewrite=rewrite,
         allow_empty=allow_empty,
         memory=_memory(memory),
         workers=workers or 1,
     )
     _check_format(format_, schema.merge_format)
     known = intraday_dates(fs, layout, parsed)
-    values = choice.pick(known | set(all_values(fs, layout, parsed)) if force else known, time.time())
+    values = choice.pick(known | set(all_values(fs, layout, parsed)) if rewrite else known, time.time())
     with ExitStack() as opened:
         executor = _executor(opened, workers, local or dry_run, verbose)
         results = merge_dates(
@@ -114,6 +121,7 @@ def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -
             "rows_out": result.rows_out,
             "destinations": dict(result.destinations),
             "generation": result.generation,
+            "sort": list(result.sort),
             "waiting_rows": result.waiting,
             "seconds": round(result.seconds, 3),
             "dry_run": dry_run,
@@ -134,11 +142,12 @@ def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -
 def _sentence(result: DateResult, parts: str) -> str:
     if result.outcome == "nothing":
         return "is merged, nothing new to do"
+    order = f", sorted by {', '.join(result.sort)}" if result.sort else ""
     if result.outcome == "planned":
-        return f"would merge {result.rows_in:,} rows" + (f" to {parts}" if parts else "")
+        return f"would merge {result.rows_in:,} rows" + (f" to {parts}" if parts else "") + order
     if result.outcome in ("empty", "failed"):
         return result.outcome
-    return f"{result.outcome}, {result.rows_out:,} rows to {parts or 'nowhere'}"
+    return f"{result.outcome}, {result.rows_out:,} rows to {parts or 'nowhere'}{order}"
 
 
 def _memory(text: str) -> int:

@@ -184,7 +184,7 @@ class _TableCheck:
                     at=f"source {taken.internal} of stream {taken.stream}",
                     expected=f"{taken.rows} rows",
                     found=f"{at.rows} rows",
-                    hint="merge the date again with --force",
+                    hint="merge the date again with --rewrite",
                 )
 
     def _stray_intraday(self) -> Iterator[Finding]:

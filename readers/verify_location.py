@@ -54,7 +54,7 @@ def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Findin
     """The location's ``table.size`` against the truth."""
     path = expected.directory / TABLE_SIZE
     intraday = expected.tier == "intraday"
-    hint = RECOVER if intraday else "merge the date again with --force"
+    hint = RECOVER if intraday else "merge the date again with --rewrite"
     if TABLE_SIZE not in names:
         severity: Literal["error", "warning"] = "warning" if intraday else "error"
         yield finding(
@@ -185,7 +185,7 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
             "grouping is said to be here, but the file is missing",
             expected="the file, as the overflow flag is TRUE",
             found="nothing",
-            hint="merge the date again with --force; reads without grouping go on",
+            hint="merge the date again with --rewrite; reads without grouping go on",
         )
     if not prefix.overflow and name in names:
         yield finding(

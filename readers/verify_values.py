@@ -63,7 +63,7 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
                     at=f"row {bad}",
                     expected=repr(groups.keys[int(np.searchsorted(groups.stops, bad, "right"))]),
                     found=repr(plain[bad].as_py()),
-                    hint="merge the date again with --force; reads without grouping go on",
+                    hint="merge the date again with --rewrite; reads without grouping go on",
                 )
         elif groups is None and expected.tier == "history" and expected.rows:
             yield finding("warning", path, "grouping column of history has no grouping", expected="row ranges")

@@ -202,7 +202,7 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
         where=f"{where} at byte {byte}",
         expected=expected,
         found=found,
-        hint="run `sparkhaven inspect` on the file; restore it, or merge the date again with --force",
+        hint="run `sparkhaven inspect` on the file; restore it, or merge the date again with --rewrite",
     )
 
 

@@ -104,7 +104,7 @@ def _check_output(fs: Fs, layout: Layout, table: TableName, record: MergeRecord,
     for name, state in output.files.items():
         path = directory / name
         offset = column_header(fs, path).data_offset if name.endswith(".dat") else 0
-        check_crc(fs, path, offset, state)
+        check_crc(fs, path, offset, state, stream="")
 
 
 def _unproven(record: MergeRecord, expected: object, found: object) -> ValidationFailedError:
@@ -113,6 +113,6 @@ def _unproven(record: MergeRecord, expected: object, found: object) -> Validatio
         where=f"{record.table} {record.value}, merge {record.generation}",
         expected=expected,
         found=found,
-        hint="merge the date again with --force, then validate it",
+        hint="merge the date again with --rewrite, then validate it",
         phase="prove",
     )

@@ -28,7 +28,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import lock_table
 from writers.merge.closing import GRACE_S
-from writers.merge.intake import after_sync
+from writers.merge.pins import after_sync
 from writers.removal_proof import RemovalProof
 from writers.states import States
 

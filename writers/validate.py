@@ -21,7 +21,7 @@ from store.schema.deploy import load_deployed
 from store.schema.model import Rule, TableSchema
 from store.schema.rules import RULE_SPECS, parse_value, split_list
 from writers.merge.facts import Facts, facts, utf16_key
-from writers.merge.intake import Pins
+from writers.merge.pins import Pins
 from writers.merge.source import Source
 
 SHOWN = 20  # distinct values named in a message

@@ -52,14 +52,14 @@ def test_each_row_once_at_every_station(tmp_path: Path) -> None:
     check(120)
     merge(house.layout)  # a supplement
     check(129)
-    merge(house.layout, force=True)
+    merge(house.layout, rewrite=True)
     check(129)
     empty(house)
     check(129)
     assert len(read(house, "intraday")) == 10
     unlink(house)
     check(129)
-    merge(house.layout, force=True)  # from history
+    merge(house.layout, rewrite=True)  # from history
     check(129)
     later = [random_row(rng) for _ in range(4)]
     rows += later

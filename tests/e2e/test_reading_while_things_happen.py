@@ -66,7 +66,7 @@ def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
     assert found["waste"] == 0
     assert tables(FS, house.layout)[0]["rows"] == 95
 
-    merge(house.layout, force=True)
+    merge(house.layout, rewrite=True)
     assert rows_of(tmp_path, tier="history") == rows_of(tmp_path) == expected(rows + late)
     assert rows_of(tmp_path, epoch=2) == expected(rows)
     assert errors(house) == []

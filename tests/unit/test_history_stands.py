@@ -149,7 +149,7 @@ def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(t
     commit(house, a=5)
     merge(house.layout)
     old = house.layout.history_location(TABLE, LocationKey("0", DAY))
-    options, executor = MergeOptions(force=True), LocalExecutor(1)
+    options, executor = MergeOptions(rewrite=True), LocalExecutor(1)
     now = [NOW]
 
     class Slow(QuickFs):
@@ -178,7 +178,7 @@ def test_a_reader_of_a_retired_generation_is_told_so(
     merge(house.layout)
     if other_device:
         monkeypatch.setattr(publish, "_device", lambda fs, path: hash(path))
-    options, executor = MergeOptions(force=True), LocalExecutor(1, processes=False)
+    options, executor = MergeOptions(rewrite=True), LocalExecutor(1, processes=False)
 
     class HalfRemoving(QuickFs):
         def remove_tree(self, path: Path) -> None:

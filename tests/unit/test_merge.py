@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from store.columnfile import read_grouping
 from store.epochs.removals import Removal, write_removals
-from store.errors import CorruptFileError, LockLostError, MergeError, TableExistsError
+from store.errors import CorruptFileError, LockLostError, MergeError, SettingsError, TableExistsError
 from store.format import tablesize
 from store.layout import LocationKey
-from store.merges import lock_table, newest
+from store.merges import lock_table, newest, store_record
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, naive_order, random_row, read_location
 from tests.merge_runs import FS, Killed, KillingFs, QuickFs, check_tree, history_bytes, make, merge, same
@@ -109,7 +110,7 @@ def test_late_rows_become_a_supplement_and_later_a_re_merge(tmp_path: Path) -> N
 def test_an_old_generation_is_retired_after_its_grace(tmp_path: Path) -> None:
     house, _ = make(tmp_path, 60)
     merge(house.layout)
-    merge(house.layout, force=True)
+    merge(house.layout, rewrite=True)
     old = house.layout.history_location(TABLE, LocationKey("0", DAY))
     assert old.is_dir()
     later = list(
@@ -249,7 +250,7 @@ def test_history_is_the_source_once_intraday_is_gone(tmp_path: Path) -> None:
     house.log.close()
     house.log = house.open()
     house.commit({("c", DAY): as_table(more)})
-    (result,) = merge(house.layout, force=True)
+    (result,) = merge(house.layout, rewrite=True)
     assert (result.outcome, result.rows_out) == ("merged", 64)
     record = newest(FS, house.layout, TABLE, DAY)
     assert record is not None
@@ -265,3 +266,41 @@ def remove_for_test(house: IntradayRows, key: LocationKey) -> None:
     location = house.log.state.locations[key]
     removal = Removal(key, location.since, location.rows, "truncate", location.epoch)
     write_removals(FS, house.layout, TABLE, house.stream, [removal])
+
+
+def test_a_rewrite_keeps_the_order_of_the_last_merge(tmp_path: Path) -> None:
+    house, rows = make(tmp_path, 60, partitions=1)
+    keys = (SortKey("S", descending=True), SortKey("T"))
+    merge(house.layout, sort=keys)
+    (again,) = merge(house.layout, rewrite=True)
+    assert again.sort == ("S:desc", "T")
+    found = read_location(house.layout, house.schema, LocationKey("0.g2", DAY))
+    same(found, naive_order(rows, [("S", True), ("T", False)]))
+    more = [random_row(random.Random(9)) for _ in range(30)]
+    house.commit({("c", DAY): as_table(more)})
+    (supplement,) = merge(house.layout)
+    assert (supplement.outcome, supplement.sort) == ("supplement", ("S:desc", "T"))
+    found = read_location(house.layout, house.schema, LocationKey("0.s3", DAY))
+    same(found, naive_order(more, [("S", True), ("T", False)]))
+
+
+def test_a_rewrite_without_order_is_asked_for(tmp_path: Path) -> None:
+    house, rows = make(tmp_path, 60, partitions=1)
+    merge(house.layout, sort=(SortKey("S"),))
+    (again,) = merge(house.layout, rewrite=True, sort=())
+    assert again.sort == ()
+    same(read_location(house.layout, house.schema, LocationKey("0.g2", DAY)), naive_order(rows, []))
+    assert merge(house.layout, rewrite=True)[0].sort == ()
+
+
+def test_a_recorded_order_by_a_column_that_is_gone_is_told(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 60, partitions=1)
+    merge(house.layout, sort=(SortKey("S"),))
+    record = newest(FS, house.layout, TABLE, DAY)
+    assert record is not None
+    store_record(FS, house.layout, TABLE, replace(record, details=record.details | {"sort": ["Gone:desc"]}))
+    with pytest.raises(SettingsError, match="can no longer be sorted by") as caught:
+        merge(house.layout, rewrite=True)
+    assert caught.value.found == "Gone:desc"
+    assert "--sort none" in str(caught.value)
+    assert merge(house.layout, rewrite=True, sort=())[0].outcome == "merged"

@@ -68,11 +68,11 @@ def test_a_killed_re_merge_keeps_the_old_generation_readable(tmp_path: Path, ste
     merge(house.layout)
     before = newest(FS, house.layout, TABLE, DAY)
     with pytest.raises(Killed):
-        merge(house.layout, fs=KillingFs(step=step), force=True)
+        merge(house.layout, fs=KillingFs(step=step), rewrite=True)
     seen = newest(FS, house.layout, TABLE, DAY)
     assert seen is not None
     assert sum(len(read_location(house.layout, house.schema, LocationKey(o.internal, DAY))) for o in seen.outputs) == 90
-    (again,) = merge(house.layout, force=True)
+    (again,) = merge(house.layout, rewrite=True)
     assert again.outcome in ("merged", "resumed")
     assert before is not None
     last = newest(FS, house.layout, TABLE, DAY)

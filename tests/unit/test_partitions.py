@@ -54,7 +54,7 @@ def test_a_partition_on_a_volume_holds_the_data_there_also_of_later_generations(
     assert made.directory == str(volume / "Test" / "1")
     merge(house.layout)
     assert (volume / "Test" / "1" / DAY / "Every" / "table.size").is_file()
-    merge(house.layout, force=True)
+    merge(house.layout, rewrite=True)
     record = newest(FS, house.layout, TABLE, DAY)
     assert record is not None
     assert sorted(o.internal for o in record.outputs) == ["0.g2", "1.g2"]

@@ -17,8 +17,9 @@ from store.layout import Layout, TableName
 from store.merges import PHASES, MergeRecord, lock_table, newest, store_records
 from writers.merge.closing import Closing, staging_of
 from writers.merge.executor import Executor
-from writers.merge.intake import Intake, Pins, holds, still_pinned, take_in
+from writers.merge.intake import Intake, holds, still_pinned, take_in
 from writers.merge.phases import Failure, WholeDate, run_group, run_large
+from writers.merge.pins import Pins
 from writers.merge.plan import PARALLEL_ROWS, MergeOptions, MergePlan
 from writers.merge.publish import sweep
 
@@ -31,7 +32,7 @@ GROUPS = 4  # tasks per worker that small dates are given to, to even them out
 class DateResult:
     """What became of one date. ``outcome`` is merged, supplement, resumed, nothing (already merged), empty, planned or
     failed; ``destinations`` are (internal partition, rows) of what this run wrote. ``waiting`` rows are committed, but
-    not on disk yet: they were left out."""
+    not on disk yet: they were left out. ``sort`` is the order inside groups of what was or would be written."""
 
     value: str
     outcome: str
@@ -44,6 +45,7 @@ class DateResult:
     pieces: int = 1
     error: SparkhavenError | OSError | None = None
     waiting: int = 0
+    sort: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,12 @@ def _dry(
     names = tuple((d.internal, 0) for d in intake.plan.destinations) if intake.plan else ()
     rows = intake.plan.rows if intake.plan else 0
     pieces = intake.plan.ranges() if intake.plan else 1
-    return DateResult(value, outcome, "plan", rows, 0, names, clock() - begun, intake.record.generation, pieces)
+    generation, sort = intake.record.generation, _sort_of(intake.record)
+    return DateResult(value, outcome, "plan", rows, 0, names, clock() - begun, generation, pieces, sort=sort)
+
+
+def _sort_of(record: MergeRecord) -> tuple[str, ...]:
+    return tuple(record.details.get("sort", ()))
 
 
 class _Merge:
@@ -229,7 +236,10 @@ class _Merge:
         written = tuple((o.internal, o.rows) for o in record.outputs)
         rows, seconds = sum(count for _, count in written), self.clock() - each.begun
         outcome, pieces = each.intake.outcome, each.plan.ranges()
-        return DateResult(each.value, outcome, phase, each.plan.rows, rows, written, seconds, record.generation, pieces)
+        generation, sort = record.generation, _sort_of(record)
+        return DateResult(
+            each.value, outcome, phase, each.plan.rows, rows, written, seconds, generation, pieces, sort=sort
+        )
 
     def _settle(self, intake: Intake, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""

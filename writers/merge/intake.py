@@ -6,7 +6,7 @@ situation                              what is read, and where it goes
 never merged                           all committed intraday rows; the writable partitions' own names
 merged, nothing new                    nothing to do
 merged, rows came since                those rows alone; one more partition ``<name>.s<generation>`` (supplement)
-merged, ``force``, or many supplements  intraday if it still has all merged rows, else history and the rows since;
+merged, ``rewrite``, or many supplements  intraday if it still has all merged rows, else history and the rows since;
                                        ``<name>.g<generation>``, replacing what was there
 =====================================  =====================================================================
 """
@@ -17,14 +17,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from store.epochs.load import StreamState, list_streams, load_stream
 from store.epochs.state import LocationState
-from store.errors import MergeError, SchemaMismatchError, SnapshotMovedError, TooEarlyError, UnsupportedVersionError
+from store.errors import (
+    MergeError,
+    SchemaMismatchError,
+    SettingsError,
+    SnapshotMovedError,
+    TooEarlyError,
+    UnsupportedVersionError,
+)
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges import PHASES, MergeInput, MergeRecord, newest
 from store.schema.deploy import load_deployed
 from store.schema.model import TableSchema
+from writers.merge.keys import SortKey
+from writers.merge.pins import Pins, after_sync
 from writers.merge.plan import MergeOptions, MergePlan
 from writers.merge.proof import add_proofs
 from writers.merge.publish import destination, stage_root, volumes
@@ -32,86 +40,6 @@ from writers.merge.source import Source
 from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
 _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty passes over an empty one"
-_Stamp = tuple[tuple[int, int, int], ...]
-
-
-class Pins:
-    """Committed states of a table's streams, loaded once and again only when their logs have changed.
-
-    Only what is on disk counts: a power cut may take back later epochs (modes ``periodic`` and ``none``), and history
-    would keep rows that the source sends again.
-    """
-
-    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
-        self._fs, self._layout, self._table = fs, layout, table
-        self._stamp: _Stamp | None = None
-        self._states: tuple[StreamState, ...] = ()
-        self._by_value: dict[str, list[tuple[str, LocationState]]] = {}
-        self._waiting: dict[str, int] = {}
-
-    def states(self) -> tuple[StreamState, ...]:
-        """The newest durable state of each stream."""
-        stamp = self._now()
-        while stamp != self._stamp:
-            names = list_streams(self._fs, self._layout, self._table)
-            newest = [load_stream(self._fs, self._layout, self._table, name) for name in names]
-            self._states = tuple(self._durable(state) for state in newest)
-            self._waiting = _waiting(newest, self._states)
-            self._stamp, stamp = stamp, self._now()
-            self._by_value = _by_value(self._states)
-        return self._states
-
-    def _durable(self, state: StreamState) -> StreamState:
-        if state.durable >= state.epoch:
-            return state
-        return load_stream(self._fs, self._layout, self._table, state.stream, epoch=state.durable)
-
-    def _now(self) -> _Stamp:
-        directory = self._layout.streams(self._table)
-        names = [n for n in self._fs.names(directory) if n.endswith((".log", ".checkpoint", ".removals"))]
-        stats = [self._fs.stat(directory / name) for name in names]
-        return tuple((stat.inode, stat.size, stat.mtime_ns) for stat in stats if stat is not None)
-
-    def locations(self, value: str) -> list[tuple[str, LocationState]]:
-        """Locations of a date that have rows, with their stream, in tie order."""
-        self.states()
-        return self._by_value.get(value, [])
-
-    def waiting(self, value: str) -> int:
-        """Rows of a date that are committed, but were not on disk when the states were loaded."""
-        return self._waiting.get(value, 0)
-
-    def values(self) -> list[str]:
-        """Dates that have intraday rows, sorted."""
-        self.states()
-        return sorted(self._by_value)
-
-
-def after_sync(table: TableName) -> str:
-    """What to do about rows that are not on disk yet."""
-    return f"wait for the stream's next sync; where it has stopped, `sparkhaven recover {table}` does it"
-
-
-def _waiting(newest: Sequence[StreamState], durable: Sequence[StreamState]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for now, then in zip(newest, durable, strict=True):
-        for key, location in now.locations.items():
-            before = then.locations.get(key)
-            rows = location.rows - (before.rows if before is not None and before.since == location.since else 0)
-            if now is not then and rows > 0:
-                found[key.value] = found.get(key.value, 0) + rows
-    return found
-
-
-def _by_value(states: Sequence[StreamState]) -> dict[str, list[tuple[str, LocationState]]]:
-    found: dict[str, list[tuple[str, LocationState]]] = {}
-    for state in states:
-        for key, location in state.locations.items():
-            if location.rows:
-                found.setdefault(key.value, []).append((state.stream, location))
-    for locations in found.values():
-        locations.sort(key=lambda item: (item[1].key.internal, item[0]))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +72,7 @@ def take_in(
     locations = pins.locations(value)
     merged = _merged_rows(base)
     tails = _tails(layout, table, locations, merged)
-    if base is not None and not options.force and not tails:
+    if base is not None and not options.rewrite and not tails:
         return Intake("nothing", base, base=base)
     if base is None and not locations:
         if waiting := pins.waiting(value):
@@ -167,21 +95,22 @@ def take_in(
             )
         return Intake("empty", MergeRecord(str(table), value, 0, "plan", (), ()))
     supplements = int(base.details.get("supplements", 0)) if base else 0
-    supplement = base is not None and not options.force and supplements < options.max_supplements
+    supplement = base is not None and not options.rewrite and supplements < options.max_supplements
     if supplement:
         sources, origin = tails, "intraday"
     elif base is None or _complete(base, locations):
         sources, origin = _tails(layout, table, locations, {}), "intraday"
     else:
         sources, origin = [*_history(layout, table, base), *tails], "history"
+    options = replace(options, sort=_sort(base, options, schema))
     mark = "s" if supplement else "g" if base is not None else ""
     generation = _generation(fs, layout, table, value)
     if not mark and _occupied(fs, layout, table, value):
-        if not options.force:
+        if not options.rewrite:
             raise MergeError(
                 "history has this date already, from elsewhere",
                 where=f"{table} {value}",
-                hint="--force writes a new generation and retires what is there",
+                hint="--rewrite writes a new generation and retires what is there",
                 phase="plan",
             )
         mark, generation = "g", max(generation, 2)
@@ -198,7 +127,7 @@ def take_in(
         schema_version=schema.version,
         replaces=replaces,
         details={
-            "sort": [str(key) for key in options.sort],
+            "sort": [str(key) for key in options.sort or ()],
             "formula": schema.key_formula,
             "partitions": [d.writable for d in plan.destinations],
             "supplements": supplements + 1 if supplement else 0,
@@ -229,6 +158,22 @@ def _schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
     return schema
 
 
+def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) -> tuple[SortKey, ...]:
+    """The order asked for, else that of the date's last merge."""
+    if options.sort is not None or base is None:
+        return options.sort or ()
+    try:
+        return tuple(SortKey.parse(text, schema) for text in base.details.get("sort", ()))
+    except SettingsError as error:
+        raise SettingsError(
+            "the date's last merge was sorted by a column that the table can no longer be sorted by",
+            where=f"{schema.full_name} {base.value}, merge {base.generation}",
+            expected=error.expected,
+            found=", ".join(base.details["sort"]),
+            hint="state the order with --sort COLUMN, or --sort none",
+        ) from None
+
+
 def _merged_rows(base: MergeRecord | None) -> dict[tuple[str, str, int], int]:
     return {(i.stream, i.internal, i.since): i.rows for i in base.inputs} if base else {}
 
@@ -248,7 +193,7 @@ def _tails(
                 where=f"{table} {location.key.value}, source {location.key.internal}",
                 expected=f"{start} rows or more",
                 found=f"{location.rows} rows",
-                hint="merge the date again with --force",
+                hint=f"sparkhaven merge {table} --date {location.key.value} --rewrite",
                 phase="plan",
             )
         if start < location.rows:

@@ -51,6 +51,13 @@ class SortKey:
         return f"{self.column}:desc" if self.descending else self.column
 
 
+def parse_sort(text: str | None, schema: TableSchema) -> tuple[SortKey, ...] | None:
+    """``COL[:desc],...``, or ``none`` for no order; None, as nothing was said, stays None. Raises SettingsError."""
+    if text is None:
+        return None
+    return () if text.strip() == "none" else tuple(SortKey.parse(part.strip(), schema) for part in text.split(","))
+
+
 def ordinals(raw: npt.NDArray[Any], type_: DataType, *, descending: bool = False) -> Words:
     """Entries of a fixed-width column as unsigned integers of the same width, in sorting order.
 

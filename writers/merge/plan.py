@@ -18,10 +18,14 @@ PARALLEL_ROWS = 1 << 20  # a date below this is one task, whatever the workers
 
 @dataclass(frozen=True, slots=True)
 class MergeOptions:
-    """What a user may choose. ``memory`` is bytes per worker, ``workers`` how many ranges may run at once."""
+    """What a user may choose. ``memory`` is bytes per worker, ``workers`` how many ranges may run at once.
 
-    sort: tuple[SortKey, ...] = ()
-    force: bool = False
+    ``sort`` None keeps the order of the date's last merge, an empty tuple asks for none; ``rewrite`` merges a merged
+    date again, as a new generation.
+    """
+
+    sort: tuple[SortKey, ...] | None = None
+    rewrite: bool = False
     allow_empty: bool = False
     memory: int = DEFAULT_MEMORY
     workers: int = 1
@@ -93,7 +97,7 @@ class MergePlan:
         """Grouping columns ascending, then the sort columns that are not among them."""
         groups = tuple(SortKey(c.name) for c in self.schema.grouping)
         names = {key.column for key in groups}
-        return groups + tuple(key for key in self.options.sort if key.column not in names)
+        return groups + tuple(key for key in self.options.sort or () if key.column not in names)
 
     def column(self, name: str) -> Column:
         """The column of a name that the plan is known to have."""

@@ -99,7 +99,7 @@ def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destin
         raise TableExistsError(
             "data stands where the merge should publish",
             where=final,
-            hint="merge with --force to write beside it, or move it away if it is no history",
+            hint="merge with --rewrite to write beside it, or move it away if it is no history",
         )
     link = layout.partitions(table.namespace) / output.internal
     if fs.stat(link) is None:

@@ -88,7 +88,7 @@ class ColumnSource:
                 where=self._dat,
                 expected=f"{source.rows * column.width} bytes of data",
                 found=f"{state.size} bytes",
-                hint="run `sparkhaven verify`, then roll back to an epoch that holds",
+                hint=mend(source.stream),
             )
         self._header = header
         self._swapped = header.byte_order == "BIG_ENDIAN"
@@ -136,7 +136,7 @@ class ColumnSource:
                 where=f"{self._dat}, row {int(np.arange(first, stop)[pick][at])}",
                 expected=f"0 to {symbols - 1}, or null",
                 found=int(ids[at]),
-                hint="run `sparkhaven verify --deep`, then roll back to an epoch that holds",
+                hint=mend(self.source.stream),
             )
         return ids
 
@@ -157,7 +157,7 @@ class ColumnSource:
                 where=f"{self._dat}, row {first + row}",
                 expected=f"{int(ends[row])} to {committed}",
                 found=int(ends[row + 1]),
-                hint="run `sparkhaven verify --deep`, then roll back to an epoch that holds",
+                hint=mend(self.source.stream),
             )
         return ends
 
@@ -191,8 +191,20 @@ def decode_texts(encoded: pa.Array, encoding: str, where: object) -> pa.Array:
     return decode_values(part, ends - low, encoding, lambda index: f"{where}, value {index}")
 
 
-def check_crc(fs: Fs, path: Path, offset: int, state: FileState) -> None:
-    """Reads a data region and compares its CRC-32 with the committed one; a difference is a CorruptFileError."""
+def mend(stream: str) -> str:
+    """What to do about damage in a source; ``stream`` is empty for a location of history."""
+    if stream:
+        return "run `sparkhaven verify --deep`; restore the file, or roll back and let the feed replay"
+    return (
+        "restore the file from a copy; while intraday still has the date, `sparkhaven merge --rewrite` writes it anew"
+    )
+
+
+def check_crc(fs: Fs, path: Path, offset: int, state: FileState, *, stream: str) -> None:
+    """Reads a data region and compares its CRC-32 with the committed one; a difference is a CorruptFileError.
+
+    ``stream`` wrote the file; it is empty for a file of history.
+    """
     crc, at = 0, 0
     while at < state.size:
         length = min(CRC_BYTES, state.size - at)
@@ -204,5 +216,5 @@ def check_crc(fs: Fs, path: Path, offset: int, state: FileState) -> None:
             where=path,
             expected=f"CRC-32 {state.crc:08x} over {state.size} bytes of data",
             found=f"{crc:08x}",
-            hint="run `sparkhaven verify --deep`; restore the file, or roll back and let the feed replay",
+            hint=mend(stream),
         )

@@ -154,7 +154,7 @@ def verify_file(fs: Fs, task: SourceFile) -> None:
     source = task.plan.sources[task.index]
     path = source.directory / task.name
     offset = column_header(fs, path).data_offset if task.name.endswith(".dat") else 0
-    check_crc(fs, path, offset, source.files[task.name])
+    check_crc(fs, path, offset, source.files[task.name], stream=source.stream)
 
 
 def source_files(plan: MergePlan) -> list[SourceFile]:
