@@ -32,6 +32,7 @@ from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome
 from writers.frame import FramePlan, batch_of_query, labelled, write_frame_batch
 from writers.quarantine import Quarantine
+from writers.scratch import remove_scratch
 from writers.stream import refuse_speculation
 from writers.target import StreamTarget
 from writers.upkeep import Upkeep
@@ -242,6 +243,7 @@ class FrameWriter:
             if schema.full_name != str(options.table):
                 raise SettingsError("the schema is of another table", expected=options.table, found=schema.full_name)
             self._log, self._schema = self._opened(layout, schema, query_id), schema
+            remove_scratch(self._fs, layout.spool(options.table, options.stream))  # of a process that was killed
             self._upkeep = Upkeep(self._log, options.durability, lambda error: warnings.warn(str(error), stacklevel=1))
             catch_up(self._fs, layout, options.table, self._log.state)
             if quarantine is not None:

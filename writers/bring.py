@@ -1,10 +1,15 @@
 """Several tasks of one batch at one location: one owns it, the others spool, and the driver brings them together.
 
-The first task that comes to a location claims it by a file that can be made only once, and appends to the column
-files. The others leave their rows in the batch's scratch directory. After the stage the driver puts every row where it
-belongs: rows of a location stand in the order of their splits, whoever was first. If the owner's splits come before
-all that were spooled, the spooled rows follow; otherwise the owner's rows are read back from the tail that it has
-written, the tail is cut, and all are appended in order. So the bytes never depend on timing.
+The first attempt of a task that comes to a location claims it by a file that can be made only once, and appends to the
+column files. All others, further attempts of the same task among them, leave their rows in files of their own in the
+batch's scratch directory: Spark may run a task again while an earlier attempt still runs (an executor that it holds for
+lost, a stage that it repeats after a lost shuffle file), and it alone decides whose report it takes. So no attempt ever
+changes bytes that another one has written, and the driver uses what the attempts wrote whose reports it was given.
+
+After the stage the driver ends the writing of tasks and puts every row where it belongs: rows of a location stand in
+the order of their splits, whoever was first. If the owner's splits come before all that were spooled, the spooled rows
+follow; otherwise the owner's rows are read back from the tail that it has written, the tail is cut, and all are
+appended in order. The tail of an owner whose report was not taken is cut too. So the bytes never depend on timing.
 """
 
 from __future__ import annotations
@@ -21,11 +26,11 @@ import pyarrow as pa
 
 from store.columnfile import read_column
 from store.epochs.state import FileId, LocationReport, Split
-from store.errors import LockLostError
 from store.fs import Fs
 from store.layout import LocationKey
 from writers.append import LocationAppender, writing
 from writers.blank import WorkerMemory
+from writers.scratch import check_open
 from writers.target import StreamTarget
 
 READ_BACK_ROWS = BUNDLE_ROWS = 262_144
@@ -66,55 +71,27 @@ class Appended:
 class Spool:
     """Scratch directory of one batch, as one attempt of one task sees it.
 
-    It is there while the batch runs: the driver makes it, and takes it away at once when the batch has ended.
+    ``attempt`` differs between all attempts of a task in a batch.
     """
 
     def __init__(self, fs: Fs, directory: Path, task: int, attempt: int) -> None:
-        """An attempt after the first makes itself known, so that the one before cannot write any more."""
         self._fs, self.directory, self.task, self.attempt = fs, directory, task, attempt
         self._files = 0
         self._mine: dict[LocationKey, bool] = {}
-        if attempt:
-            fs.replace(self._attempt_path, str(attempt).encode(), sync=False)
 
-    @property
-    def _attempt_path(self) -> Path:
-        return self.directory / f"task-{self.task}.attempt"
-
-    def check_attempt(self) -> None:
-        """LockLostError if the batch has ended, or a later attempt has begun; called under the lock of a location."""
-        if self._fs.stat(self.directory) is None:
-            raise LockLostError(
-                "the batch of this task has ended; it must not write any more",
-                where=f"task {self.task}, attempt {self.attempt}",
-                expected=self.directory,
-                found="nothing",
-                hint="nothing to do: another attempt has written the same rows, or the batch is tried again",
-            )
-        try:
-            latest = int(self._fs.read(self._attempt_path))
-        except FileNotFoundError:
-            return
-        if latest > self.attempt:
-            raise LockLostError(
-                "a later attempt of this task runs; this one must not write any more",
-                where=f"task {self.task} in {self.directory}",
-                expected=f"attempt {self.attempt}",
-                found=f"attempt {latest}",
-                hint="nothing to do: the later attempt writes the same rows",
-            )
+    def check_open(self) -> None:
+        """LockLostError if this attempt must not write any more; called under the lock of a location."""
+        check_open(self._fs, self.directory, f"task {self.task}, attempt {self.attempt}")
 
     def claim(self, key: LocationKey) -> bool:
-        """Whether this task owns the location in this batch; asked again, the answer is the same."""
+        """Whether this attempt owns the location in this batch; asked again, the answer is the same."""
         mine = self._mine.get(key)
         if mine is None:
-            path = self.directory / f"{_short(key)}.claim"
-            name = str(self.task).encode()
-            mine = self._mine[key] = self._fs.create(path, name) or self._fs.read(path) == name
+            mine = self._mine[key] = self._fs.create(self.directory / f"{_short(key)}.claim")
         return mine
 
     def write(self, key: LocationKey, rows: Sequence[Row]) -> list[Spooled]:
-        """Keeps rows of a location that another task owns; one file for each run of batches of one schema."""
+        """Keeps rows of a location that another attempt owns; one file for each run of batches of one schema."""
         files = []
         with writing(self.directory):
             for schema, group in groupby(rows, key=lambda row: row[1].schema):

@@ -16,8 +16,7 @@ Steps 2 to 4 are ``writers.task``; how tasks run is the business of the ``execut
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,11 +26,11 @@ from store.epochs.state import Batch, FileId, LocationReport, OffsetRange, Split
 from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
 from store.fs import Fs
 from store.layout import LocationKey
-from writers.append import writing
 from writers.blank import WorkerMemory
 from writers.bring import Appended, Spooled, bring_together, split_order
 from writers.durable import make_durable
 from writers.rejects import LateSplits, RejectedFiles, reject_late
+from writers.scratch import close_scratch, running, scratch_name
 from writers.target import ParkedFile, SplitNotes, StreamTarget
 from writers.task import TaskResult
 
@@ -124,7 +123,7 @@ def write_batch(
     then the rows for that location are late, and all others go on.
     """
     started = clock()
-    scratch = f"{target.generation}-{batch_id}"
+    scratch = scratch_name(target, batch_id)
     verdict = check_lease(fs, log, target, proposed, allow_gap=allow_gap)
     if verdict is not None and not verdict.fresh:
         outcome = BatchOutcome(batch_id, None, replayed=len(verdict.taken) + len(verdict.below))
@@ -177,36 +176,6 @@ def write_batch(
     return outcome
 
 
-@contextmanager
-def running(fs: Fs, scratch: Path) -> Iterator[None]:
-    """The scratch directory of a batch, which says to its tasks that they may write: gone at once when it has ended."""
-
-    ended = scratch.with_name(f".{scratch.name}")
-
-    def end() -> None:
-        fs.rename(scratch, ended)  # in one step: a task that still runs must not find it half empty
-        fs.remove_tree(ended)
-
-    with writing(scratch):
-        for leftover in (scratch, ended):
-            fs.remove_tree(leftover)
-        fs.mkdirs(scratch)
-    try:
-        yield
-    except Exception:
-        with suppress(OSError):  # what has failed before is what counts
-            end()
-        raise
-    try:
-        end()
-    except OSError as error:
-        raise CommitError(
-            f"the batch is committed, but its scratch directory cannot be removed: {error.strerror or error}",
-            where=scratch,
-            hint="make room or mend the disk, then start again; nothing is lost or doubled",
-        ) from error
-
-
 def check_lease(
     fs: Fs, log: StreamLog, target: StreamTarget, proposed: Sequence[Split] | None, *, allow_gap: bool = False
 ) -> Verdict | None:
@@ -229,12 +198,20 @@ def gather(
     expected: Sequence[Split] | None = None,
     decode: object = None,
 ) -> Gathered:
-    """Step 5. The first error of a task is raised as it is. ``expected`` splits must all have been read, once."""
+    """Step 5. The first error of a task is raised as it is. ``expected`` splits must all have been read, once.
+
+    ``results`` are all that the batch takes: an attempt that still runs must not write any more.
+    """
     with fs.during("gather"):
+        close_scratch(fs, target.spool(scratch))
         found = Gathered()
         owned: dict[LocationKey, Appended] = {}
         spooled: dict[LocationKey, list[Spooled]] = {}
+        last = None
         for result in sorted(results, key=lambda result: result.index):
+            if result.index == last:
+                raise _conflict("two attempts of one task have reported", f"task {last} of batch {scratch}")
+            last = result.index
             if result.error is not None:
                 raise result.error
             found.splits += result.splits

@@ -29,8 +29,18 @@ from store.epochs.state import OffsetRange
 from store.errors import PositionGapError
 from store.fs import Fs
 from writers.blank import WorkerMemory
-from writers.commit import BatchOutcome, Judge, Park, check_lease, commit_record, gather, publish, quarantine, running
+from writers.commit import (
+    BatchOutcome,
+    Judge,
+    Park,
+    check_lease,
+    commit_record,
+    gather,
+    publish,
+    quarantine,
+)
 from writers.frame_task import DecodeRows, FrameResult, FrameWork, PositionColumns, frame_task
+from writers.scratch import running, scratch_name
 from writers.spark_tasks import run_tasks
 from writers.target import StreamTarget
 
@@ -87,7 +97,7 @@ def write_frame_batch(
     ErrorBudgetExceeded, errors of tasks: nothing was committed.
     """
     check_lease(fs, log, target, None)
-    scratch = f"{target.generation}-{batch_id}"
+    scratch = scratch_name(target, batch_id)
     run = partial(run_frame, fs, target)
     origin = f"epoch {log.state.epoch + 1}" if identity is None else f"{identity.topic}/{identity.start}"
     if identity is not None and plan.positions is None and is_committed(log, target, identity, adopt=plan.adopt):

@@ -71,11 +71,14 @@ def jvm_gone(error: BaseException) -> CommitError | None:
 
 
 def task_number() -> tuple[int, int]:
-    """Number of the running task in its batch, and of its attempt."""
+    """Number of the running task in its stage, and of this attempt of it, which is that of no other in the application.
+
+    Spark's ``attemptNumber`` would not do: it begins again with 0 when a stage is repeated.
+    """
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    return (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+    return (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
 
 
 def gist(error: BaseException) -> str:

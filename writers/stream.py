@@ -30,6 +30,7 @@ from store.fs import Fs
 from store.planned import planned_rows, recorded_end
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
+from writers.scratch import remove_scratch
 from writers.source_reports import SourceReports
 from writers.spark_tasks import gist, jvm_gone, run_each, task_number, tasks_failed
 from writers.splits import SplitOf, file_of
@@ -153,7 +154,7 @@ def run_stream(
     refuse_speculation(spark)
     checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
     renew_checkpoint(fs, checkpoint, log, target.stream, adopt=plan.adopt)
-    fs.remove_tree(target.layout.spool(target.table, target.stream))
+    remove_scratch(fs, target.layout.spool(target.table, target.stream))
     started = clock()
     batches = Batches(fs, log, target, plan, clock)
     writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)

@@ -28,7 +28,8 @@ MAX_GATHERED = 128 << 20  # bytes of Arrow rows that a task holds
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Splits of one task. ``index`` is the same for every attempt; ``alone``: no other task runs in this batch.
+    """Splits of one task. ``index`` is the same for every attempt, ``attempt`` is that of no other in the batch;
+    ``alone``: no other attempt of any task runs in this batch.
 
     ``batch`` names the scratch directory, new for each run of a batch. ``instead`` says for splits that are committed
     what is left to read: None for nothing, or the rest of a range.
@@ -173,7 +174,7 @@ class _Run:
 
     def _may_write(self) -> None:
         self._target.check_generation(self._fs)
-        self._spool.check_attempt()
+        self._spool.check_open()
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:

@@ -27,6 +27,7 @@ from store.schema.types import INT_NULL, data_type
 from tests.stream_logs import open_stream_log
 from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, write_batch
+from writers.scratch import make_scratch
 from writers.target import Decode, SplitNotes, StreamTarget
 from writers.task import Task, TaskResult, run_task
 
@@ -150,7 +151,7 @@ def run_alone(
     fs: Fs, target: StreamTarget, batch: str, files: Sequence[FileId], *, attempt: int = 0, decoder: Decode = decode
 ) -> TaskResult:
     """One attempt of the only task of a running batch."""
-    fs.mkdirs(target.spool(batch))
+    make_scratch(fs, target.spool(batch))
     return run_task(fs, WorkerMemory(), target, decoder, Task(0, attempt, batch, files, True))
 
 

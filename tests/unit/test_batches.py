@@ -49,7 +49,6 @@ from writers.blank import WorkerMemory
 from writers.commit import write_batch
 from writers.stream import Batches, StreamPlan, run_stream
 from writers.target import SplitNotes
-from writers.task import Task, TaskResult, run_task
 
 FS = Fs()
 A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
@@ -221,48 +220,6 @@ def test_a_tail_that_was_left_behind_is_cut(tmp_path: Path) -> None:
         ingest(FS, tmp_path, log, [[short]], 1)
         assert file_sizes_are_exact(tmp_path, log.state)
         assert numbers(tmp_path, log.state) == [1, 2]
-
-
-def test_an_earlier_attempt_cannot_write_once_a_later_one_has_begun(tmp_path: Path) -> None:
-    file = put_file(tmp_path / "feed", "1", rows_of(("a", range(6))), 1)
-    with open_log(FS, tmp_path) as log:
-        target = target_of(tmp_path, log)
-
-        def slow(split: FileId, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
-            result = run_alone(FS, target, "1-0", [file], attempt=1)
-            assert result.error is None
-            yield from decode(split, notes)
-
-        first = run_alone(FS, target, "1-0", [file], decoder=slow)
-        assert isinstance(first.error, LockLostError)
-        assert "later attempt" in first.error.what
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_an_attempt_that_outlives_its_batch_writes_nothing(tmp_path: Path, alone: bool) -> None:
-    """Spark gave it up and ran the task again; that batch and another are committed when it wakes up."""
-    one = put_file(tmp_path / "feed", "1", rows_of(("a", range(6))), 1)
-    two = put_file(tmp_path / "feed", "2", rows_of(("a", range(6, 12))), 2)
-    with open_log(FS, tmp_path) as log:
-        target = target_of(tmp_path, log)
-        woken: list[TaskResult] = []
-
-        def sleeping(split: FileId, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
-            ((key, first), *rest) = decode(split, notes)
-            yield key, first
-            again = LocalExecutor(FS, target, [[one]], attempts=2)
-            write_batch(FS, log, target, WorkerMemory(), again, query_id="q", batch_id=0)
-            ingest(FS, tmp_path, log, [[two]], 1)
-            before.update(tree_bytes(tmp_path))
-            yield from rest
-
-        before: dict[str, bytes] = {}
-        FS.mkdirs(target.spool("1-0"))
-        task = Task(0, 0, "1-0", [one], alone)
-        woken.append(run_task(FS, WorkerMemory(), target, sleeping, task, max_gathered=1))
-        assert isinstance(woken[0].error, LockLostError), woken[0].error
-        assert tree_bytes(tmp_path) == before
-        assert numbers(tmp_path, log.state) == [*range(12)]
 
 
 def test_a_zombie_of_an_older_generation_writes_and_commits_nothing(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.crash.stream_kit import SCHEMA, open_log, record, target_of
 from writers.blank import WorkerMemory
 from writers.frame import joined
 from writers.frame_task import MAX_RANGES, FrameResult, FrameWork, PositionColumns, content_digest, frame_task, spans
+from writers.scratch import make_scratch
 from writers.target import SplitNotes
 
 FS = Fs()
@@ -73,7 +74,7 @@ def decode(
 def run(root: Path, work: FrameWork, *batches: pa.RecordBatch) -> FrameResult:
     with open_log(FS, root) as log:
         target = target_of(root, log)
-        FS.mkdirs(target.spool("1-0"))
+        make_scratch(FS, target.spool("1-0"))
         (made,) = frame_task(FS, WorkerMemory(), target, work, "1-0", iter(batches))
     found: FrameResult = pickle.loads(made.column(0)[0].as_py())
     return found
