@@ -33,7 +33,10 @@ COPY_CHUNK = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory."""
+    """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
+
+    ``links``: how many names the file has; above one, another tree may hold it (a backup made of hard links).
+    """
 
     size: int
     mtime_ns: int
@@ -42,6 +45,7 @@ class Stat:
     device: int
     is_dir: bool
     is_link: bool
+    links: int = 1
 
 
 class Lock:
@@ -157,6 +161,7 @@ class Fs:
             found.st_dev,
             stat_module.S_ISDIR(mode),
             stat_module.S_ISLNK(mode),
+            found.st_nlink,
         )
 
     def names(self, path: Path) -> list[str]:

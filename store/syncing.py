@@ -33,6 +33,7 @@ class SyncGuard:
     def __init__(self, fs: Fs, path: Path) -> None:
         self._fs = fs
         self._path = path
+        self._descriptor = -1  # nothing to close where the next line raises
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._device = os.fstat(self._descriptor).st_dev
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.epochs.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, physical_size
+from store.epochs.load import list_streams, load_stream
+from store.epochs.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, owner_mark, physical_size
 from store.epochs.state import FileState, LocationReport, RangeStats
 from store.epochs.stats import join
 from store.errors import CommitError, CorruptFileError, EpochConflictError, LockLostError, SchemaMismatchError
@@ -91,14 +92,21 @@ class LocationAppender:
         return record
 
     def _own(self) -> None:
-        """Marks a location that was never committed as ours; without this two streams could both think it new."""
-        path, name = self.directory / OWNER, self._target.stream.encode()
+        """Marks a location that was never committed as ours; without this two streams could both think it new.
+
+        The mark is synced with the files of the batch, hence before the first commit that names the location. One that
+        is missing although there are files may have been lost: then the logs of the other streams are asked.
+        """
+        path, stream = self.directory / OWNER, self._target.stream
         with writing(path):
             owner = named_owner(self._fs, self._target.layout, self._target.table, self.directory)
-            if owner is None:
-                self._fs.write_new(path, name)
-            elif owner != self._target.stream:
-                raise _belongs(self.directory, self._target.stream, owner)
+            if owner is None and self._fs.names(self.directory):
+                owner = committed_owner(self._fs, self._target, self.key)
+            if owner not in (None, stream):
+                raise _belongs(self.directory, stream, owner)
+            self._fs.write_new(path, owner_mark(stream))
+        self.touched[path] = None
+        self.directories[self.directory] = None
 
     def _start(self, committed: TableSize | None, resume: LocationReport | None) -> None:
         self.base_epoch = committed.epoch or 0 if committed else 0
@@ -142,9 +150,13 @@ class LocationAppender:
                     hint="run `sparkhaven verify --deep`, then restore the file or roll back",
                 )
             if found.size > length:
-                sizes[path] = length
-        for path, length in sizes.items():
-            self._fs.truncate(path, length)
+                sizes[path] = length, found.links > 1
+        for path, (length, shared) in sizes.items():
+            if shared:  # with a backup made of hard links, which may be another stream's tree
+                self._fs.shorten(path, length)
+                self.directories[self.directory] = None
+            else:
+                self._fs.truncate(path, length)
 
     def _define(self, *, new: bool) -> None:
         """Writes ``table.tbl``, and checks that the files of a changed schema are still those of its columns."""
@@ -297,11 +309,20 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
+def committed_owner(fs: Fs, target: StreamTarget, key: LocationKey) -> str | None:
+    """The other stream of the table whose commit log has a location; None if there is none. Reads those logs."""
+    for stream in list_streams(fs, target.layout, target.table):
+        if stream != target.stream and key in load_stream(fs, target.layout, target.table, stream).locations:
+            return stream
+    return None
+
+
 def _belongs(directory: Path, stream: str, owner: str | None) -> LockLostError:
     return LockLostError(
         "a location belongs to another writer",
         where=directory,
         expected=f"stream {stream}",
         found=f"stream {owner}" if owner else "a table.size without a stream",
-        hint="route the rows to another internal partition; a location has one writer for ever",
+        hint="route the rows to another internal partition; a location has one writer for ever."
+        " If that stream is gone for good, move the directory away",
     )

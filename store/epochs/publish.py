@@ -10,7 +10,7 @@ from store.format.tablesize import TableSize, decode, encode
 from store.fs import Fs
 from store.layout import Layout, TableName, check_stream
 
-OWNER = ".stream"  # names the stream of a location that has no table.size yet
+OWNER = ".stream"  # names the stream of a location that has no table.size yet; a line feed ends it
 TABLE_SIZE = "table.size"
 TABLE_DEFINITION = "table.tbl"
 DATA_OFFSET = 4096  # intraday prefixes always have this length
@@ -53,12 +53,22 @@ def read_published(data: bytes, where: object) -> TableSize | None:
 
 
 def named_owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
-    """The stream that a location without ``table.size`` says it belongs to; None if it names no stream of the table.
+    """The stream that a location without ``table.size`` says it belongs to; None if it names none.
 
-    Nothing waits for the file to be on disk, so a power cut may have torn it.
+    The file is durable from the first commit of the location on. Before that a power cut may have torn it: then it
+    lacks its last byte, the line feed. Files of the first releases have none, and count if there is such a stream.
     """
     try:
-        stream = check_stream(fs.read(directory / OWNER).decode())
+        text = fs.read(directory / OWNER).decode()
+        stream = check_stream(text.removesuffix("\n"))
     except (FileNotFoundError, UnicodeDecodeError, InvalidNameError):
         return None
-    return stream if fs.stat(layout.stream_lock(table, stream)) is not None else None
+    if text.endswith("\n"):
+        return stream
+    known = layout.stream_lock(table, stream), layout.stream_log(table, stream)
+    return stream if any(fs.stat(path) is not None for path in known) else None
+
+
+def owner_mark(stream: str) -> bytes:
+    """The content of the file that names the stream of a location."""
+    return f"{stream}\n".encode()

@@ -34,12 +34,16 @@ COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A file to be cut to ``length``; ``mapped`` if readers may hold the bytes that go, so it gets a new inode."""
+    """A file to be cut to ``length``.
+
+    ``shared`` if readers may hold the bytes that go, or another name of the file does (a backup made of hard links):
+    then it gets a new inode.
+    """
 
     path: Path
     length: int
     dropped: int
-    mapped: bool
+    shared: bool
 
 
 @dataclass(slots=True)
@@ -96,9 +100,9 @@ class RecoveryReport:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing had to be dropped."""
+        """Whether nothing had to be dropped, and nothing of unknown origin was found."""
         dropped = self.cut_files, self.log_bytes, self.stray_files, self.stray_locations, self.lost_epochs
-        return not any(dropped)
+        return not any((*dropped, self.unpublished_locations))
 
 
 def settle_locations(
@@ -170,7 +174,7 @@ def _settle_files(
             )
         if found.size > expected:
             mapped = published is not None and published.data_file_sizes.get(name, 0) > committed.size
-            plan.cuts.append(Cut(path, expected, found.size - expected, mapped))
+            plan.cuts.append(Cut(path, expected, found.size - expected, mapped or found.links > 1))
     for name in sorted(names - location.files.keys()):
         if name.endswith(COLUMN_SUFFIXES) or is_temporary(name):
             plan.stray_files.append(directory / name)
@@ -181,12 +185,12 @@ def is_temporary(name: str) -> bool:
     return name.startswith(".") and ".tmp-" in name
 
 
-def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan: Settlement, *, alone: bool) -> None:
+def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan: Settlement) -> None:
     """Adds directories that no epoch of the stream knows to the plan.
 
     Removed are those that the log itself shows as rolled back, those published by this stream at an epoch that was
-    rolled back or went down with the machine, and those never published that
-    name it as their stream, or any where the stream is ``alone`` in its table.
+    rolled back or went down with the machine, and those never published that name it as their stream. Other directories
+    without ``table.size`` may be a copy in progress: they are reported.
     """
     state, ahead = resumed.state, resumed.went_down
     doomed = {layout.intraday_location(table, key) for key in resumed.graves.locations if key not in state.locations}
@@ -201,8 +205,10 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
                 continue
             path = directory / TABLE_SIZE
             if fs.stat(path) is None:
-                mine = alone or named_owner(fs, layout, table, directory) == state.stream
-                (plan.stray_locations if mine else plan.foreign).append(directory)
+                if named_owner(fs, layout, table, directory) == state.stream:
+                    plan.stray_locations.append(directory)
+                elif fs.names(directory):
+                    plan.foreign.append(directory)
             elif ahead or resumed.graves.dead:
                 found = read_published(fs.read(path), path)
                 if found is None or found.stream != state.stream:
@@ -218,7 +224,7 @@ def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlemen
     changed: dict[Path, None] = {}
     for cut in plan.cuts:
         with fs.during("cut-file"):
-            if cut.mapped:
+            if cut.shared:
                 fs.shorten(cut.path, cut.length)
                 changed[cut.path.parent] = None
             else:
@@ -263,9 +269,7 @@ def _owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | N
 def plan_recovery(fs: Fs, layout: Layout, table: TableName, found: Resumed) -> Settlement:
     """The plan for all locations of a stream and the strays around them; changes nothing."""
     plan = settle_locations(fs, layout, table, found.state, found.state.locations, ahead=found.went_down)
-    own = layout.stream_log(table, found.state.stream).name
-    alone = all(name == own or not name.endswith(".log") for name in fs.names(layout.streams(table)))
-    find_strays(fs, layout, table, found, plan, alone=alone)
+    find_strays(fs, layout, table, found, plan)
     return plan
 
 

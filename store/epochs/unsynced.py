@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from store.epochs.publish import TABLE_DEFINITION
+from store.epochs.publish import OWNER, TABLE_DEFINITION
 from store.epochs.state import LocationReport
 from store.fs import Fs, SyncGuard
 from store.layout import Layout, LocationKey, TableName
@@ -27,7 +27,7 @@ class Unsynced:
             for name in report.files:
                 self._files[directory / name] = None
             if report.base_epoch == 0:
-                self._files[directory / TABLE_DEFINITION] = None
+                self._files |= {directory / TABLE_DEFINITION: None, directory / OWNER: None}
             for path in (directory, directory.parent, directory.parent.parent, top):
                 self._directories[path] = None
 
@@ -39,8 +39,9 @@ class Unsynced:
             self._directories.pop(path, None)
 
     def files(self, fs: Fs) -> list[Path]:
-        """The noted files; a definition only where there is one."""
-        return [path for path in self._files if path.name != TABLE_DEFINITION or fs.stat(path) is not None]
+        """The noted files; a definition and an owner's mark only where there is one."""
+        beside = TABLE_DEFINITION, OWNER
+        return [path for path in self._files if path.name not in beside or fs.stat(path) is not None]
 
     def sync(self, fs: Fs, guard: SyncGuard | None = None) -> None:
         """Files first, then the directories that name them; OSError leaves everything noted.

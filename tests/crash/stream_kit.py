@@ -111,14 +111,14 @@ def stored() -> tuple[Column, ...]:
     return SCHEMA.stored
 
 
-def open_log(fs: Fs, root: Path, **settings: Any) -> StreamLog:
+def open_log(fs: Fs, root: Path, *, stream: str = STREAM, **settings: Any) -> StreamLog:
     """The stream, with a clock that stands still."""
-    return open_stream_log(fs, Layout(root), TABLE, STREAM, settings.pop("schema", SCHEMA), **settings)
+    return open_stream_log(fs, Layout(root), TABLE, stream, settings.pop("schema", SCHEMA), **settings)
 
 
 def target_of(root: Path, log: StreamLog) -> StreamTarget:
     """What tasks of the open generation need to know."""
-    return StreamTarget(Layout(root), TABLE, STREAM, SCHEMA, log.state.generation)
+    return StreamTarget(Layout(root), TABLE, log.state.stream, SCHEMA, log.state.generation)
 
 
 @dataclass(slots=True)

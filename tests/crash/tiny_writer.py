@@ -15,7 +15,7 @@ import numpy as np
 
 from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
-from store.epochs.publish import publish_location
+from store.epochs.publish import OWNER, owner_mark, publish_location
 from store.epochs.removals import Removal, write_removals
 from store.epochs.replay import StreamState
 from store.epochs.state import Batch, FileId, FileState, LocationReport, LocationState, OffsetRange, RangeStats
@@ -73,12 +73,13 @@ def append(
         fs.write_at(path, prefix + before.size, tails[name])
         files[name] = FileState(before.size + len(tails[name]), zlib.crc32(tails[name], before.crc))
     if base is None:
+        fs.write_new(directory / OWNER, owner_mark(STREAM))
         fs.write_new(directory / "table.tbl", b"definition")
     if sync:
         fs.sync([directory / name for name in FILES])
         fs.sync_dirs([directory, directory.parent, directory.parent.parent, directory.parent.parent.parent])
         if base is None:
-            fs.sync([directory / "table.tbl"])
+            fs.sync([directory / "table.tbl", directory / OWNER])
     stop = start + len(values)
     stats = {"N": RangeStats(start, stop, 0, 0, min(values), max(values))} if values else {}
     return LocationReport(key, base.epoch if base else 0, start, stop, files, stats)

@@ -269,7 +269,14 @@ def test_a_sync_record_comes_after_everything_that_it_speaks_of_is_on_disk(tmp_p
         log.sync_now()
     record = events.index(("write", "feed.log"))
     before = events[:record]
-    assert {name for kind, name in before if kind == "sync"} == {"N.dat", "T.dat", "T.bytes", "table.tbl", "feed.log"}
+    assert {name for kind, name in before if kind == "sync"} == {
+        "N.dat",
+        "T.dat",
+        "T.bytes",
+        "table.tbl",
+        ".stream",
+        "feed.log",
+    }
     assert [name for kind, name in before if kind == "sync-dir"] == ["Rows", "2026-11-20", "a", "Rows"]
     assert events[record + 1 :] == [("sync", "feed.log")]
 

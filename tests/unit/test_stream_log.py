@@ -12,7 +12,7 @@ import pytest
 
 from store.epochs.framing import scan
 from store.epochs.load import load_stream
-from store.epochs.publish import TABLE_SIZE
+from store.epochs.publish import OWNER, TABLE_SIZE, owner_mark
 from store.epochs.state import FileId, FileState, LocationReport
 from store.errors import (
     CommitUnknownError,
@@ -244,6 +244,7 @@ def test_tails_strays_and_records_of_locations_are_put_right_and_reported(tmp_pa
     never = _location(tmp_path, LocationKey("c", "2026-11-20"))
     FS.mkdirs(never)
     FS.write_new(never / "N.dat", b"x")
+    FS.write_new(never / OWNER, owner_mark(STREAM))
     FS.write_at(a / "N.dat", 4096 + 24, b"tail")
     FS.write_new(a / "New.dat", b"column of a batch that never came")
     FS.write_new(a / ".table.size.tmp-7", b"left")
@@ -260,22 +261,28 @@ def test_tails_strays_and_records_of_locations_are_put_right_and_reported(tmp_pa
         assert read_state(FS, tmp_path, log.state) == {A: [1, 2, 3], B: [4]}
     assert (a / TABLE_SIZE).read_bytes() == size_a
     assert (b / TABLE_SIZE).read_bytes() == size_b
-    assert FS.names(a) == ["N.dat", "T.bytes", "T.dat", "notes.txt", "table.size", "table.tbl"]
+    assert FS.names(a) == [".stream", "N.dat", "T.bytes", "T.dat", "notes.txt", "table.size", "table.tbl"]
     assert FS.stat(never.parent.parent) is None
     with open_log(FS, tmp_path) as log:
         assert log.recovery.clean
         assert log.recovery.republished == 0
 
 
-def test_unpublished_locations_are_left_alone_where_another_stream_writes_the_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("owner", [None, "other"])
+def test_directories_that_do_not_name_the_stream_are_reported_and_left_alone(tmp_path: Path, owner: str | None) -> None:
     _two_epochs(tmp_path)
-    FS.write_new(Layout(tmp_path).stream_log(TABLE, "other"), b"")
-    theirs = _location(tmp_path, LocationKey("c", "2026-11-20"))
+    theirs, empty = (_location(tmp_path, LocationKey(name, "2026-11-20")) for name in ("c", "e"))
+    FS.mkdirs(empty)
     FS.mkdirs(theirs)
+    FS.write_new(theirs / "N.dat", b"a copy in progress")
+    if owner:
+        FS.write_new(theirs / OWNER, owner_mark(owner))
     with open_log(FS, tmp_path) as log:
         assert log.recovery.stray_locations == ()
         assert log.recovery.unpublished_locations == (theirs,)
-    assert FS.stat(theirs) is not None
+        assert not log.recovery.clean
+    assert FS.read(theirs / "N.dat") == b"a copy in progress"
+    assert FS.stat(empty) is not None
 
 
 @pytest.mark.parametrize("name", ["N.dat", "T.dat", "T.bytes"])
