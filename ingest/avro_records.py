@@ -84,7 +84,8 @@ def from_avro(value: Any, target: Target, alias: bool = False) -> Value | Refusa
         if value.tzinfo is None:
             return Refusal("has no time zone", "timestamp-millis or timestamp-micros, which are in UTC")
         passed = value - _EPOCH
-        return check_instant(((passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds) * 1000, alias)
+        micros = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
+        return check_instant(micros * 1000, target, alias)
     if isinstance(value, date | time):
         return Refusal(f"wrong type ({type(value).__name__})", f"a value for {name}")
     return from_binary(str(value) if isinstance(value, UUID) else value, target, alias)

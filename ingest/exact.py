@@ -61,6 +61,13 @@ class Refusal:
     expected: str
 
 
+@dataclass(frozen=True, slots=True)
+class OutOfRange(Refusal):
+    """An instant that is none because it lies too far away: after the last one (``above``), or before the first."""
+
+    above: bool
+
+
 def integer_range(type_name: str) -> tuple[int, int]:
     """Smallest and largest value of a whole-number type; the sentinel below the smallest is not among them."""
     half = 1 << (INTEGER_BITS[type_name] - 1)
@@ -106,8 +113,10 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
         return value if isinstance(value, bool) else _wrong(value, "true or false")
     if name == "Instant":
         if target.unit == "iso":
-            return _iso(value, target, alias) if isinstance(value, str) else _wrong(value, "a text like " + _EXAMPLE)
-        return _epoch(Decimal(value), target, alias) if number else _wrong(value, f"a number in {target.unit}")
+            found = _iso(value, target, alias) if isinstance(value, str) else _wrong(value, "a text like " + _EXAMPLE)
+        else:
+            found = _epoch(Decimal(value), target, alias) if number else _wrong(value, f"a number in {target.unit}")
+        return settled(found, target)
     if not isinstance(value, str):
         return _wrong(value, "a string")
     return _char(value, alias) if name == "char" else _text(value, target)
@@ -129,10 +138,10 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
         return known.get(text, Refusal("not a boolean", "true or false"))
     if name == "Instant":
         if target.unit == "iso":
-            return _iso(text, target, alias)
+            return settled(_iso(text, target, alias), target)
         if not _NUMBER_TEXT.match(text):
             return Refusal("not a number", f"a number in {target.unit}")
-        return _epoch(exact_number(text), target, alias)
+        return settled(_epoch(exact_number(text), target, alias), target)
     return _char(text, alias) if name == "char" else _text(text, target)
 
 
@@ -151,9 +160,21 @@ def check_float(value: float, type_name: str, alias: bool = False) -> Value | Re
     return _floating(value, type_name, alias) if math.isfinite(value) else value
 
 
-def check_instant(value: int, alias: bool = False) -> Value | Refusal:
+def check_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
     """Nanoseconds since the epoch that fit an Instant."""
-    return _instant(value, alias)
+    return settled(_instant(value, alias), target)
+
+
+def local_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
+    """A local time in the zone of the column, as nanoseconds since 1970-01-01 on its clocks."""
+    return settled(_local(*divmod(value, UNIT_NS["s"]), target, alias), target)
+
+
+def settled(found: Value | Refusal, target: Target) -> Value | Refusal:
+    """What the column makes of a far instant, by its setting ``far``; anything else stays as it is."""
+    if target.far is None or not isinstance(found, OutOfRange):
+        return found
+    return None if target.far == "null" else INSTANT_HIGH if found.above else INSTANT_LOW
 
 
 def _wrong(value: Any, expected: str) -> Refusal:
@@ -254,10 +275,15 @@ def _iso(text: str, target: Target, alias: bool) -> Value | Refusal:
         if shift is None:
             return Refusal("no such offset", "an offset from -23:59 to +23:59")
         return _instant((local - shift) * UNIT_NS["s"] + below, alias)
+    return _local(local, below, target, alias)
+
+
+def _local(local: int, below: int, target: Target, alias: bool) -> Value | Refusal:
+    """Seconds on the clocks of the column's zone, and nanoseconds below."""
     if target.zone is None:
         return Refusal("has no time zone", f"an offset in the text, or a zone for column {target.column.name}")
     if not INSTANT_LOW < (local - 2 * 86_400) * UNIT_NS["s"] < (local + 2 * 86_400) * UNIT_NS["s"] < INSTANT_HIGH:
-        return _out_of_range()
+        return out_of_range(local > 0)
     utc, gap = zone_table(target.zone).to_utc(np.array([local * UNIT_NS["s"]], np.int64))
     if gap[0]:
         return Refusal("this local time does not exist", f"a time that the clocks of {target.zone} have shown")
@@ -277,7 +303,7 @@ def _offset(text: str) -> int | None:
 def _epoch(value: Decimal, target: Target, alias: bool) -> Value | Refusal:
     scale = UNIT_NS[target.unit]
     if not value.is_finite() or (value and value.adjusted() > 20):
-        return _out_of_range()
+        return out_of_range(value > 0)
     if value and value.adjusted() < -10:
         return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
     if not value:
@@ -297,10 +323,13 @@ def _epoch(value: Decimal, target: Target, alias: bool) -> Value | Refusal:
 def _instant(value: int, alias: bool) -> Value | Refusal:
     if value == LONG_NULL:
         return None if alias else Refusal("equals the null value of the type", "an instant from 1677 to 2262")
-    return value if INSTANT_LOW <= value <= INSTANT_HIGH else _out_of_range()
+    return value if INSTANT_LOW <= value <= INSTANT_HIGH else out_of_range(value > 0)
 
 
-def _out_of_range() -> Refusal:
-    return Refusal(
-        "outside the range of an Instant", "1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z"
+def out_of_range(above: bool) -> OutOfRange:
+    """The refusal of an instant after the last one (``above``), or before the first."""
+    return OutOfRange(
+        "outside the range of an Instant",
+        "1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z",
+        above,
     )

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.bad_rows import BadRow, Rejects, Unit
+from ingest.parquet_file import Batch
 from ingest.parquet_rows import ParquetRows
 from ingest.parquet_text import row_text
 from ingest.route import Routed, Router
@@ -123,7 +124,7 @@ class FrameRows:
         places = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
         rejects.complete = partial(_numbered, numbers)
         decoder = ParquetRows(targets, (), alias=self.spec.allow_null_alias, unit=unit)
-        rows = decoder.typed(batch, places, origin, rejects)
+        rows = decoder.typed(Batch(batch), places, origin, rejects)
         fixed = self.spec.partition.clock.at_ns
         clock_ns = round(self.clock() * NS) if fixed is None else fixed
         router = Router(targets, self.spec.partition, origin, clock_ns, unit)

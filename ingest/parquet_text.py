@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -18,8 +19,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ingest.exact import Refusal, Value, from_json, from_text
+from ingest.exact import UNIT_NS, Refusal, Value, from_json, from_text, out_of_range, settled
 from ingest.spec import Target
+
+_FAR_YEAR = re.compile(r"[0-9]{5,}-|-[0-9]+-")
 
 
 def row_text(fields: Mapping[str, pa.Scalar]) -> bytes:
@@ -32,19 +35,40 @@ def from_row_text(value: Any, target: Target, alias: bool = False) -> Value | Re
     if not isinstance(value, str):
         return from_json(value, target, alias)
     if target.column.type.name == "Instant" and "-" in value[1:]:
+        if _FAR_YEAR.match(value):
+            return settled(out_of_range(not value.startswith("-")), target)
         target = replace(target, unit="iso")
     return from_text(value, target, alias)
+
+
+def time_text(scalar: pa.Scalar) -> str:
+    """A date or timestamp of any year as an ISO text."""
+    kind = scalar.type
+    if pa.types.is_date(kind):
+        return str(np.datetime64(scalar.value, "D" if pa.types.is_date32(kind) else "ms"))
+    return f"{np.datetime64(scalar.value, kind.unit)}{'Z' if kind.tz is not None else ''}"
 
 
 def _plain(scalar: pa.Scalar) -> Any:
     if not scalar.is_valid:
         return None
-    kind = scalar.type
-    if pa.types.is_timestamp(kind):
-        return f"{np.datetime64(scalar.value, kind.unit)}{'Z' if kind.tz is not None else ''}"
+    kind, kinds = scalar.type, pa.types
+    if kinds.is_dictionary(kind):
+        return _plain(scalar.value)
+    if kinds.is_date(kind) or kinds.is_timestamp(kind):
+        return time_text(scalar)
+    if kinds.is_time(kind):
+        seconds, below = divmod(scalar.value * UNIT_NS[kind.unit], UNIT_NS["s"])
+        return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{below:09d}"
+    if kinds.is_duration(kind):
+        return f"{scalar.value} {kind.unit}"
+    if kinds.is_struct(kind):
+        return {kind.field(place).name: _plain(scalar[place]) for place in range(kind.num_fields)}
+    if kinds.is_map(kind):
+        return [[_plain(entry[0]), _plain(entry[1])] for entry in scalar.values]
+    if kinds.is_nested(kind):
+        return [_plain(item) for item in scalar.values]
     value: Any = scalar.as_py()
-    if kind == pa.uint16():
-        return value
     if isinstance(value, float):
         if math.isfinite(value):
             return value
@@ -53,6 +77,4 @@ def _plain(scalar: pa.Scalar) -> Any:
         return str(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
-    if isinstance(value, list | dict):
-        return json.loads(json.dumps(value, default=str))
     return value if isinstance(value, str | int | bool) else str(value)

@@ -63,7 +63,7 @@ class ProtobufRecords:
         if leaf.kind == TIMESTAMP:
             if not 0 <= found.nanos < NS:
                 return Refusal(f"no timestamp (nanos {found.nanos})", "nanos from 0 to 999,999,999")
-            return check_instant(found.seconds * NS + found.nanos, self._alias)
+            return check_instant(found.seconds * NS + found.nanos, target, self._alias)
         low, high = BOUNDS.get(leaf.last.type, (None, None))
         if low is not None and high is not None and not low <= found <= high:
             return Refusal("overflow", f"{leaf.kind.lower()}, a whole number from {low} to {high}")

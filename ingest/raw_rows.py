@@ -100,5 +100,5 @@ class RawRows:
         if name in INTEGER_BITS:
             return check_integer(value, name, self._alias)
         if name == "Instant":
-            return check_instant(value * UNIT_NS[target.unit], self._alias)
+            return check_instant(value * UNIT_NS[target.unit], target, self._alias)
         return check_float(value, name, self._alias)

@@ -20,6 +20,7 @@ Unit = Literal["iso", "s", "ms", "us", "ns"]
 Meta = Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"]
 Refused = Literal["quarantine", "fail"]
 Payload = Literal["value", "key"]
+Far = Literal["null", "clamp"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 
 DAY_S = 86_400.0
@@ -177,3 +178,4 @@ class Target:
     meta: Meta | None
     stored: bool
     of: Payload = "value"
+    far: Far | None = None

@@ -17,7 +17,7 @@ import pytest
 from ingest.bad_rows import HELD_BYTES, MAX_PAYLOAD, BadRow, Rejects, as_batch, bad_row, check_budget, reason_code
 from ingest.decode import decode_split
 from ingest.exact import Refusal
-from ingest.parquet_rows import BATCH_ROWS
+from ingest.parquet_file import BATCH_ROWS
 from ingest.parquet_text import from_row_text
 from ingest.spec import BadRowBudget, StreamSpec
 from store.errors import ErrorBudgetExceeded
