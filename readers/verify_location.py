@@ -7,15 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from readers.findings import Finding, finding, from_error
 from readers.verify_values import Expected, check_values
-from store.columnfile import OVR, column_header
+from store.columnfile import OVR, column_header, committed_prefix
 from store.epochs.publish import OWNER
 from store.epochs.state import FileState
 from store.errors import SparkhavenError
-from store.format.prefix import Prefix, check_prefix
+from store.format.prefix import Prefix
 from store.format.tablesize import NAME as TABLE_SIZE
 from store.format.tablesize import TableSize, decode
 from store.fs import Fs
@@ -23,6 +21,7 @@ from store.schema.model import Column, TableSchema
 
 BLOCK = 8 << 20
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
+REMERGE = "merge the date again with --rewrite; reads do not use the grouping and go on"
 RECOVER = "run `sparkhaven recover`"
 
 
@@ -155,21 +154,9 @@ def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *,
     """Prefix, grouping and values of one column."""
     path = expected.directory / column.files[0]
     try:
-        prefix = column_header(fs, path)
-        if prefix.column_id not in (None, column.id):
-            yield finding(
-                "warning",
-                path,
-                "file belongs to another column of this name: its rows read as null",
-                expected=f"columnId {column.id}",
-                found=f"columnId {prefix.column_id}",
-                hint="give the column a new name if the old data are wanted",
-            )
-            return
-        check_prefix(prefix, column, path)
+        prefix = committed_prefix(fs, path, column)
         yield from _overflow(expected.directory, column, prefix, names)
         if deep:
-            yield from _padding(fs, path, prefix)
             yield from check_values(fs, expected, column)
     except (SparkhavenError, OSError) as error:
         if "shorter than its committed length" not in str(error):  # told already, with the length of the file
@@ -189,22 +176,12 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
         )
     if not prefix.overflow and name in names:
         yield finding(
-            "note", directory / name, "overflow file without effect", expected="overflow flag TRUE", found="FALSE"
-        )
-
-
-def _padding(fs: Fs, path: Path, prefix: Prefix) -> Iterator[Finding]:
-    padding = fs.read_range(path, prefix.length, prefix.data_offset - prefix.length)
-    dirty = np.flatnonzero(np.frombuffer(padding, np.uint8))
-    if len(dirty):
-        at = prefix.length + int(dirty[0])
-        yield finding(
-            "warning",
-            path,
-            "padding of the prefix is not zero",
-            at=f"byte {at}",
-            expected="00",
-            found=f"{len(dirty)} bytes",
+            "error",
+            directory / name,
+            "grouping is here, but the overflow flag of the column says that there is none",
+            expected="overflow flag TRUE",
+            found="FALSE",
+            hint=REMERGE,
         )
 
 

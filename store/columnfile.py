@@ -44,20 +44,45 @@ def _missing(path: Path) -> CorruptFileError:
 
 
 def column_header(fs: Fs, path: Path) -> Prefix:
-    """The prefix of a ``.dat`` file."""
+    """The prefix of a ``.dat`` file, each byte before the data looked at."""
     try:
         head = fs.read_range(path, 0, DATA_OFFSET)
     except FileNotFoundError:
         raise _missing(path) from None
     try:
-        return decode_prefix(head, path)
+        prefix = decode_prefix(head, path)
+        reach = prefix.data_offset
     except CorruptFileError:
         found = fs.stat(path)
-        size = min(found.size if found else 0, MAX_DATA_OFFSET)
-        if size <= DATA_OFFSET:
+        reach = min(found.size if found else 0, MAX_DATA_OFFSET)
+        if reach <= DATA_OFFSET:
             raise
         # the object may be longer than the usual prefix
-        return decode_prefix(fs.read_range(path, 0, size), path)
+        prefix = decode_prefix(fs.read_range(path, 0, reach), path)
+    else:
+        if reach > DATA_OFFSET:
+            prefix = decode_prefix(fs.read_range(path, 0, reach), path)
+    return prefix
+
+
+def committed_prefix(fs: Fs, path: Path, column: Column) -> Prefix:
+    """The prefix of a committed ``.dat`` file that has rows, which must be that of this very column.
+
+    Raises as ``column_header`` and ``check_prefix``; another column's id is a CorruptFileError: a name belongs to one
+    column for as long as the table has data, so either this file or the history of the schema is damaged.
+    """
+    prefix = column_header(fs, path)
+    if prefix.column_id not in (None, column.id):
+        raise CorruptFileError(
+            f"file of column {column.name} says that it belongs to another column",
+            where=path,
+            expected=f"columnId {column.id}",
+            found=f"columnId {prefix.column_id}",
+            hint="its prefix is damaged, it is a copy of another file, or the schema is not the one that wrote it: "
+            "restore the file or the schema with its history; reads that name other columns go on",
+        )
+    check_prefix(prefix, column, path)
+    return prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +119,15 @@ def open_column(
 ) -> ColumnFile:
     """Opens a column. ``files`` has the committed bytes of each file's data region, by file name.
 
-    A column that has no committed ``.dat``, or one with another column id, is all null. ``null_char`` is read as
-    null in a char column in place of 0xFFFF.
+    A column that has no committed ``.dat`` is all null. ``null_char`` is read as null in a char column in place of
+    0xFFFF.
     """
     codec = codec_for(column)
     dat = column.files[0]
     path = directory / dat
     if dat not in files:
         return ColumnFile(column, rows, None, None)
-    prefix = column_header(fs, path)
-    if prefix.column_id not in (None, column.id):
-        return ColumnFile(column, rows, None, None)
-    check_prefix(prefix, column, path)
+    prefix = committed_prefix(fs, path, column)
     if files[dat] != rows * prefix.width:
         raise CorruptFileError(
             "committed bytes are not rows times width",

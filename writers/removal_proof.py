@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
-from store.columnfile import column_header
+from store.columnfile import column_header, committed_prefix
 from store.digest import add, from_hex, to_hex
 from store.epochs.state import LocationState
 from store.errors import TableNotFoundError, ValidationFailedError
@@ -13,6 +15,8 @@ from store.format.tlmi import decode_tlmi
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import MergeOutput, MergeRecord, newest
+from store.schema.deploy import load_deployed
+from store.schema.model import TableSchema
 from writers.merge.source import check_crc
 
 _SEAL = object()
@@ -51,7 +55,7 @@ class RemovalProof:
 
 
 def prove(fs: Fs, layout: Layout, table: TableName, value: str) -> RemovalProof:
-    """Looks whether history holds what the date's newest merge took in: record, index, lengths and checksums.
+    """Looks whether history holds what the date's newest merge took in: record, index, prefixes, lengths, checksums.
 
     Raises TableNotFoundError without a complete merge, ValidationFailedError where record, index and files disagree,
     CorruptFileError where a file is not what was merged.
@@ -69,9 +73,21 @@ def prove(fs: Fs, layout: Layout, table: TableName, value: str) -> RemovalProof:
         raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")
     _check_sums(record)
     _check_index(fs, layout, table, record)
+    schema = load_deployed(fs, layout, table)
     for output in record.outputs:
         _check_output(fs, layout, table, record, output)
+        require_own_files(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output.files)
     return RemovalProof(table, record, seal=_SEAL)
+
+
+def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str]) -> None:
+    """Raises if a committed column file of a location is not that of its column.
+
+    Such a file would have been merged as other values, the same on both sides of the proof.
+    """
+    for column in schema.stored:
+        if column.files[0] in files:
+            committed_prefix(fs, directory / column.files[0], column)
 
 
 def _check_sums(record: MergeRecord) -> None:

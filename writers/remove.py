@@ -27,9 +27,10 @@ from store.errors import LockLostError, TableNotFoundError, TooEarlyError, Valid
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import lock_table
+from store.schema.deploy import load_deployed
 from writers.merge.closing import GRACE_S
 from writers.merge.pins import after_sync
-from writers.removal_proof import RemovalProof
+from writers.removal_proof import RemovalProof, require_own_files
 from writers.states import States
 
 LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
@@ -75,6 +76,7 @@ def truncate(
     """
     _require(proof, table, value)
     states = states or States(fs, layout, table)
+    schema = load_deployed(fs, layout, table)
     done: list[tuple[str, str, int]] = []
     known = False
     with _exclusive(fs, layout, table):
@@ -87,6 +89,8 @@ def truncate(
                 for location in full:
                     _require_covered(proof, stream, location)
                     _require_durable(proof, state, location)
+                    if location.rows:
+                        require_own_files(fs, layout.intraday_location(table, location.key), schema, location.files)
                 if not dry_run:
                     _record(fs, layout, table, stream, states, full, "truncate", proof, clock)
                 done += [(stream, location.key.internal, location.rows) for location in full]

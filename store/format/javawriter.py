@@ -14,7 +14,7 @@ from typing import Any
 from store.errors import SchemaMismatchError
 from store.format import modified_utf8
 from store.format.javaclasses import HASH_MAP, LINKED_HASH_MAP, LONGS, java_class
-from store.format.javavalues import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JShort
+from store.format.javavalues import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
 
 STREAM_HEADER = b"\xac\xed\x00\x05"
 FIRST_HANDLE = 0x7E0000
@@ -82,6 +82,7 @@ class Writer:
             str: self.string,
             JMap: lambda value: self.map_entries(value.entries),
             dict: lambda value: self.map_entries(list(value.items())),
+            JNumbers: self._numbers,
         }
 
     def reset(self) -> None:
@@ -169,6 +170,10 @@ class Writer:
         self.take_handle()
         self.out += _PAIR.pack(2, first, second)
 
+    def _numbers(self, numbers: JNumbers) -> None:
+        self.array_head(numbers.class_name, len(numbers.values))
+        self.out += numbers.values.astype(numbers.values.dtype.newbyteorder(">")).tobytes()
+
     def map_head(self, count: int, name: str = LINKED_HASH_MAP) -> int:
         """Starts a map; the caller writes keys and values in turn, then ``map_end``."""
         handle = self.object_head(name)
@@ -190,7 +195,7 @@ class Writer:
         self.map_end()
 
     def value(self, value: Any) -> None:
-        """Writes null, a String, a box, or a map of such values; anything else is a TypeError."""
+        """Writes null, a String, a box, an array of numbers, or a map of such values; anything else is a TypeError."""
         kind = type(value)
         box = _UNIQUE.get(kind)
         if box is not None:

@@ -12,8 +12,11 @@ A ``java.util.LinkedHashMap`` as a Java stream, then zeros up to ``dataOffset``,
     overflow    Boolean  TRUE: the grouping stands in an .ovr file
     metadata    LinkedHashMap or null: the grouping
 
-Readers take order, offset and width from the prefix and compare the rest with the definition; unknown keys are
-ignored. In a file that readers may have open nothing but the one byte of ``overflow`` ever changes.
+Readers take order and width from the prefix and compare the rest with the definition; unknown keys are ignored. In a
+file that readers may have open nothing but the one byte of ``overflow`` ever changes.
+
+No checksum covers these bytes, and none is needed: the same content has one form. A reader writes what it has decoded
+again and compares, up to the last zero before the data, so a change that leaves the prefix readable is found too.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from store.errors import FormatError, SchemaError, SchemaMismatchError, UnsupportedVersionError
+import numpy as np
+
+from store.errors import CorruptFileError, FormatError, SchemaError, SchemaMismatchError, UnsupportedVersionError
 from store.format.grouping import GroupRanges, encode_ovr, read_map, write_map
 from store.format.javareader import HINT, Reader
 from store.format.javavalues import JInt, JLong, JMap
@@ -40,6 +45,7 @@ DEFAULT_CHARSET = "ISO_8859_1"  # what Deephaven assumes where nothing is set
 
 _FIXED_WIDTHS = {row.java: row.width for row in TYPES if row.width}
 _STRING, _STRING_SET = "java.lang.String", "io.deephaven.stringset.StringSet"
+_KEYS = frozenset(("version", "byteOrder", "dataOffset", "dataType", "width", "encoding", "columnId", "overflow"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +156,11 @@ def overflow_byte(data: bytes, column: Column, where: object) -> tuple[int, bool
 
 
 def decode_prefix(data: bytes, where: object) -> Prefix:
-    """The prefix at the start of ``data``, which must reach at least to the end of the object.
+    """The prefix at the start of ``data``, which must reach at least to the end of the object, better to the first row.
 
-    Damage is a CorruptFileError, another writer's prefix or version an UnsupportedVersionError, parts that
-    contradict each other a SchemaMismatchError.
+    Damage, also where the bytes are readable but not those that the content is written as, is a CorruptFileError,
+    another writer's prefix or version an UnsupportedVersionError, parts that contradict each other a
+    SchemaMismatchError.
     """
     if len(data) <= PAGE:
         try:
@@ -175,7 +182,31 @@ def _decode(data: bytes, where: object) -> Prefix:
     entries = found.named()
     if entries is None or "version" not in entries:
         raise _foreign(where, found.class_name)
-    return _prefix(entries, reader, where)
+    prefix = _prefix(entries, reader, where)
+    _require_one_form(data, found, prefix, where)
+    return prefix
+
+
+def _require_one_form(data: bytes, found: JMap, prefix: Prefix, where: object) -> None:
+    """A CorruptFileError where the bytes before the data are not those in which we write this map."""
+    writer = Writer()
+    try:
+        writer.value(found)
+    except (TypeError, SchemaMismatchError) as error:
+        raise CorruptFileError("prefix holds what no prefix holds", where=where, found=error, hint=HINT) from error
+    held = np.frombuffer(data, np.uint8, min(len(data), prefix.data_offset))
+    wanted = np.zeros(max(len(held), len(writer.out)), np.uint8)
+    wanted[: len(writer.out)] = writer.out
+    differ = np.flatnonzero(held != wanted[: len(held)])
+    if len(differ) or len(writer.out) != prefix.length:
+        at = int(differ[0]) if len(differ) else min(prefix.length, len(writer.out))
+        raise CorruptFileError(
+            "prefix is damaged: its bytes are not those that its content is written as",
+            where=f"{where}, byte {at}",
+            expected=f"{wanted[at]:02x}",
+            found=f"{held[at]:02x}" if at < len(held) else "the end",
+            hint=HINT,
+        )
 
 
 # the prefixes of one column are alike in all locations, and decoding one costs more than mapping its file
@@ -221,6 +252,8 @@ def _prefix(entries: dict[str, Any], reader: Reader, where: object) -> Prefix:
     encoding = take("encoding", str, optional=True)
     _agree(java, width, encoding, where)
     column_id = take("columnId", JInt, optional=True)
+    if column_id is None and entries.keys() - _KEYS - {"metadata"}:  # a name that a flipped bit has made unknown
+        raise reader.fail("prefix key 'columnId' is missing beside unknown keys", 4, found=", ".join(sorted(entries)))
     number = None if column_id is None else int(column_id)
     overflow, metadata = take("overflow", bool), take("metadata", JMap, optional=True)
     if "metadata" not in entries or (overflow and metadata is not None):

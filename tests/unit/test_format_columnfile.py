@@ -25,7 +25,7 @@ from store.errors import CorruptFileError, FormatError, SchemaMismatchError, Spa
 from store.format.codecs import Base, encode_column
 from store.format.grouping import encode_ovr, group_ranges
 from store.format.javastream import JInt, JLong, dumps
-from store.format.prefix import encode_prefix, prefix_with_grouping
+from store.format.prefix import decode_prefix, encode_prefix, overflow_byte, prefix_with_grouping
 from store.fs import Fs
 from store.schema.model import Column, Kind, Storage
 from store.schema.types import BY_NAME, data_type
@@ -81,11 +81,31 @@ def test_column_without_file_is_null(tmp_path: Path) -> None:
     assert read_column(FS, tmp_path, SYM, {}, 3, 1).to_pylist() == [None, None]
 
 
-def test_column_of_another_id_is_null(tmp_path: Path) -> None:
+def test_column_of_another_id_is_refused(tmp_path: Path) -> None:
     sizes = write(tmp_path, SIZE, [1, 2])
-    assert read_column(FS, tmp_path, replace(SIZE, id=9), sizes, 2).to_pylist() == [None, None]
-    text = Column("Size", BY_NAME["String"], Kind.NORMAL, Storage.SYMBOL, 9, "UTF_8")
-    assert read_column(FS, tmp_path, text, sizes, 2).null_count == 2
+    error = refused(CorruptFileError, tmp_path, replace(SIZE, id=9), sizes, 2)
+    assert error.what == "file of column Size says that it belongs to another column"
+    assert (error.expected, error.found) == ("columnId 9", f"columnId {SIZE.id}")
+
+
+@pytest.mark.parametrize("column", [SIZE, SYM, NOTE])
+def test_no_bit_of_a_prefix_can_flip_unseen(tmp_path: Path, column: Column) -> None:
+    sizes = write(tmp_path, column, [1, 2] if column is SIZE else ["a", "b"])
+    path = tmp_path / f"{column.name}.dat"
+    whole = path.read_bytes()
+    length = decode_prefix(whole[:4096], path).length
+    flag, _ = overflow_byte(whole[:4096], column, path)  # whether there is an .ovr file: says nothing about the rows
+    for at in [*range(length), *range(length, 4096, 97), 4095]:
+        for bit in range(8) if at % 16 == 0 else [1 + at % 7]:
+            if (at, bit) == (flag, 0):
+                continue
+            bad = bytearray(whole)
+            bad[at] ^= 1 << bit
+            path.write_bytes(bad)
+            with pytest.raises((FormatError, SchemaMismatchError)) as caught:
+                read_column(FS, tmp_path, column, sizes, 2)
+                pytest.fail(f"byte {at}, bit {bit} was not noticed")
+            assert str(path) in str(caught.value)
 
 
 def test_prefix_without_id_is_matched_by_name(tmp_path: Path) -> None:

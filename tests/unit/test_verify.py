@@ -131,7 +131,8 @@ def test_a_damaged_prefix(small: SmallTable) -> None:
 def test_padding_that_is_not_zero(small: SmallTable) -> None:
     flip(small.location("a", DATE) / "Size.dat", 4000)
     found = only(check(small))
-    assert (found.severity, found.at, found.what) == ("warning", "byte 4000", "padding of the prefix is not zero")
+    assert (found.severity, found.at, found.expected, found.found) == ("error", "byte 4000", "00", "01")
+    assert found.what == "prefix is damaged: its bytes are not those that its content is written as"
 
 
 def test_wrong_statistics(small: SmallTable) -> None:

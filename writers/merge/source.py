@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.columnfile import column_header
+from store.columnfile import committed_prefix
 from store.epochs.state import FileState
-from store.errors import CorruptFileError, SchemaMismatchError
+from store.errors import CorruptFileError
 from store.format.charset import decode_values
 from store.format.prefix import Prefix
 from store.format.symbols import decode_symbols
@@ -71,17 +71,7 @@ class ColumnSource:
         state = source.files.get(column.files[0])
         if state is None:  # the column is younger than the location: null in every row
             return
-        header = column_header(fs, self._dat)
-        if header.column_id is not None and header.column_id != column.id:
-            return  # another column of the same name
-        if header.data_type != column.type.java or header.width != column.width:
-            raise SchemaMismatchError(
-                f"column {column.name} is stored as another type than the schema declares",
-                where=self._dat,
-                expected=f"{column.type.java}, {column.width} bytes",
-                found=f"{header.data_type}, {header.width} bytes",
-                hint="deploy the schema that wrote this date, or leave the type as it was",
-            )
+        header = committed_prefix(fs, self._dat, column)
         if state.size != source.rows * column.width:
             raise CorruptFileError(
                 f"column {column.name} has another length than its location",
