@@ -16,6 +16,7 @@ from ingest.typed import Mask
 from store.errors import FeedError
 
 Field = tuple[str, bool]  # text, and whether it was quoted
+OPEN_QUOTE = "a quoted field does not end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +26,10 @@ class Header:
     names: tuple[str, ...]
 
 
-class OpenQuoteError(ValueError):
-    """The text ends inside a quoted field."""
-
-
 def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
     """Fields of one record without its line end.
 
-    OpenQuoteError if a quoted field does not end, ValueError if text follows a closing quote.
+    ValueError if a quoted field does not end, or text follows a closing quote.
     """
     fields: list[Field] = []
     at, end = 0, len(text)
@@ -43,7 +40,7 @@ def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
             while True:
                 close = text.find(quote, at)
                 if close < 0:
-                    raise OpenQuoteError("a quoted field does not end")
+                    raise ValueError(OPEN_QUOTE)
                 parts.append(text[at:close])
                 at = close + 1
                 if not text.startswith(quote, at):
@@ -68,18 +65,18 @@ def repeated(names: Sequence[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def read_header(line: bytes, options: CsvOptions, file: str) -> Header:
-    """Names of the first line; FeedError if it cannot be read, has a carriage return inside, or a name twice."""
+def read_header(line: bytes, options: CsvOptions, where: str) -> Header:
+    """Names of a line; FeedError if it cannot be read, has a carriage return inside, or a name twice."""
     try:
         names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
     except ValueError as error:
-        raise FeedError(
-            "header of a CSV file cannot be read", where=f"{file} line 1", found=f"{error}: {line[:200]!r}"
-        ) from error
+        raise FeedError("header of a CSV file cannot be read", where=where, found=f"{error}: {line[:200]!r}") from error
+    if options.trailing_delimiter and len(names) > 1 and not names[-1]:
+        names.pop()
     if b"\r" in line:
         raise FeedError(
             "header of a CSV file has a carriage return inside",
-            where=f"{file} line 1",
+            where=where,
             expected="lines that end with a line feed",
             found=repr(line[:200]),
         )
@@ -87,7 +84,7 @@ def read_header(line: bytes, options: CsvOptions, file: str) -> Header:
     if twice:
         raise FeedError(
             "header of a CSV file names a field twice",
-            where=f"{file} line 1",
+            where=where,
             found=", ".join(twice),
             hint="give the fields different names, or set header = false and name them in the settings",
         )
@@ -119,7 +116,32 @@ def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints,
         _mark(odd, block, feeds[~np.isin(feeds + 1, block.ends)])
     kept = ~blank | block.framed
     kept[:first] = False
+    kept &= ~commented(block, options)
     return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
+
+
+def commented(block: LineBlock, options: CsvOptions) -> Mask:
+    """Which lines begin as comments do."""
+    found = np.zeros(len(block), np.bool_)
+    mark = options.comment.encode()
+    if not mark or block.framed:
+        return found
+    starts = block.ends[:-1].astype(np.int64)
+    octets = np.frombuffer(block.data, np.uint8)
+    found |= np.diff(block.ends) >= len(mark)
+    for place, byte in enumerate(mark):
+        found[found] = octets[starts[found] + place] == byte
+    return found
+
+
+def ends_with_delimiter(block: LineBlock, lines: Ints, options: CsvOptions) -> Mask:
+    """Which of some lines, in which all quotes are closed, have a delimiter behind their last field."""
+    octets = np.frombuffer(block.data, np.uint8)
+    at = block.ends[lines + 1].astype(np.int64) - 1
+    for byte in (0x0A, 0x0D):
+        at -= octets[np.maximum(at, 0)] == byte
+    found: Mask = (at >= block.ends[lines]) & (octets[np.maximum(at, 0)] == ord(options.delimiter))
+    return found
 
 
 def _misplaced_quotes(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions) -> Ints:

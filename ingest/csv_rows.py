@@ -2,8 +2,8 @@
 
 A record is plain if it stands on one physical line and its quotes, if any, are where they belong: an opening quote
 at the start of a field, a closing one at its end, doubled ones between. Everything else is read character by character:
-records whose quoted fields span lines, quotes in the middle of a field (taken as they stand), and errors. A
-quote that is opened and never closed spoils its own line only: reading goes on with the next line.
+records whose quoted fields span lines, quotes in the middle of a field (taken as they stand), and errors.
+A record is bad as a whole, with all of its lines (``ingest.csv_spans``).
 """
 
 from __future__ import annotations
@@ -14,8 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from ingest.bad_rows import BadRow, Rejects, bad_row, too_long
-from ingest.csv_records import Header, OpenQuoteError, read_header, read_record, repeated, sort_lines
+from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from ingest.csv_records import (
+    OPEN_QUOTE,
+    Header,
+    commented,
+    ends_with_delimiter,
+    read_header,
+    read_record,
+    repeated,
+    sort_lines,
+)
+from ingest.csv_spans import MAX_RECORD, TOO_LONG, Found, Span, Spans
 from ingest.exact import Refusal, Value, from_text
 from ingest.lines import LineBlock
 from ingest.rows import Ints, Rows, merge_rows
@@ -23,7 +33,7 @@ from ingest.spec import CsvOptions, Target
 from ingest.typed import compact, csv_texts
 from store.errors import FeedError, SettingsError
 
-MAX_JOINED = 1 << 20  # bytes that one record may span over lines
+EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
 
 
 class CsvRows:
@@ -56,7 +66,9 @@ class CsvRows:
         self._known = {t.source for t in targets} | set(known)
         self._options = options
         self._alias = alias
-        self._null = frozenset(options.null)
+        self._null, self._unquoted_null = frozenset(options.null), not options.quoted_null
+        self._spans = Spans(options)
+        self._held: tuple[LineBlock, dict[int, Span]] = (LineBlock.empty(), {})
         self._header: Header | None = None if options.header else Header(options.names)
         if self._header is not None and not self._fits(self._header):
             raise SettingsError(
@@ -73,36 +85,81 @@ class CsvRows:
         Fewer than all when a record goes on beyond the block and ``last`` is not set; the rest belongs before the
         next block.
         """
-        rejects.read += len(block.too_long)
-        rejects.add_all(too_long(file, line) for line in block.too_long)
-        first = 0
-        if self._header is None and len(block):
-            self._header = read_header(block.line(0), self._options, file)
-            first = 1
-            if not self._fits(self._header):
-                raise FeedError(
-                    "header of a CSV file has no field that a column takes: all of its rows would be nulls",
-                    where=f"{file} line 1",
-                    expected=self._sources,
-                    found=", ".join(map(repr, self._header.names[:20])),
-                    hint="check `delimiter` in [feed]; a file without a header needs header = false and names",
-                )
+        first, done = self._spans.leave(block)
+        if done is not None:
+            rejects.read += 1
+            shown = done.head[:MAX_VALUE].decode("utf-8", "replace")
+            rejects.add_all([bad_row(file, done.number, None, TOO_LONG, EXPECTED, shown, done.head, size=done.size)])
+        first = self._start(block, first, file)
         header = self._header or Header(())
         rejects.header = header.names
         plain, odd = sort_lines(block, first, self._options)
-        used, records = self._join_lines(block, odd, len(header.names), last)
-        plain = plain[plain < used]
-        covered = {line for start, stop in records for line in range(start + 1, stop)}
-        if covered:
-            plain = plain[~np.isin(plain, np.fromiter(covered, np.int64))]
+        found = self._spans.cut(block, odd, last)
+        plain = plain[~found.inner(len(block))[plain]]
+        self._held = block, {int(block.numbers[s.start]): s for s in found.spans}
+        self._reject_long_lines(block, found, file, rejects)
         fast, columns, doubtful = self._fast(block, plain, header)
         rejects.read += len(fast)
-        todo = sorted([*records, *((int(i), int(i) + 1) for i in doubtful)])
+        todo = sorted([*found.spans, *(Span(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
         exact, values = self._exact(block, todo, header, file, rejects)
         for name in header.names:
             if name not in self._known and len(fast):
                 rejects.ignored[name] += len(fast)
-        return merge_rows(block.numbers, fast, columns, exact, values, self._targets), used
+        return merge_rows(block.numbers, fast, columns, exact, values, self._targets), found.used
+
+    def unclosed(self, file: str, rejects: Rejects) -> int | None:
+        """To be called at the end of a file: the number of a line whose quote nothing closes and that was held so far.
+
+        The line is rejected; those behind it have to be read again.
+        """
+        long, self._spans.open = self._spans.open, None
+        if long is None:
+            return None
+        line = long.head[: long.line_size].rstrip(b"\r\n")
+        expected = f"{len((self._header or Header(())).names)} fields"
+        rejects.read += 1
+        shown = line[:MAX_VALUE].decode("utf-8", "replace")
+        rejects.add_all([bad_row(file, long.number, None, OPEN_QUOTE, expected, shown, line, size=long.line_size)])
+        return long.number
+
+    def record_of(self, number: int) -> bytes:
+        """The record of the block decoded last that begins at a physical line, without its line end."""
+        block, spans = self._held
+        span = spans.get(number)
+        return block.line_of(number) if span is None else block.lines(span.start, span.stop)
+
+    def _start(self, block: LineBlock, first: int, file: str) -> int:
+        """The first line that may be a record; the header is taken before."""
+        if block.framed:
+            return first
+        first = max(first, int(np.searchsorted(block.numbers, self._options.skip_lines, side="right")))
+        if self._header is not None:
+            return first
+        passed = commented(block, self._options)
+        while first < len(block) and passed[first]:
+            first += 1
+        if first == len(block):
+            return first
+        where = f"{file} line {block.numbers[first]}"
+        self._header = read_header(block.line(first), self._options, where)
+        if not self._fits(self._header):
+            raise FeedError(
+                "header of a CSV file has no field that a column takes: all of its rows would be nulls",
+                where=where,
+                expected=self._sources,
+                found=", ".join(map(repr, self._header.names[:20])),
+                hint="check `delimiter` in [feed]; a file without a header needs header = false and names",
+            )
+        return first + 1
+
+    def _reject_long_lines(self, block: LineBlock, found: Found, file: str, rejects: Rejects) -> None:
+        """Lines that were not read whole, but for those inside a record that is bad anyway."""
+        for line in block.too_long:
+            place = int(np.searchsorted(block.numbers, line.number))
+            inside = place >= found.stop or any(span.start < place < span.stop for span in found.spans)
+            if not inside and line.number > self._options.skip_lines:
+                rejects.read += 1
+                rejects.add_all([too_long(file, line)])
 
     def _fits(self, header: Header) -> bool:
         return not self._targets or any(target.source in header.names for target in self._targets)
@@ -111,47 +168,15 @@ class CsvRows:
     def _sources(self) -> str:
         return "one of " + ", ".join(target.source for target in self._targets)
 
-    def _join_lines(self, block: LineBlock, odd: Ints, fields: int, last: bool) -> tuple[int, list[tuple[int, int]]]:
-        """Spans of lines of the records that are not plain, and the number of lines used."""
-        if block.framed:
-            return len(block), [(start, start + 1) for start in odd.tolist()]
-        records: list[tuple[int, int]] = []
-        at = -1
-        for start in odd.tolist():
-            if start < at:
-                continue
-            stop = self._end_of_record(block, start, fields)
-            if stop is None and not last and block.ends[-1] - block.ends[start] <= MAX_JOINED:
-                return start, records
-            at = start + 1 if stop is None else stop
-            records.append((start, at))
-        return len(block), records
-
-    def _end_of_record(self, block: LineBlock, start: int, fields: int) -> int | None:
-        """The line after a record, if its quotes close and it has the right number of fields; else None."""
-        quote, delimiter = self._options.quote, self._options.delimiter
-        mark = quote.encode()
-        limit = int(block.ends[start]) + MAX_JOINED
-        for stop in range(start + 1, len(block) + 1):
-            if block.ends[stop] > limit:
-                return start + 1
-            if stop > start + 1 and mark not in block.line(stop - 1):
-                continue
-            try:
-                record = read_record(_text(block, start, stop), delimiter, quote)
-            except OpenQuoteError:
-                continue
-            except ValueError:
-                return start + 1
-            return stop if len(record) == fields or stop == start + 1 else start + 1
-        return None
-
     def _fast(self, block: LineBlock, plain: Ints, header: Header) -> tuple[Ints, list[pa.Array], Ints]:
         """Plain records with their columns, and those in doubt."""
         nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
         if not len(plain) or not header.names or self._only_exact:
             return np.empty(0, np.int64), nothing, plain
-        table, kept = self._parse(block, plain, header)
+        parsed = plain
+        if self._options.trailing_delimiter:
+            parsed = plain[ends_with_delimiter(block, plain, self._options)]
+        table, kept = self._parse(block, parsed, header) if len(parsed) else (None, parsed)
         if table is None:
             return np.empty(0, np.int64), nothing, plain
         doubt = np.zeros(len(kept), np.bool_)
@@ -183,7 +208,8 @@ class CsvRows:
             wrong.append(row.number or 0)
             return "skip"
 
-        names = [f"f{place}" for place in range(len(header.names))]
+        more = self._options.trailing_delimiter
+        names = [f"f{place}" for place in range(len(header.names) + more)]
         wanted = {t.source: names[header.names.index(t.source)] for t in self._targets if t.source in header.names}
         if not wanted:
             return None, plain
@@ -203,7 +229,7 @@ class CsvRows:
                     include_columns=list(wanted.values()),
                     null_values=list(self._options.null),
                     strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
+                    quoted_strings_can_be_null=self._options.quoted_null,
                 ),
             )
         except pa.ArrowInvalid:
@@ -214,20 +240,24 @@ class CsvRows:
         return {source: _one_chunk(table[name]) for source, name in wanted.items()}, kept
 
     def _exact(
-        self, block: LineBlock, records: list[tuple[int, int]], header: Header, file: str, rejects: Rejects
+        self, block: LineBlock, records: list[Span], header: Header, file: str, rejects: Rejects
     ) -> tuple[Ints, list[list[Value]]]:
         good: list[int] = []
         values: list[list[Value]] = []
-        for start, stop in records:
-            raw = block.data[block.ends[start] : block.ends[stop]].rstrip(b"\r\n")
+        for span in records:
+            raw, number = block.lines(span.start, span.stop), int(block.numbers[span.start])
             if not raw and not block.framed:
                 continue
             rejects.read += 1
-            found = self.one(raw, header, file, int(block.numbers[start]), rejects)
+            if span.fault is None:
+                found = self.one(raw, header, file, number, rejects)
+            else:
+                shown = raw[:MAX_VALUE].decode("utf-8", "replace")
+                found = bad_row(file, number, None, span.fault, EXPECTED, shown, raw)
             if isinstance(found, BadRow):
                 rejects.add_all([found])
             else:
-                good.append(start)
+                good.append(span.start)
                 values.append(found)
         return np.array(good, np.int64), values
 
@@ -242,13 +272,15 @@ class CsvRows:
             return bad_row(file, number, None, f"not UTF-8 (at byte {error.start})", "text in UTF-8", shown, raw)
         except ValueError as error:
             return bad_row(file, number, None, str(error), expected, text, raw)
+        if self._options.trailing_delimiter and len(fields) == len(header.names) + 1 and fields[-1] == ("", False):
+            fields.pop()
         if len(fields) != len(header.names):
             return bad_row(file, number, None, f"wrong number of fields ({len(fields)})", expected, text, raw)
         record = dict(zip(header.names, fields, strict=True))
         values: list[Value] = []
         for target in self._targets:
             field, quoted = record.get(target.source, ("", False))
-            absent = target.source not in record or (not quoted and field in self._null)
+            absent = target.source not in record or (field in self._null and not (quoted and self._unquoted_null))
             value = None if absent else from_text(field, target, self._alias)
             if isinstance(value, Refusal):
                 return bad_row(file, number, target.column.name, value.reason, value.expected, field, raw)
@@ -257,11 +289,6 @@ class CsvRows:
             if name not in self._known:
                 rejects.ignored[name] += 1
         return values
-
-
-def _text(block: LineBlock, start: int, stop: int) -> str:
-    raw = block.data[block.ends[start] : block.ends[stop]]
-    return raw.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.StringArray:

@@ -138,15 +138,27 @@ def decoded(
     if spec.feed.format != "csv":
         raise SettingsError("unknown feed format", expected="json, csv or parquet", found=spec.feed.format)
     csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias)
+    done: int | None = 0
+    while done is not None:  # a second time for a file with a quote that nothing closes
+        yield from _csv_rows(csv_rows, line_blocks(chunks(fs, split)), done, split.path, rejects)
+        done = csv_rows.unclosed(split.path, rejects)
+
+
+def _csv_rows(
+    csv_rows: CsvRows, blocks: Iterator[LineBlock], done: int, file: str, rejects: Rejects
+) -> Iterator[tuple[Rows, Payload]]:
+    """Rows of the lines behind the one with the number ``done``."""
     rest: LineBlock | None = None
-    for block in blocks:
-        whole = block if rest is None else rest.before(block)
-        rows, used = csv_rows.decode(whole, split.path, rejects, last=False)
-        yield rows, whole.line_of
-        rest = whole.rest(used) if used < len(whole) else None
+    for whole in blocks:
+        block = whole.after(done) if done else whole
+        if rest is not None:
+            block = rest.before(block)
+        rows, used = csv_rows.decode(block, file, rejects, last=False)
+        yield rows, csv_rows.record_of
+        rest = block.rest(used) if used < len(block) else None
     if rest is not None:
-        rows, _ = csv_rows.decode(rest, split.path, rejects, last=True)
-        yield rows, rest.line_of
+        rows, _ = csv_rows.decode(rest, file, rejects, last=True)
+        yield rows, csv_rows.record_of
 
 
 def _clock_ns(

@@ -52,6 +52,17 @@ class LineBlock:
             return self.data[self.ends[index] : self.ends[index + 1] - 1]
         return self.data[self.ends[index] : self.ends[index + 1]].rstrip(b"\r\n")
 
+    def lines(self, start: int, stop: int) -> bytes:
+        """Lines of one record, with the line ends between them and without the last one."""
+        if stop == start + 1:
+            return self.line(start)
+        return self.data[self.ends[start] : self.ends[stop]].rstrip(b"\r\n")
+
+    @classmethod
+    def empty(cls) -> LineBlock:
+        """A block without lines."""
+        return cls(b"", np.zeros(1, np.int32), np.zeros(0, np.int64))
+
     def utf8(self) -> npt.NDArray[np.bool_] | None:
         """Which lines are UTF-8; None if all are."""
         try:
@@ -65,16 +76,23 @@ class LineBlock:
         return self.line(int(np.searchsorted(self.numbers, number)))
 
     def rest(self, used: int) -> LineBlock:
-        """The lines from index ``used`` on."""
+        """The lines from index ``used`` on, and those that were too long behind the first of them."""
         start = self.ends[used]
-        return LineBlock(self.data[start:], self.ends[used:] - start, self.numbers[used:])
+        too_long = tuple(line for line in self.too_long if used < len(self) and line.number > self.numbers[used])
+        return LineBlock(self.data[start:], self.ends[used:] - start, self.numbers[used:], too_long, self.framed)
+
+    def after(self, number: int) -> LineBlock:
+        """The lines behind one with this physical number."""
+        rest = self.rest(int(np.searchsorted(self.numbers, number, side="right")))
+        return replace(rest, too_long=tuple(line for line in self.too_long if line.number > number))
 
     def before(self, other: LineBlock) -> LineBlock:
         """These lines followed by those of another block."""
         if not len(self):
             return other
         ends = np.concatenate([self.ends, other.ends[1:] + self.ends[-1]])
-        return LineBlock(self.data + other.data, ends, np.concatenate([self.numbers, other.numbers]), other.too_long)
+        numbers = np.concatenate([self.numbers, other.numbers])
+        return LineBlock(self.data + other.data, ends, numbers, self.too_long + other.too_long)
 
     def array(self) -> pa.BinaryArray:
         """All lines with their ends, without copying."""

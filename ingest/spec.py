@@ -44,7 +44,9 @@ KAFKA_META: dict[str, frozenset[str]] = {
 class CsvOptions:
     """Dialect of CSV files. ``header`` True takes names from the first line, else ``names`` gives them.
 
-    ``null`` lists the texts that mean null when they are not quoted; quoted, they are ordinary text.
+    ``null`` lists the texts that mean null when they are not quoted; quoted, they are ordinary text, unless
+    ``quoted_null`` is set. ``skip_lines`` lines at the start of a file are passed over, and so is each line that begins
+    with ``comment`` where a record could begin. ``trailing_delimiter``: a record may end with one delimiter more.
     """
 
     header: bool = True
@@ -52,6 +54,10 @@ class CsvOptions:
     delimiter: str = ","
     quote: str = '"'
     null: tuple[str, ...] = ("",)
+    quoted_null: bool = False
+    skip_lines: int = 0
+    comment: str = ""
+    trailing_delimiter: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,167 @@
+"""Where CSV records end that are not plain lines, found in one pass over the bytes, whatever they hold.
+
+A record ends at the first line feed outside of quotes, also where it is bad: text after a closing quote goes on to the
+next delimiter, and no line inside a quoted field is ever a record. Only a quote that nothing closes up to the end of
+the file spoils its own line alone. That is known at the end of the file; a record that is longer than ``MAX_RECORD`` by
+then is not held, so its lines have to be read again. They are so once at most: from an open quote that is never closed
+all further quotes come in pairs, so no later one can stay open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.lines import HEAD, MAX_LINE, LineBlock
+from ingest.rows import Ints
+from ingest.spec import CsvOptions
+
+MAX_RECORD = MAX_LINE  # bytes that one record may span over lines
+TOO_LONG = "record too long"
+LACKS_LINE = "record with a line that is too long"
+
+
+class RecordEnd:
+    """Finds the end of a record as ``read_record`` would see it. No byte is looked at more than a few times.
+
+    An open quote is remembered from one call of ``find`` to the next.
+    """
+
+    def __init__(self, options: CsvOptions) -> None:
+        self._quote, self._delimiter = options.quote.encode(), options.delimiter.encode()
+        self._open = False
+        self.steps = 0  # searches made so far
+
+    def restart(self) -> None:
+        """Forgets an open quote."""
+        self._open = False
+
+    def find(self, data: bytes, start: int, stop: int) -> int | None:
+        """Behind the line feed of the record that goes on at ``start``; None if a quote is open at ``stop``.
+
+        ``stop`` is the end of a line.
+        """
+        at, line = start, start
+        while True:
+            self.steps += 1
+            if self._quote and not self._open and data.startswith(self._quote, at, stop):
+                self._open, at = True, at + 1
+            if self._open:
+                closed = self._closed(data, at, stop)
+                if closed is None:
+                    return None
+                self._open, at = False, closed
+            if at >= line:
+                line = data.find(b"\n", at, stop) + 1 or stop
+            mark = data.find(self._delimiter, at, line)
+            if mark < 0:
+                return line
+            at = mark + 1
+
+    def _closed(self, data: bytes, at: int, stop: int) -> int | None:
+        """Behind the quote that closes a field; a doubled one does not."""
+        while True:
+            self.steps += 1
+            found = data.find(self._quote, at, stop)
+            if found < 0:
+                return None
+            if not data.startswith(self._quote, found + 1, stop):
+                return found + 1
+            at = found + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Lines ``start`` to ``stop`` of a block that are one record; ``fault`` if it is bad whatever it says."""
+
+    start: int
+    stop: int
+    fault: str | None = None
+
+
+@dataclass(slots=True)
+class LongRecord:
+    """A record that is not held whole: number and bytes of its first line, its first bytes, bytes so far."""
+
+    number: int
+    line_size: int
+    head: bytes
+    size: int
+
+
+@dataclass(slots=True)
+class Found:
+    """What a block was cut into: the lines before ``stop`` are to be decoded, those from ``used`` on come again."""
+
+    stop: int
+    used: int
+    spans: list[Span] = field(default_factory=list)
+
+    def inner(self, lines: int) -> npt.NDArray[np.bool_]:
+        """Which lines of the block begin no record that is to be decoded."""
+        found = np.zeros(lines, np.bool_)
+        for span in self.spans:
+            found[span.start + 1 : span.stop] = True
+        found[self.stop :] = True
+        return found
+
+
+class Spans:
+    """The records over lines of one file. ``open`` is one that is not held and whose end was not found yet."""
+
+    def __init__(self, options: CsvOptions) -> None:
+        self.end = RecordEnd(options)
+        self.open: LongRecord | None = None
+
+    def leave(self, block: LineBlock) -> tuple[int, LongRecord | None]:
+        """How many lines at the start of a block belong to the open record, which is returned where it ends."""
+        long = self.open
+        if long is None:
+            return 0, None
+        long.size += sum(line.size for line in block.too_long)
+        end = self.end.find(block.data, 0, int(block.ends[-1]))
+        if end is None:
+            long.size += len(block.data)
+            return len(block), None
+        long.size += end
+        self.open = None
+        return int(np.searchsorted(block.ends, end)), long
+
+    def cut(self, block: LineBlock, odd: Ints, last: bool) -> Found:
+        """Records that begin at the odd lines of a block (indices, ascending), none of them inside another."""
+        found = Found(len(block), len(block))
+        if block.framed:
+            found.spans = [Span(start, start + 1) for start in odd.tolist()]
+            return found
+        stop, at = int(block.ends[-1]), -1
+        for line in odd.tolist():
+            if line < at:
+                continue
+            start = int(block.ends[line])
+            self.end.restart()
+            end = self.end.find(block.data, start, stop)
+            if end is not None:
+                at = int(np.searchsorted(block.ends, end))
+                found.spans.append(Span(line, at, TOO_LONG if end - start > MAX_RECORD else _fault(block, line, at)))
+            elif last:
+                at = line + 1
+                found.spans.append(Span(line, at))
+            else:
+                found.stop = line
+                if stop - start <= MAX_RECORD:
+                    found.used = line
+                else:
+                    size = int(block.ends[line + 1]) - start
+                    self.open = LongRecord(
+                        int(block.numbers[line]), size, block.data[start : start + HEAD], stop - start
+                    )
+                break
+        return found
+
+
+def _fault(block: LineBlock, start: int, stop: int) -> str | None:
+    """A record that lacks a line, which was too long to be held."""
+    lines = int(block.numbers[stop - 1] - block.numbers[start]) + 1
+    return LACKS_LINE if lines != stop - start else None
