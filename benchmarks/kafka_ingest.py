@@ -39,7 +39,7 @@ from ingest.kafka_topics import KafkaTopics
 from jobs.broker import Broker
 from jobs.connector import connector_conf
 from jobs.decoding import Decoder
-from jobs.delta import delta_conf
+from jobs.delta_session import delta_conf
 from jobs.ingest_run import Options, open_stream, run_streams
 from jobs.progress import Progress
 from jobs.spark_session import build_session

@@ -17,7 +17,7 @@ from ingest.frame_rows import fit_frame
 from ingest.targets import resolve_targets
 from jobs.budget import Budget
 from jobs.decoding import FrameDecoder
-from jobs.delta import require_delta
+from jobs.delta_session import require_delta
 from jobs.frame_options import FrameOptions, Rule, frame_options
 from jobs.quarantines import catch_up, settle
 from store.epochs.keeping import Keeping

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ingest.spec import DAY_S, NO_BAD_ROWS
 from jobs.budget import Budget
 from jobs.decoding import Decoder
-from jobs.delta import delta_conf, require_delta
+from jobs.delta_session import delta_conf, require_delta
 from jobs.feeds import max_file_age_s, open_feed
 from jobs.metrics import Metrics
 from jobs.places import Places

@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from jobs.delta import VERSION, delta_jars
+from jobs.delta_session import VERSION, delta_jars
 from jobs.door import Door, Json, Verbose, example
 from store.fs import Fs
 

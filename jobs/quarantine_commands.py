@@ -221,7 +221,7 @@ def find(layout: Layout, stream: str, table_name: str | None) -> Parked | None:
 def session(door: Door, layout: Layout, found: Parked) -> Iterator[Quarantine]:
     """A Spark session with the quarantine of a stream."""
     # Spark takes a second to import: only where a command needs it
-    from jobs.delta import delta_conf, require_delta
+    from jobs.delta_session import delta_conf, require_delta
     from jobs.spark_session import build_session, require_jdk
     from writers.quarantine import Quarantine
     from writers.stream import STREAM_CONF

@@ -33,6 +33,7 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 from store.rejected import REJECTED, decode_rejected
 from writers.ledger import Ledger, Requeue, read_ledger, write_ledger
+from writers.spark_paths import local_uri
 from writers.spark_tasks import gist
 from writers.target import ParkedFile
 
@@ -95,7 +96,7 @@ class Quarantine:
         from pyspark.sql import functions as f
 
         self.announce(epoch)
-        source = self._spark.read.schema(REJECTED_DDL).parquet(*(str(file.path) for file in files))
+        source = self._spark.read.schema(REJECTED_DDL).parquet(*(local_uri(file.path) for file in files))
         owner = [f.lit(value).alias(name) for name, value in zip(OWNER, self._owner, strict=True)]
         nothing = f.lit(None)
         rows = source.select(
@@ -134,7 +135,7 @@ class Quarantine:
         """Rows of the stream that fit, by source and position; ``dead`` epochs are left out as if settled."""
         from pyspark.sql import functions as f
 
-        rows = self._spark.read.format("delta").load(str(self.place)).where(self._mine())
+        rows = self._spark.read.format("delta").load(local_uri(self.place)).where(self._mine())
         for after, upto in dead:
             rows = rows.where(~_between("Epoch", after, upto))
             again = _between("RequeuedEpoch", after, upto)
@@ -147,7 +148,7 @@ class Quarantine:
         from pyspark.sql import functions as f
 
         with self._fs.during("quarantine-mark"):
-            keys = self._spark.read.schema(REJECTED_DDL).parquet(str(requeue.path))
+            keys = self._spark.read.schema(REJECTED_DDL).parquet(local_uri(requeue.path))
             owner = [f.lit(value).alias(name) for name, value in zip(OWNER, self._owner, strict=True)]
             source = keys.select(*owner, "SourcePartition", "Position", "SourceTime")
             done = {"RequeuedEpoch": f.lit(requeue.epoch).cast("bigint"), "RequeuedTime": self._now()}
@@ -209,11 +210,11 @@ class Quarantine:
         try:
             before = frozenset(fs.names(log))
             if not self.exists:
-                builder = DeltaTable.createIfNotExists(self._spark).location(str(self.place))
+                builder = DeltaTable.createIfNotExists(self._spark).location(local_uri(self.place))
                 for name, value in PROPERTIES.items():
                     builder = builder.property(name, value)
                 builder.addColumns(_schema(self._spark)).execute()
-            yield DeltaTable.forPath(self._spark, str(self.place))
+            yield DeltaTable.forPath(self._spark, local_uri(self.place))
             with fs.during("quarantine-sync"):
                 sync_delta(fs, self.place, before)
         except (PySparkException, Py4JError) as error:

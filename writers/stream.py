@@ -32,6 +32,7 @@ from writers.blank import WorkerMemory
 from writers.commit import BatchOutcome, Judge, Park, write_batch
 from writers.scratch import remove_scratch
 from writers.source_reports import SourceReports
+from writers.spark_paths import local_uri
 from writers.spark_tasks import gist, jvm_gone, run_each, task_number, tasks_failed
 from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
@@ -158,7 +159,7 @@ def run_stream(
     started = clock()
     batches = Batches(fs, log, target, plan, clock)
     writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)
-    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    query = writer.option("checkpointLocation", local_uri(checkpoint)).start()
     told = SourceReports(query, plan.report, clock)
     try:
         _watch(query, batches, stop, told)

@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from jobs.delta import delta_conf
+from jobs.delta_session import delta_conf
 from jobs.frames import FrameWriter, deephaven_writer
 from readers import open_table
 from store.epochs.load import list_streams, load_stream

@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.delta import delta_conf
+from jobs.delta_session import delta_conf
 from jobs.spark_session import build_session
 from store.errors import SettingsError
 from store.fs import Fs

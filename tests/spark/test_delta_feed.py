@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from ingest.delta_log import list_log
-from jobs.delta import require_delta
+from jobs.delta_session import require_delta
 from jobs.ingest_run import Application, Options, Run, open_stream, run_one
 from jobs.metrics import Metrics, served
 from jobs.progress import Progress

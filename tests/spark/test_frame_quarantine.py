@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from jobs.cli import app
-from jobs.delta import require_delta
+from jobs.delta_session import require_delta
 from jobs.frames import deephaven_writer, write_frame
 from readers import open_table
 from store.errors import ErrorBudgetExceeded, SettingsError

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.delta import require_delta
+from jobs.delta_session import require_delta
 from store.errors import ErrorBudgetExceeded
 from store.fs import Fs
 from store.layout import Layout

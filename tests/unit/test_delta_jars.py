@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from jobs.cli import app
-from jobs.delta import CONF, delta_conf
+from jobs.delta_session import CONF, delta_conf
 from jobs.stream_file import load_stream_file
 from store.errors import SettingsError
 from store.fs import Fs

@@ -1,0 +1,79 @@
+"""Spark's default file system is another one than the local disk, as on clusters with HDFS; viewfs stands in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.delta_session import delta_conf
+from jobs.spark_session import build_session
+from store.epochs.load import load_stream
+from store.fs import Fs
+from store.layout import Layout
+from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
+from tests.quarantine_cases import bad, take
+from tests.spark.delta_cases import places, quarantine
+from tests.spark.feed_source import FeedSource
+from tests.spark.stream_job import run
+from writers.stream import STREAM_CONF
+
+pytestmark = pytest.mark.spark
+FS = Fs()
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a path without a scheme ends up."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+@pytest.fixture(scope="module")
+def spark(elsewhere: Path) -> Iterator[SparkSession]:
+    foreign = {
+        "spark.hadoop.fs.defaultFS": "viewfs://cluster/",
+        "spark.hadoop.fs.viewfs.mounttable.cluster.linkMergeSlash": f"file://{elsewhere}",
+    }
+    spark = build_session("foreign-default", workers=2, extra=STREAM_CONF | delta_conf(FS) | foreign)
+    spark.dataSource.register(FeedSource)
+    yield spark
+    spark.stop()
+
+
+def test_the_default_file_system_is_the_other_one(spark: SparkSession, elsewhere: Path, tmp_path: Path) -> None:
+    spark.range(1).write.parquet(f"{tmp_path}/probe")
+    assert (elsewhere / str(tmp_path).lstrip("/") / "probe" / "_SUCCESS").exists()
+
+
+def test_a_stream_that_is_rolled_back_takes_everything_again(
+    spark: SparkSession, elsewhere: Path, tmp_path: Path
+) -> None:
+    """A checkpoint that is left elsewhere would hold what was rolled back for done."""
+    feed, root = tmp_path / "feed", tmp_path / "the root"
+    root.mkdir()
+    for number in range(4):
+        put_file(feed, str(number), [record(n) for n in range(10 * number, 10 * number + 10)], number + 1)
+    run(spark, feed, root, per_batch=1)
+    checkpoint = Layout(root).spark_checkpoint(TABLE, STREAM)
+    assert sorted(path.name for path in (checkpoint / "commits").iterdir() if path.name.isdigit()) == [*"0123"]
+    with open_log(FS, root) as log:
+        log.rollback(2)
+    run(spark, feed, root, per_batch=1)
+    assert numbers(root, load_stream(FS, Layout(root), TABLE, STREAM)) == [*range(40)]
+    assert not (elsewhere / str(root).lstrip("/")).exists()
+
+
+def test_rejected_rows_are_parked_and_found_on_the_local_disk(
+    spark: SparkSession, elsewhere: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "a b[1]{2}%20"
+    root.mkdir()
+    parked = quarantine(spark, root)
+    one = put_file(tmp_path / "feed", "1", [record(0), bad(1)], 1)
+    with open_log(FS, root) as log:
+        take(FS, root, log, [[one]], parked.park)
+    assert places(parked) == [("1", 2, 1, None)]
+    assert (Layout(root).quarantine(STREAM) / "_delta_log").is_dir()
+    assert not (elsewhere / str(root).lstrip("/")).exists()
