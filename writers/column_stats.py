@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from store.epochs.bounds import clipped
 from store.epochs.state import RangeStats, Scalar
-
-MAX_BOUND = 64  # characters; a longer string is no bound, its range reads as unknown
 
 
 def range_stats(values: pa.Array, start: int) -> RangeStats:
@@ -43,10 +42,7 @@ def _plain(value: pa.Scalar) -> Scalar | None:
 
 
 def _strings(blank: RangeStats, values: pa.Array) -> RangeStats:
-    found = _bounded(blank, values)
-    if any(isinstance(bound, str) and len(bound) > MAX_BOUND for bound in (found.low, found.high)):
-        return blank
-    return found
+    return clipped(_bounded(blank, values))
 
 
 def _floats(blank: RangeStats, values: pa.Array) -> RangeStats:

@@ -3,11 +3,12 @@
 =======  =====  ===========================================================================
 offset   bytes  meaning
 =======  =====  ===========================================================================
-0        8      magic; its last digit before the line feed is the version (1)
+0        8      magic; its last digit before the line feed is the version
 8        8      u8, a number that the kind of file defines (log: base epoch)
 16       4      u4, length of the payload, at least 2
 20       4      u4, CRC-32 (zlib) of the payload
-24       n      payload: one JSON object in canonical form (ASCII, keys sorted, no white space)
+24       n      payload: one JSON object in canonical form (ASCII, keys sorted, no white space);
+                behind a line feed there may be packed bytes
 24 + n   ...    the next frame
 =======  =====  ===========================================================================
 
@@ -27,10 +28,10 @@ from store.errors import CorruptFileError, UnsupportedVersionError
 
 HEADER = struct.Struct("<8sQ")
 FRAME = struct.Struct("<II")
-LOG_MAGIC = b"SHVLOG1\n"
-CHECKPOINT_MAGIC = b"SHVCKP1\n"
+LOG_MAGIC = b"SHVLOG2\n"
+CHECKPOINT_MAGIC = b"SHVCKP2\n"
 REMOVALS_MAGIC = b"SHVREM1\n"
-HEAD_MAGIC = b"SHVHED1\n"
+HEAD_MAGIC = b"SHVHED2\n"
 _OPENING = b'{"'
 
 
@@ -68,17 +69,29 @@ def checksum(data: bytes) -> int:
     return int(FRAME.unpack_from(data)[1])
 
 
-def read_header(data: bytes, magic: bytes, where: object) -> int:
+def read_header(data: bytes | memoryview, magic: bytes, where: object) -> int:
     """The number in the header; CorruptFileError for another kind of file, UnsupportedVersionError for a newer one."""
     if len(data) < HEADER.size:
         raise CorruptFileError(
             "file ends inside its header", where=where, expected=f"{HEADER.size} bytes", found=f"{len(data)} bytes"
         )
     found, number = HEADER.unpack_from(data)
-    if found != magic:
-        kind = UnsupportedVersionError if found[:6] == magic[:6] and found[7:] == magic[7:] else CorruptFileError
+    same = found[:6] == magic[:6] and found[7:] == magic[7:]
+    if not same or not ord("1") <= found[6] <= magic[6]:
+        kind = UnsupportedVersionError if same else CorruptFileError
         raise kind("file starts with other bytes", where=f"{where} at byte 0", expected=magic, found=found)
     return int(number)
+
+
+def version(data: bytes | memoryview) -> int:
+    """The version that the magic of a header gives."""
+    return data[6] - ord("0")
+
+
+def frame_at(data: bytes | memoryview, offset: int, size: int | None = None) -> Frame | None:
+    """The frame that begins there, of ``size`` bytes where that is known; None where its checksum does not hold."""
+    found = _frame_at(data, offset) if offset >= 0 else None
+    return None if found is None or size not in (None, found.end - found.offset) else found
 
 
 def scan(data: bytes, start: int = HEADER.size) -> Scan:
@@ -103,14 +116,14 @@ def refuse_damage(found: Scan, where: object) -> None:
         )
 
 
-def _frame_at(data: bytes, offset: int) -> Frame | None:
+def _frame_at(data: bytes | memoryview, offset: int) -> Frame | None:
     if offset + FRAME.size > len(data):
         return None
     length, crc = FRAME.unpack_from(data, offset)
     start, end = offset + FRAME.size, offset + FRAME.size + length
     if length < len(_OPENING) or end > len(data):
         return None
-    payload = data[start:end]
+    payload = bytes(data[start:end])
     if zlib.crc32(payload) != crc:
         return None
     return Frame(offset, end, payload)

@@ -23,7 +23,7 @@ stays that of the checkpoint.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from typing import Any
 from store.epochs.checkpoint import Checkpoint, Saved, encode_checkpoint, open_saved
 from store.epochs.framing import HEAD_MAGIC, Frame
 from store.epochs.graves import Graves
+from store.epochs.locations import Locations
 from store.epochs.logfile import LogFile
 from store.epochs.records import decode_key, load
 from store.epochs.replay import StreamState
@@ -73,9 +74,11 @@ def open_head(data: bytes, where: object) -> Saved:
     return open_saved(data, where, magic=HEAD_MAGIC)
 
 
-def decode_head(saved: Saved, stream: str, size: int, *, locations: bool = True) -> Head:
+def decode_head(
+    saved: Saved, stream: str, size: int, *, locations: bool = True, rescue: Callable[[], Locations] | None = None
+) -> Head:
     """The head in a file; CorruptFileError where a part is missing. Without ``locations`` the state has none."""
-    found, first = saved.decode(stream, locations=locations), saved.first
+    found, first = saved.decode(stream, locations=locations, rescue=rescue), saved.first
     try:
         dead = tuple((int(to), int(epoch)) for to, epoch in first["dead"])
         graves = Graves(dead, frozenset(decode_key(key) for key in first["deadLocations"]))
@@ -116,6 +119,7 @@ class HeadFiles:
         """
         try:
             saved = open_head(data, self.path)
+            saved.check()
             index = self._place(saved, checkpoint, frames)
             return None if index is None else (index, decode_head(saved, stream, len(data), locations=locations))
         except (CorruptFileError, UnsupportedVersionError, OSError):

@@ -175,7 +175,9 @@ def _checkpoint(fs: Fs, path: Path) -> tuple[Saved | None, int]:
     if fs.stat(path) is None:
         return None, 0
     data = fs.read(path)
-    return open_saved(data, path), len(data)
+    saved = open_saved(data, path)
+    saved.check()
+    return saved, len(data)
 
 
 def _read_or_none(fs: Fs, path: Path) -> bytes | None:

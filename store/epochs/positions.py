@@ -21,15 +21,17 @@ falls), and taken files older than it are forgotten. A file older than the horiz
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from store.epochs.state import FileId, OffsetRange, Split
-from store.errors import PositionGapError
+from store.errors import CorruptFileError, PositionGapError
 
 NO_HORIZON = -(2**63)
 DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
+Taken = tuple[Sequence[str], Sequence[int], Sequence[int]]
+"""Paths, sizes and times (ns) of taken files, by (time, path)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,49 @@ class Verdict:
 class FileWindow:
     """The taken files at or after ``horizon`` (ns since the epoch; ``NO_HORIZON`` before the first)."""
 
-    __slots__ = ("_oldest", "_taken", "horizon")
+    __slots__ = ("_count", "_old", "_order", "_since", "_unread", "horizon")
 
     def __init__(self, files: Iterable[FileId] = (), horizon: int = NO_HORIZON) -> None:
         self.horizon = horizon
-        self._taken: dict[str, tuple[int, int]] = {}
-        self._oldest: list[tuple[int, str]] = []
+        self._old: dict[str, tuple[int, int]] = {}
+        self._order: list[tuple[int, str]] = []
+        self._unread: Callable[[], Iterable[Taken]] | None = None
+        self._since: list[tuple[tuple[FileId, ...], int]] = []
+        self._count = 0
         self.take(files, horizon)
+
+    @classmethod
+    def later(cls, read: Callable[[], Iterable[Taken]], count: int, horizon: int) -> FileWindow:
+        """``count`` files that lie somewhere, none before the horizon: read when somebody asks what is taken."""
+        window = cls(horizon=horizon)
+        if count:
+            window._unread, window._count = read, count
+        return window
+
+    @property
+    def _taken(self) -> dict[str, tuple[int, int]]:
+        self._open()
+        return self._old
+
+    @property
+    def _oldest(self) -> list[tuple[int, str]]:
+        self._open()
+        return self._order
+
+    def _open(self) -> None:
+        if self._unread is None:
+            return
+        for paths, sizes, times in self._unread():
+            self._order += zip(times, paths, strict=True)
+            self._old.update(zip(paths, zip(sizes, times, strict=True), strict=True))
+        if len(self._old) != self._count:
+            raise CorruptFileError(
+                "taken files are missing in a checkpoint", expected=f"{self._count} files", found=f"{len(self._old)}"
+            )
+        self._unread = None
+        waiting, self._since = self._since, []
+        for files, horizon in waiting:
+            self.take(files, horizon)
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -120,13 +158,18 @@ class FileWindow:
 
     def take(self, files: Iterable[FileId], horizon: int) -> None:
         """Remembers files, raises the horizon, forgets what is older than it."""
+        if self._unread is not None:
+            self._since.append((tuple(files), horizon))
+            self.horizon = max(self.horizon, horizon)
+            return
+        taken, oldest = self._old, self._order
         for file in files:
-            if file.path not in self._taken:
-                heapq.heappush(self._oldest, (file.mtime_ns, file.path))
-            self._taken[file.path] = (file.size, file.mtime_ns)
+            if file.path not in taken:
+                heapq.heappush(oldest, (file.mtime_ns, file.path))
+            taken[file.path] = (file.size, file.mtime_ns)
         self.horizon = max(self.horizon, horizon)
-        while self._oldest and self._oldest[0][0] < self.horizon:
-            del self._taken[heapq.heappop(self._oldest)[1]]
+        while oldest and oldest[0][0] < self.horizon:
+            del taken[heapq.heappop(oldest)[1]]
 
 
 def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Records of a commit log: values to canonical JSON and back.
+"""Records of a commit log: values to bytes and back. Canonical JSON, and behind that of a commit its locations, packed.
 
 Common keys: ``kind``, ``n`` (number of the record in the life of the stream, without gaps), ``epoch``, ``generation``,
 ``time`` (ms since the epoch). ``commit`` and ``rollback`` make an epoch; ``open`` and ``sync`` carry the current one.
@@ -7,24 +7,29 @@ Common keys: ``kind``, ``n`` (number of the record in the life of the stream, wi
               ``durable`` (all epochs up to it are on disk), ``schema`` = {``version``, ``columns``: [[id, name, type,
               storage, encoding or null, kind], ...]}
 ``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
-              ``schema`` (version), ``counts``, ``locations`` [{``at``: [internal, value], ``base``: [epoch, rows],
-              ``rows``, ``files``: {name: [bytes, crc]}, ``stats``: {column: range}}, ...]; where there are some:
-              ``ranges`` and ``gaps`` [[topic, partition, start, stop, topic id, digest], ...]
+              ``schema`` (version), ``counts``, ``reports`` (``store.epochs.reports``) and, behind a line feed, what it
+              speaks of; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop, topic id,
+              digest], ...]
 ``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
 ``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
 
-A range is [start, stop, nulls, nans, low, high, exact to microseconds]; bounds are JSON values, infinities ["inf"] and
-["-inf"]. Unknown keys are ignored, an unknown ``kind`` is an UnsupportedVersionError.
+In logs of version 1 a commit has ``locations`` [{``at``: [internal, value], ``base``: [epoch, rows], ``rows``,
+``files``: {name: [bytes, crc]}, ``stats``: {column: range}}, ...] instead of ``reports``; a log of version 2 may begin
+with such records. A range is [start, stop, nulls, nans, low, high, exact to microseconds]; bounds are JSON values,
+infinities ["inf"] and ["-inf"]. Unknown keys are ignored, an unknown ``kind`` is an UnsupportedVersionError.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from store.epochs.packed import Appended, Files, Stats
+from store.epochs.reports import Reports, encode_reports
 from store.epochs.state import (
     Batch,
     Durability,
@@ -96,6 +101,11 @@ class SyncRecord:
     time_ms: int
 
 
+BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, struct.error)
+"""What decoding raises where a part is missing or of the wrong type."""
+
+_BEHIND = b"\n"  # canonical JSON has none
+
 ROLLBACK = b'"kind":"rollback"'
 """Is in the payload of every rollback, and in hardly any other."""
 
@@ -108,9 +118,9 @@ def dump(value: Mapping[str, Any]) -> bytes:
 
 
 def load(payload: bytes, where: object) -> dict[str, Any]:
-    """A JSON object; anything else is a CorruptFileError."""
+    """The JSON object of a payload; anything else is a CorruptFileError."""
     try:
-        value = json.loads(payload)
+        value = json.loads(written(payload))
     except ValueError as error:
         raise CorruptFileError("record is not JSON", where=where, expected="JSON", found=error) from error
     if not isinstance(value, dict):
@@ -120,7 +130,17 @@ def load(payload: bytes, where: object) -> dict[str, Any]:
 
 def encode(record: Record) -> bytes:
     """The payload of a record."""
-    return dump(_common(record) | _own(record))
+    value = _common(record) | _own(record)
+    if not isinstance(record, CommitRecord):
+        return dump(value)
+    value["reports"], packed = encode_reports(record.batch.reports)
+    return dump(value) + _BEHIND + packed
+
+
+def written(payload: bytes) -> bytes:
+    """The JSON of a payload, without what is packed behind it."""
+    end = payload.find(_BEHIND)
+    return payload if end < 0 else payload[:end]
 
 
 def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
@@ -128,9 +148,12 @@ def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
 
     Without ``reports`` a commit is decoded as if it had touched no location: a planner needs positions only.
     """
-    value = load(payload, where)
-    if not reports and "locations" in value:
-        value["locations"] = ()
+    text = written(payload)
+    value = load(text, where)
+    if not reports:
+        value |= {"locations": (), "reports": None}
+    elif value.get("reports") is not None:
+        value["packed"] = payload, len(text) + len(_BEHIND)
     kind = value.get("kind")
     decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
     if decoder is None:
@@ -139,7 +162,7 @@ def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
         )
     try:
         record: Record = decoder(value)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except BROKEN as error:
         raise CorruptFileError(
             f"{kind} record is incomplete", where=where, expected="all of its keys", found=repr(error)
         ) from error
@@ -175,7 +198,6 @@ def _own(record: Record) -> dict[str, Any]:
                 "rows": batch.rows,
                 "schema": batch.schema_version,
                 "counts": batch.counts,
-                "locations": [_report(report) for report in batch.reports],
                 **{
                     name: part
                     for name, part in (("ranges", _ranges(batch.ranges)), ("gaps", _ranges(batch.gaps)))
@@ -211,11 +233,12 @@ def _decode_open(v: dict[str, Any]) -> OpenRecord:
 
 
 def _decode_commit(v: dict[str, Any]) -> CommitRecord:
+    reports = v.get("reports")
     batch = Batch(
         query_id=str(v["query"]),
         batch_id=int(v["batch"]),
         files=decode_files(v["files"]),
-        reports=tuple(_decode_report(report) for report in v["locations"]),
+        reports=tuple(_decode_report(r) for r in v["locations"]) if reports is None else Reports(reports, *v["packed"]),
         schema_version=int(v["schema"]),
         rows=int(v["rows"]),
         counts={str(name): int(count) for name, count in v["counts"].items()},
@@ -266,30 +289,15 @@ def _decode_ranges(value: Any) -> tuple[OffsetRange, ...]:
     )
 
 
-def encode_location(location: LocationState) -> dict[str, Any]:
-    """A location as the checkpoint holds it."""
-    return {
-        "at": [location.key.internal, location.key.value],
-        "since": location.since,
-        "epoch": location.epoch,
-        "rows": location.rows,
-        "files": _sizes(location.files),
-        "stats": {name: [encode_range(r) for r in ranges] for name, ranges in location.stats.items()},
-        "schema": location.schema_version,
-        "time": location.time_ms,
-        "truncated": location.truncated,
-    }
-
-
 def decode_location(v: dict[str, Any]) -> LocationState:
-    """The inverse of ``encode_location``; KeyError, TypeError or ValueError where a part is missing."""
+    """A location in a checkpoint of version 1; KeyError, TypeError or ValueError where a part is missing."""
     return LocationState(
         key=decode_key(v["at"]),
         since=int(v["since"]),
         epoch=int(v["epoch"]),
         rows=int(v["rows"]),
         files=_decode_sizes(v["files"]),
-        stats={str(name): tuple(decode_range(r) for r in ranges) for name, ranges in v["stats"].items()},
+        stats=Stats.of({str(name): tuple(decode_range(r) for r in ranges) for name, ranges in v["stats"].items()}),
         schema_version=int(v["schema"]),
         time_ms=int(v["time"]),
         truncated=bool(v["truncated"]),
@@ -301,16 +309,6 @@ def schema_columns(schema: TableSchema) -> tuple[ColumnEntry, ...]:
     return tuple((c.id, c.name, c.type.name, c.storage.value, c.encoding, c.kind.name.lower()) for c in schema.columns)
 
 
-def _report(report: LocationReport) -> dict[str, Any]:
-    return {
-        "at": [report.key.internal, report.key.value],
-        "base": [report.base_epoch, report.base_rows],
-        "rows": report.rows,
-        "files": _sizes(report.files),
-        "stats": {name: encode_range(r) for name, r in report.stats.items()},
-    }
-
-
 def _decode_report(v: dict[str, Any]) -> LocationReport:
     return LocationReport(
         key=decode_key(v["at"]),
@@ -318,16 +316,12 @@ def _decode_report(v: dict[str, Any]) -> LocationReport:
         base_rows=int(v["base"][1]),
         rows=int(v["rows"]),
         files=_decode_sizes(v["files"]),
-        stats={str(name): decode_range(r) for name, r in v["stats"].items()},
+        stats=Appended.of({str(name): decode_range(r) for name, r in v["stats"].items()}),
     )
 
 
-def _sizes(files: Mapping[str, FileState]) -> dict[str, list[int]]:
-    return {name: [state.size, state.crc] for name, state in files.items()}
-
-
-def _decode_sizes(value: Mapping[str, Any]) -> dict[str, FileState]:
-    return {str(name): FileState(int(size), int(crc)) for name, (size, crc) in value.items()}
+def _decode_sizes(value: Mapping[str, Any]) -> Files:
+    return Files.of({str(name): FileState(int(size), int(crc)) for name, (size, crc) in value.items()})
 
 
 def encode_range(r: RangeStats) -> list[Any]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from store.epochs.locations import Locations
 from store.epochs.offsets import Offsets
+from store.epochs.packed import Files, Stats
 from store.epochs.positions import FileWindow, Verdict
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
 from store.epochs.removals import Removal
 from store.epochs.rollbacks import RolledBack, fold
 from store.epochs.state import Durability, FileId, LocationReport, LocationState, OffsetRange, Split
-from store.epochs.stats import extend
 from store.errors import CorruptFileError, TableNotFoundError
-from store.layout import LocationKey
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class StreamState:
     epoch: int = 0
     floor: int = 0
     files: FileWindow = field(default_factory=FileWindow)
-    locations: dict[LocationKey, LocationState] = field(default_factory=dict)
+    locations: Locations = field(default_factory=Locations)
     last_query: str | None = None
     last_batch: int | None = None
     boot_id: str = ""
@@ -110,16 +110,13 @@ def grown(
     base: LocationState | None, report: LocationReport, epoch: int, schema_version: int, time_ms: int
 ) -> LocationState:
     """A location after one append; ``base`` is None for a new one."""
-    stats = dict(base.stats) if base else {}
-    for name, appended in report.stats.items():
-        stats[name] = extend(stats.get(name, ()), appended)
     return LocationState(
         key=report.key,
         since=base.since if base else epoch,
         epoch=epoch,
         rows=report.rows,
-        files=report.files,
-        stats=stats,
+        files=Files.of(report.files),
+        stats=Stats.of(base.stats if base else {}).extended(report.stats),
         schema_version=schema_version,
         time_ms=time_ms,
     )

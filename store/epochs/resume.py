@@ -7,6 +7,7 @@ synced, and what is left of them ends at the first damage.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def _refuse_damage(found: Scan, path: Path, *, went_down: bool) -> None:
         refuse_damage(found, path)
 
 
-def _apply(state: StreamState, kept: list[Record], durable: int) -> dict[LocationKey, LocationState]:
+def _apply(state: StreamState, kept: list[Record], durable: int) -> Mapping[LocationKey, LocationState]:
     """Takes the state along the chain; returns the locations as they were at the durable epoch."""
     snapshot: dict[LocationKey, LocationState] | None = None
     for record in kept:

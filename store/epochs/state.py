@@ -7,6 +7,7 @@ Single epochs are kept apart only between the rollback floor and now, by ``store
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -52,8 +53,8 @@ class LocationState:
     since: int
     epoch: int
     rows: int
-    files: dict[str, FileState]
-    stats: dict[str, tuple[RangeStats, ...]] = field(default_factory=dict)
+    files: Mapping[str, FileState]
+    stats: Mapping[str, tuple[RangeStats, ...]] = field(default_factory=dict)
     schema_version: int = 1
     time_ms: int = 0
     truncated: bool = False
@@ -70,8 +71,8 @@ class LocationReport:
     base_epoch: int
     base_rows: int
     rows: int
-    files: dict[str, FileState]
-    stats: dict[str, RangeStats]
+    files: Mapping[str, FileState]
+    stats: Mapping[str, RangeStats]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -127,7 +128,7 @@ class Batch:
     query_id: str
     batch_id: int
     files: tuple[FileId, ...]
-    reports: tuple[LocationReport, ...]
+    reports: Sequence[LocationReport]
     schema_version: int
     rows: int
     counts: dict[str, int] = field(default_factory=dict)  # ignored fields, rejected rows, ...

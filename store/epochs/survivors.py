@@ -8,7 +8,7 @@ came after the durable epoch are read.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def first_lost(
     fs: Fs,
     layout: Layout,
     table: TableName,
-    durable: dict[LocationKey, LocationState],
+    durable: Mapping[LocationKey, LocationState],
     commits: Iterable[CommitRecord],
 ) -> int | None:
     """The oldest of ``commits`` (in order, after the ``durable`` locations) that did not survive; None if all did."""
@@ -60,7 +60,7 @@ def first_unwritten(
     fs: Fs,
     layout: Layout,
     table: TableName,
-    durable: dict[LocationKey, LocationState],
+    durable: Mapping[LocationKey, LocationState],
     commits: Sequence[CommitRecord],
 ) -> int | None:
     """The same for a machine that did not go down: makes the epochs durable, and reads back what the disk has of them.

@@ -1,4 +1,4 @@
-"""Bytes of version 1 of log, checkpoint, head and removals; files written by it open for ever."""
+"""Bytes of log, checkpoint, head and removals; files written by any version open for ever."""
 
 from __future__ import annotations
 
@@ -79,40 +79,44 @@ def _head() -> Head:
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("stream-v1.log", LOG),
-        ("stream-v1.checkpoint", encode_checkpoint(Checkpoint(_state(), 16))),
-        ("stream-v1.head", encode_head(_head())),
+        ("stream-v2.log", LOG),
+        ("stream-v2.checkpoint", encode_checkpoint(Checkpoint(_state(), 16))),
+        ("stream-v2.head", encode_head(_head())),
         ("stream-v1.removals", REMOVALS),
-        ("stream-v1-ranges.log", RANGE_LOG),
-        ("stream-v1-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
+        ("stream-v2-ranges.log", RANGE_LOG),
+        ("stream-v2-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
     ],
 )
 def test_bytes(name: str, data: bytes) -> None:
     assert data == (HERE / name).read_bytes()
 
 
-@pytest.mark.parametrize(("name", "records"), [("stream-v1", RECORDS), ("stream-v1-ranges", RANGE_RECORDS)])
-def test_golden_log_reads_as_its_records(name: str, records: tuple[Record, ...]) -> None:
-    data = (HERE / f"{name}.log").read_bytes()
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize(("name", "records"), [("", RECORDS), ("-ranges", RANGE_RECORDS)])
+def test_golden_log_reads_as_its_records(version: str, name: str, records: tuple[Record, ...]) -> None:
+    data = (HERE / f"stream-{version}{name}.log").read_bytes()
     found = scan(data)
     assert (found.rest, found.beyond, read_header(data, LOG_MAGIC, "log")) == (0, (), 0)
     assert tuple(decode(part.payload, "log") for part in found.frames) == records
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize(("name", "records", "size"), [("", RECORDS, 16), ("-ranges", RANGE_RECORDS, 0)])
-def test_golden_checkpoint_reads_as_its_state(name: str, records: tuple[Record, ...], size: int) -> None:
-    found = decode_checkpoint((HERE / f"stream-v1{name}.checkpoint").read_bytes(), "feed", "checkpoint")
+def test_golden_checkpoint_reads_as_its_state(version: str, name: str, records: tuple[Record, ...], size: int) -> None:
+    found = decode_checkpoint((HERE / f"stream-{version}{name}.checkpoint").read_bytes(), "feed", "checkpoint")
     state = _state(records)
     state.floor = state.durable = state.epoch
     assert (found.state, found.removals) == (state, size)
     assert found.state.rolled_back == (((1, 3),) if records is RECORDS else ())
 
 
-def test_golden_head_reads_as_it_was_written() -> None:
-    data = (HERE / "stream-v1.head").read_bytes()
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_golden_head_reads_as_it_was_written(version: str) -> None:
+    data = (HERE / f"stream-{version}.head").read_bytes()
     found = decode_head(open_head(data, "head"), "feed", len(data))
     found.state.floor = 0
-    assert found == replace(_head(), size=len(data))
+    crc = zlib.crc32(scan((HERE / f"stream-{version}.log").read_bytes()).frames[-1].payload)
+    assert found == replace(_head(), size=len(data), record_crc=crc)
 
 
 def test_golden_removals_read_as_they_were_written() -> None:
@@ -125,7 +129,7 @@ def test_golden_removals_read_as_they_were_written() -> None:
 
 def test_newer_versions_and_other_files_are_told_apart() -> None:
     with pytest.raises(UnsupportedVersionError):
-        read_header(LOG.replace(b"SHVLOG1", b"SHVLOG2"), LOG_MAGIC, "log")
+        read_header(LOG.replace(b"SHVLOG2", b"SHVLOG3"), LOG_MAGIC, "log")
     with pytest.raises(CorruptFileError):
         read_header(REMOVALS, LOG_MAGIC, "log")
     with pytest.raises(CorruptFileError, match="inside its header"):

@@ -53,7 +53,7 @@ A = LocationKey("a", "2026-11-20")
         (pa.array([nan, 2.5, None, -inf]), RangeStats(5, 9, 1, 1, -inf, 2.5)),
         (pa.array([nan, None]), RangeStats(5, 7, 1, 1)),
         (pa.array(["b", "a", None]), RangeStats(5, 8, 1, 0, "a", "b")),
-        (pa.array(["b", "x" * 65]), RangeStats(5, 7, 0)),
+        (pa.array(["b", "x" * 65]), RangeStats(5, 7, 0, 0, "b", "x" * 23 + "y")),
         (pa.array([1000, 2000], pa.timestamp("ns", "UTC")), RangeStats(5, 7, 0, 0, 1000, 2000)),
         (pa.array([1000, 2001], pa.timestamp("ns", "UTC")), RangeStats(5, 7, 0, 0, 1000, 2001, exact_us=False)),
     ],

@@ -274,7 +274,7 @@ def test_commit_logs(small: SmallTable) -> None:
     assert told(damaged) == [
         ("error", "a record before the last one is damaged", f"byte {found.facts['records'][1]['byte']}")
     ]
-    path.write_bytes(b"SHVLOG2\n" + whole[8:])
+    path.write_bytes(b"SHVLOG9\n" + whole[8:])
     assert told(inspect_file(small.fs, path))[0][1] == "file starts with other bytes"
     path.write_bytes(whole[:10])
     assert told(inspect_file(small.fs, path))[0][1] == "file ends inside its header"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.framing import scan
+from store.epochs.framing import FRAME, frame, scan
 from store.epochs.load import load_stream
 from store.epochs.publish import OWNER, TABLE_SIZE, owner_mark
 from store.epochs.state import FileId, FileState, LocationReport
@@ -118,7 +118,7 @@ def _differs(report: LocationReport, **parts: object) -> LocationReport:
         ({"base_rows": 2}, "epoch 2 with 2 rows"),
         ({"base_epoch": 0, "base_rows": 0}, "epoch 0 with 0 rows"),
         ({"rows": 2}, "a location shrinks"),
-        ({"files": {"N.dat": FileState(8, 0)}}, "T.bytes shrinks"),
+        ({"files": {"N.dat": FileState(8, 0)}}, "N.dat shrinks"),
         ({"files": {}}, "shrinks"),
     ],
 )
@@ -354,6 +354,8 @@ def test_a_tail_torn_at_any_byte_is_the_epoch_before(tmp_path: Path) -> None:
         log.commit(batch_of([append(FS, tmp_path, log.state.locations[A], A, [3])], 2))  # not published
     data = _log_path(tmp_path).read_bytes()
     last = scan(data).frames[-1]
+    data = data[:-1] + b"\1"  # of the newest row's greatest number, so that no zeros end the record
+    data = data[: last.offset] + frame(data[last.offset + FRAME.size :])
     for end in range(last.offset, last.end):
         for tail in (b"", bytes(last.end - end)):
             FS.write_new(_log_path(tmp_path), data[:end] + tail)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store.epochs.bounds import MAX_BOUND_BYTES
+from store.epochs.packed import MERGE_ROWS, Stats
 from store.epochs.positions import NO_HORIZON, FileWindow, refuse_lost_log
 from store.epochs.state import FileId, RangeStats
-from store.epochs.stats import MERGE_ROWS, extend
 from store.errors import PositionGapError
 
 SECOND = 10**9
@@ -86,12 +87,13 @@ def test_the_window_holds_exactly_the_taken_files_after_the_horizon(files: list[
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(1, 50_000), st.integers(-99, 99), st.booleans()), min_size=1, max_size=60))
 def test_ranges_are_joined_so_that_their_number_follows_the_rows(appends: list[tuple[int, int, bool]]) -> None:
-    ranges: tuple[RangeStats, ...] = ()
+    stats = Stats()
     row, nulls = 0, 0
     for rows, value, bare in appends:
         new = RangeStats(row, row + rows, rows if bare else 0, 0, None if bare else value, None if bare else value)
-        ranges = extend(ranges, new)
+        stats = stats.extended({"N": new})
         row, nulls = row + rows, nulls + new.nulls
+    ranges = stats["N"]
     assert (ranges[0].start, ranges[-1].stop, sum(r.nulls for r in ranges)) == (0, row, nulls)
     pairs = list(itertools.pairwise(ranges))
     assert all(a.stop == b.start and b.stop - a.start > MERGE_ROWS for a, b in pairs)
@@ -100,11 +102,30 @@ def test_ranges_are_joined_so_that_their_number_follows_the_rows(appends: list[t
     assert (min(lows) if lows else None) == (min(values) if values else None)
 
 
+def only(*appended: RangeStats) -> RangeStats:
+    stats = Stats()
+    for part in appended:
+        stats = stats.extended({"T": part})
+    (found,) = stats["T"]
+    return found
+
+
 def test_a_bound_that_one_side_does_not_know_is_unknown_but_nulls_bound_nothing() -> None:
-    long = RangeStats(0, 2, 0, 0, "a" * 65, "b")
-    (only,) = extend((), long)
-    assert (only.low, only.high) == (None, None)
-    (joined,) = extend((only,), RangeStats(2, 3, 0, 0, "c", "d"))
-    assert (joined.low, joined.high) == (None, None)
-    (known,) = extend((RangeStats(0, 2, 1, 1),), RangeStats(2, 3, 0, 0, "c", "d"))
+    more = RangeStats(2, 3, 0, 0, "c", "d")
+    unknown = only(RangeStats(0, 2, 0, 0), more)
+    assert (unknown.low, unknown.high) == (None, None)
+    known = only(RangeStats(0, 2, 1, 1), more)
     assert (known.low, known.high, known.nulls, known.nans) == ("c", "d", 1, 1)
+
+
+@given(st.lists(st.text(max_size=40) | st.text("ab\u00e9\U0010ffff\ud7ff", min_size=20, max_size=40), min_size=1))
+def test_a_long_text_has_short_bounds_that_hold(texts: list[str]) -> None:
+    found = only(RangeStats(0, 9, 0, 0, min(texts), max(texts)))
+    if found.low is None:
+        assert found.high is None and max(texts).startswith("\U0010ffff" * 6)
+    else:
+        assert isinstance(found.low, str) and isinstance(found.high, str)
+        assert found.low <= min(texts) and max(texts) <= found.high
+        assert max(len(bound.encode()) for bound in (found.low, found.high)) <= MAX_BOUND_BYTES
+    if max(len(text.encode()) for text in texts) <= MAX_BOUND_BYTES:
+        assert (found.low, found.high) == (min(texts), max(texts))

@@ -8,7 +8,7 @@ brought to little endian.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ class Source:
     start: int
     stop: int
     rows: int
-    files: dict[str, FileState]
+    files: Mapping[str, FileState]
 
     def __len__(self) -> int:
         return self.stop - self.start
