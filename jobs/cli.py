@@ -21,6 +21,7 @@ from jobs import (
     read_commands,
     removal_commands,
     schema_commands,
+    validation_commands,
 )
 from jobs.door import Commands, Door, quiet_libraries
 
@@ -64,6 +65,7 @@ def options(
 for group in (
     ingest_commands,
     merge_commands,
+    validation_commands,
     removal_commands,
     read_commands,
     epoch_commands,

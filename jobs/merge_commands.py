@@ -1,19 +1,19 @@
-"""Commands on dates: ``merge`` and ``validate``."""
+"""The command ``merge``."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from jobs.date_choice import intraday_dates, parse_choice
-from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example, table
+from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example
 from jobs.spark_session import build_session, end_session
 from jobs.toml_values import parse_size
-from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError
+from store.errors import EXIT_DONE, SettingsError
 from store.fs import Fs
 from store.layout import TableName
 from store.merges import all_values
@@ -21,10 +21,9 @@ from store.schema.deploy import load_deployed
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor
 from writers.merge.keys import parse_sort
-from writers.merge.pins import Pins, after_sync
+from writers.merge.pins import after_sync
 from writers.merge.plan import MergeOptions
 from writers.merge.spark import SparkExecutor
-from writers.validate import Validation, validate_date
 
 DateOption = Annotated[str | None, typer.Option("--date", metavar="D", help="One date, like 2013-07-04.")]
 DatesOption = Annotated[str | None, typer.Option("--dates", metavar="A..B", help="All dates from A to B.")]
@@ -36,7 +35,6 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog=example("merge Nyc13.Flight --date 2013-07-04", "merge Nyc13.Flight --dates 2013-01-01..2013-12-31")
     )(merge)
-    app.command(epilog=example("validate Nyc13.Flight --date 2013-07-04"))(validate)
 
 
 def merge(
@@ -168,41 +166,3 @@ def _check_format(asked: str, of_schema: str) -> None:
             found=asked if asked != "default" else f"defaultMergeFormat {of_schema} of the schema",
             hint="give --format deephaven",
         )
-
-
-def validate(
-    ctx: typer.Context,
-    name: TableArgument,
-    date: DateOption = None,
-    dates: DatesOption = None,
-    as_json: Json = False,
-    verbose: Verbose = False,
-) -> None:
-    """Rules of the schema, row counts and digests of merged dates; exit code 1 if one does not pass."""
-    door: Door = ctx.obj
-    choice = parse_choice(date, dates)
-    fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
-    load_deployed(fs, layout, parsed)
-    values = choice.pick(all_values(fs, layout, parsed), time.time())
-    wrong, pins = 0, Pins(fs, layout, parsed)
-    for value in values:
-        found = validate_date(fs, layout, parsed, value, pins=pins)
-        wrong += not found.passed
-        _show_validation(door, found, verbose or len(values) == 1)
-    door.note(f"{len(values):,} dates validated, {wrong:,} failed")
-    if wrong:
-        raise typer.Exit(EXIT_BAD_DATA)
-
-
-def _show_validation(door: Door, found: Validation, each: bool) -> None:
-    names = ("rule", "column", "passed", "measured", "lower", "upper", "message")
-    rules: list[dict[str, Any]] = [{name: getattr(rule, name) for name in names} for rule in found.results]
-    value = {"table": found.table, "date": found.value, "generation": found.generation, "rows": found.rows}
-
-    def people() -> None:
-        shown = rules if each else [rule for rule in rules if rule["passed"] is False]
-        print(f"{found.value}: {'passed' if found.passed else 'FAILED'}, {found.rows:,} rows, {len(rules)} rules")
-        if shown:
-            table(names, [[rule[name] for name in names] for rule in shown])
-
-    door.result({**value, "passed": found.passed, "rules": rules}, people)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from jobs.date_choice import intraday_dates, parse_choice
+from jobs.date_choice import DateChoice, intraday_dates, parse_choice
 from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example, report
 from jobs.merge_commands import DateOption, DatesOption
+from jobs.validation_commands import AllowUnevaluated
 from store.errors import EXIT_DONE, SparkhavenError
 from store.fs import Fs
 from store.layout import TableName
 from store.schema.deploy import load_deployed
 from writers import remove
 from writers.merge.closing import GRACE_S
+from writers.merge.pins import Pins
 from writers.removal_proof import prove
 from writers.remove import Removed
 from writers.states import States
@@ -36,12 +39,17 @@ def truncate(
     date: DateOption = None,
     dates: DatesOption = None,
     source: SourceOption = None,
+    allow_unevaluated: AllowUnevaluated = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Empties the intraday locations of merged dates; refused without the proof that history holds all rows."""
-    _remove(ctx.obj, name, date, dates, source, dry_run, remove.truncate)
+    """Empties the intraday locations of merged dates; refused without the proof that history holds all rows.
+
+    A date needs a passed validation; one that was never validated, or not since its last merge, is validated first.
+    """
+    chosen = _Chosen(name, parse_choice(date, dates), source, allow_unevaluated, dry_run)
+    _remove(ctx.obj, chosen, remove.truncate)
 
 
 def delete(
@@ -51,34 +59,46 @@ def delete(
     dates: DatesOption = None,
     source: SourceOption = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time since the truncate.")] = GRACE_S,
+    allow_unevaluated: AllowUnevaluated = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Removes the files of truncated dates once no reader can be using them; then new rows of a date may come."""
-    _remove(ctx.obj, name, date, dates, source, dry_run, remove.delete, grace_s=grace)
+    chosen = _Chosen(name, parse_choice(date, dates), source, allow_unevaluated, dry_run)
+    _remove(ctx.obj, chosen, remove.delete, grace_s=grace)
 
 
-def _remove(
-    door: Door,
-    name: str,
-    date: str | None,
-    dates: str | None,
-    source: str | None,
-    dry_run: bool,
-    phase: Callable[..., Removed],
-    **options: Any,
-) -> None:
-    choice = parse_choice(date, dates)
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    name: str
+    choice: DateChoice
+    source: str | None
+    allow_unevaluated: bool
+    dry_run: bool
+
+
+def _remove(door: Door, chosen: _Chosen, phase: Callable[..., Removed], **options: Any) -> None:
+    name, dry_run = chosen.name, chosen.dry_run
     fs, layout, table = Fs(), door.database(), TableName.parse(name)
     load_deployed(fs, layout, table)
     locations = rows = 0
     begun = time.monotonic()
-    states = States(fs, layout, table)
+    states, pins = States(fs, layout, table), Pins(fs, layout, table)
     code = EXIT_DONE
-    for value in choice.pick(intraday_dates(fs, layout, table), time.time()):
+    for value in chosen.choice.pick(intraday_dates(fs, layout, table), time.time()):
         try:
-            proof = prove(fs, layout, table, value)
+            proof = prove(
+                fs,
+                layout,
+                table,
+                value,
+                tolerant=chosen.allow_unevaluated,
+                dry_run=dry_run,
+                time_ms=int(time.time() * 1000),
+                pins=pins,
+                on_progress=door.note,
+            )
             done = phase(
                 fs,
                 layout,
@@ -86,7 +106,7 @@ def _remove(
                 value,
                 proof=proof,
                 clock=time.time,
-                source=source,
+                source=chosen.source,
                 dry_run=dry_run,
                 states=states,
                 **options,

@@ -19,6 +19,7 @@ from store.fs import Fs
 from store.layout import TableName
 from store.merges import decode_record
 from store.schema.xmlfile import load_schema
+from store.validations import decode_validation
 
 
 def table_size(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -124,6 +125,26 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]
         yield finding("error", path, "merge has no proof that holds", expected="equal rows and digests")
     if not record.complete:
         yield finding("note", path, f"the merge is not finished: readers ignore it, last phase {record.phase}")
+
+
+def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
+    """A validation result and whether it lies where it belongs."""
+    found = decode_validation(fs.read(path), path)
+    facts.update(
+        table=found.table,
+        value=found.value,
+        generation=found.generation,
+        rows=found.rows,
+        passed=found.passed,
+        epochs=found.epochs,
+        binding=found.binding,
+        tolerant=found.tolerant,
+        timeMs=found.time_ms,
+        results=[asdict(result) for result in found.results],
+    )
+    place = (f".{TableName.parse(found.table).table}.merges", found.value, f"{found.generation}.validation")
+    if path.parts[-3:] != place and ".tmp-" not in path.name:
+        yield finding("error", path, "validation result lies in a foreign place", expected="/".join(place))
 
 
 def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:

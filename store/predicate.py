@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from store.epochs.state import RangeStats
 from store.errors import SchemaParseError
 from store.predicate_stats import TRUE, outcomes
-from store.predicate_syntax import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateSlip, parse
+from store.predicate_syntax import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateSlip, compared, parse
 from store.predicate_values import condition
 from store.schema.model import Column, TableSchema
 
-__all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "parse_predicate"]
+__all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", "parse_predicate"]
 
 
 def parse_predicate(text: str, schema: TableSchema | Iterable[Column]) -> Predicate:
@@ -37,15 +37,28 @@ def parse_predicate(text: str, schema: TableSchema | Iterable[Column]) -> Predic
     try:
         node = parse(text, schema.columns if isinstance(schema, TableSchema) else schema)
     except PredicateSlip as slip:
-        raise SchemaParseError(
-            "expression cannot be used",
-            where=f"character {slip.at} of: {text}",
-            expected=slip.expected,
-            found=f"{slip.found} at character {slip.at}",
-            hint=slip.hint,
-            kind=slip.kind,
-        ) from None
+        raise _unusable(text, slip) from None
     return Predicate(text, node)
+
+
+def compare_columns(sign: str, left: Column, right: Column) -> Predicate:
+    """``left sign right``, whatever the columns are called. Raises SchemaParseError where they cannot be compared."""
+    text = f"{left.name} {sign} {right.name}"
+    try:
+        return Predicate(text, compared(sign, left, right))
+    except PredicateSlip as slip:
+        raise _unusable(text, slip) from None
+
+
+def _unusable(text: str, slip: PredicateSlip) -> SchemaParseError:
+    return SchemaParseError(
+        "expression cannot be used",
+        where=f"character {slip.at} of: {text}",
+        expected=slip.expected,
+        found=f"{slip.found} at character {slip.at}",
+        hint=slip.hint,
+        kind=slip.kind,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,18 @@ def parse(text: str, columns: Iterable[Column]) -> Node:
     return node
 
 
+def compared(sign: str, left: Column, right: Column) -> Node:
+    """The comparison of two columns. Raises PredicateSlip where their types cannot be compared."""
+    sides = []
+    for column in (left, right):
+        sort = _SORTS.get(column.type.name)
+        if sort is None:
+            found = f"{column.name} of type {column.type.name}"
+            raise PredicateSlip(TYPES, 1, "a column of a basic type", found, "only basic types can be compared")
+        sides.append(Node("column", sort, (), column.name))
+    return Node(sign, Sort.BOOLEAN, _comparable(sides[0], sides[1], Token("sign", sign, 1)))
+
+
 def _refused(at: int, character: str) -> PredicateSlip:
     hint = {"&": "write &&", "|": "write ||", '"': "close the text", "'": "close the text"}.get(character)
     expected = "a column, a literal or one of == != < <= > >= && || ! + - * / % ( ) , in"

@@ -1,8 +1,22 @@
-"""The proof that a removal needs: history holds what a date's newest merge took in."""
+"""The proof that a removal needs: history holds what a date's newest merge took in, and a validation has passed.
+
+======================  ======================================================================================
+stored validation       what a removal does
+======================  ======================================================================================
+passed                  goes on
+missing                 validates the date itself and stores the result
+stale                   the same: the date was merged again since, or the rules of the schema have changed
+failed, not evaluated   is refused; ``validate`` tells what, ``--allow-unevaluated`` passes over the latter
+damaged                 is refused; ``validate`` writes it anew
+======================  ======================================================================================
+
+Rows that came after the merge are not in its proof: their locations are refused, whatever the validation says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +31,10 @@ from store.layout import Layout, LocationKey, TableName
 from store.merges import MergeOutput, MergeRecord, newest
 from store.schema.deploy import load_deployed
 from store.schema.model import TableSchema
+from store.validations import Validation, binding, load_validation, store_validation
+from writers.merge.pins import Pins
 from writers.merge.source import check_crc
+from writers.validation.dates import validate_date
 
 _SEAL = object()
 
@@ -25,16 +42,16 @@ _SEAL = object()
 class RemovalProof:
     """Evidence that history holds a date's merged rows. Only ``prove`` makes one; without it nothing is removed."""
 
-    __slots__ = ("record", "table")
+    __slots__ = ("record", "table", "validation")
 
-    def __init__(self, table: TableName, record: MergeRecord, *, seal: object) -> None:
+    def __init__(self, table: TableName, record: MergeRecord, validation: Validation, *, seal: object) -> None:
         if seal is not _SEAL:
             raise ValidationFailedError(
                 "a proof cannot be made by hand",
                 expected="writers.removal_proof.prove",
                 hint="merge the date, then prove it",
             )
-        self.table, self.record = table, record
+        self.table, self.record, self.validation = table, record, validation
 
     def rows_of(self, stream: str, location: LocationState) -> int:
         """How many rows of a location history holds."""
@@ -51,14 +68,32 @@ class RemovalProof:
             "dropped": proof.dropped,
             "digests": dict(proof.digests_out),
             "outputs": [[output.internal, output.rows] for output in self.record.outputs],
+            "validation": {
+                "binding": self.validation.binding,
+                "rules": len(self.validation.results),
+                "notEvaluated": [result.rule for result in self.validation.unevaluated],
+            },
         }
 
 
-def prove(fs: Fs, layout: Layout, table: TableName, value: str) -> RemovalProof:
-    """Looks whether history holds what the date's newest merge took in: record, index, prefixes, lengths, checksums.
+def prove(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    *,
+    tolerant: bool = False,
+    dry_run: bool = False,
+    time_ms: int = 0,
+    pins: Pins | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> RemovalProof:
+    """Looks whether history holds what the date's newest merge took in: record, index, files, checksums, validation.
 
-    Raises TableNotFoundError without a complete merge, ValidationFailedError where record, index and files disagree,
-    CorruptFileError where a file is not what was merged.
+    Raises TableNotFoundError without a complete merge, ValidationFailedError where record, index and files disagree or
+    the validation has not passed, CorruptFileError where a file is not what was merged. A validation that is missing
+    or stale is made, and unless ``dry_run`` stored under ``time_ms``; ``tolerant`` passes over rules that cannot be
+    evaluated.
     """
     record = newest(fs, layout, table, value)
     if record is None:
@@ -77,7 +112,16 @@ def prove(fs: Fs, layout: Layout, table: TableName, value: str) -> RemovalProof:
     for output in record.outputs:
         _check_output(fs, layout, table, record, output)
         require_own_files(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output.files)
-    return RemovalProof(table, record, seal=_SEAL)
+    validation = load_validation(fs, layout, table, record)
+    if validation is None or validation.binding != binding(record, schema.rules):
+        why = "was never validated" if validation is None else "was validated by other rules than those of now"
+        on_progress(f"{value}: merge {record.generation} {why}; validating it")
+        validation = validate_date(fs, layout, table, value, pins=pins, tolerant=tolerant, time_ms=time_ms)
+        if not dry_run:
+            store_validation(fs, layout, table, validation)
+    if tolerant:
+        validation = replace(validation, tolerant=True)
+    return RemovalProof(table, record, validation.require(), seal=_SEAL)
 
 
 def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str]) -> None:

@@ -92,7 +92,7 @@ def schema_text(schema: TableSchema) -> str:
         lines += ["", "rules:"]
         for rule in schema.rules:
             values = " ".join(f'{k}="{v}"' for k, v in rule.attributes.items())
-            later = "" if RULE_SPECS[rule.name].evaluated else "  (not evaluated by this release)"
+            later = "" if RULE_SPECS[rule.name].evaluated else "  (not evaluated by this release: validation fails)"
             lines.append(f"  {rule.name} {values}{later}")
     return "\n".join(lines)
 

@@ -360,3 +360,20 @@ def test_heads(small: SmallTable) -> None:
     assert (found.kind, found.sound) == ("head", True)
     assert found.facts["epoch"] == found.facts["durable"] == small.log().state.epoch
     assert (found.facts["floor"], found.facts["rows"]) == (0, sum(at["rows"] for at in found.facts["locations"]))
+
+
+def test_a_validation_result(small: SmallTable, tmp_path: Path) -> None:
+    place = tmp_path / ".T.merges" / "2026-11-20"
+    place.mkdir(parents=True)
+    path = place / "3.validation"
+    path.write_bytes((Path(__file__).parents[1] / "golden" / "validation-v1.validation").read_bytes())
+    found = inspect_file(small.fs, path)
+    assert (found.kind, found.sound, found.facts["passed"], len(found.facts["results"])) == (
+        "validation result",
+        True,
+        False,
+        4,
+    )
+    flip(path, 70)
+    assert not inspect_file(small.fs, path).sound
+    assert inspect_file(small.fs, path).kind == "validation result"

@@ -11,12 +11,20 @@ import pytest
 
 from store.epochs.load import load_stream
 from store.epochs.removals import read_removals
-from store.errors import CorruptFileError, TableNotFoundError, TooEarlyError, ValidationFailedError
+from store.errors import (
+    CorruptFileError,
+    TableNotFoundError,
+    TooEarlyError,
+    UnsupportedVersionError,
+    ValidationFailedError,
+)
 from store.format import tablesize
 from store.layout import LocationKey
 from store.merges import newest
+from store.schema.deploy import deploy
+from store.validations import Validation, load_validation, validation_path
 from tests.intraday_rows import IntradayRows
-from tests.merge_cases import DAY, TABLE, as_table, random_row
+from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.merge_runs import FS, Killed, KillingFs, make, merge
 from writers.removal_proof import RemovalProof, prove
 from writers.remove import Removed, delete, truncate
@@ -95,7 +103,7 @@ def test_nothing_goes_without_proof(tmp_path: Path) -> None:
     record = newest(FS, house.layout, TABLE, DAY)
     assert record is not None
     with pytest.raises(ValidationFailedError, match="by hand"):
-        RemovalProof(TABLE, record, seal=None)
+        RemovalProof(TABLE, record, Validation(str(TABLE), DAY, 1, 60, ()), seal=None)
     for wrong in (None, record, "yes"):
         with pytest.raises(ValidationFailedError, match="proof of this very date"):
             truncate(FS, house.layout, TABLE, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
@@ -161,3 +169,102 @@ def test_killed_anywhere_it_goes_on(tmp_path: Path, phase: str) -> None:
         if not killed:
             break
     assert call > 3
+
+
+# --- the validation that a removal needs ---------------------------------------------------------------------------
+
+
+def ruled(root: Path, rule: str) -> IntradayRows:
+    xml = SCHEMA.replace(b"</Table>", f"<Validator>{rule}</Validator></Table>".encode())
+    house = IntradayRows(root, xml, fs=FS)
+    house.commit({("a", DAY): as_table([random_row(random.Random(1)) for _ in range(20)])})
+    merge(house.layout)
+    return house
+
+
+def test_a_date_that_was_never_validated_is_validated_first(tmp_path: Path) -> None:
+    house = ruled(tmp_path, '<assertSize min="1" max="20"/>')
+    record = newest(FS, house.layout, TABLE, DAY)
+    assert record is not None
+    told: list[str] = []
+    prove(FS, house.layout, TABLE, DAY, dry_run=True, on_progress=told.append)
+    assert told == [f"{DAY}: merge 1 was never validated; validating it"]
+    assert load_validation(FS, house.layout, TABLE, record) is None
+    proof = prove(FS, house.layout, TABLE, DAY, time_ms=17)
+    stored = load_validation(FS, house.layout, TABLE, record)
+    assert stored == proof.validation
+    assert stored is not None
+    assert (stored.passed, stored.time_ms, stored.epochs) == (True, 17, {"rows": 1})
+    assert prove(FS, house.layout, TABLE, DAY, time_ms=18, on_progress=told.append).validation.time_ms == 17
+    assert len(told) == 1
+    assert proof.evidence()["validation"]["notEvaluated"] == []
+
+
+def test_a_validation_that_failed_is_refused(tmp_path: Path) -> None:
+    house = ruled(tmp_path, '<assertSize min="21" max="30"/>')
+    for _ in range(2):  # found, then stored
+        with pytest.raises(ValidationFailedError, match="1 of 15 rules failed") as refused:
+            prove(FS, house.layout, TABLE, DAY)
+        assert "sparkhaven validate" in str(refused.value)
+    assert state_of(house) == {A: (20, False)}
+
+
+def test_rules_that_are_not_evaluated_are_refused_unless_allowed(tmp_path: Path) -> None:
+    house = ruled(tmp_path, '<assertPercentile column="I" percentile="50" min="0" max="1"/>')
+    with pytest.raises(ValidationFailedError, match="1 of 15 rules were not evaluated"):
+        prove(FS, house.layout, TABLE, DAY)
+    proof = prove(FS, house.layout, TABLE, DAY, tolerant=True)
+    assert proof.evidence()["validation"]["notEvaluated"] == ["assertPercentile"]
+    with pytest.raises(ValidationFailedError):
+        prove(FS, house.layout, TABLE, DAY)
+
+
+def test_a_stale_validation_is_made_again(tmp_path: Path) -> None:
+    house = ruled(tmp_path, '<assertSize min="1" max="20"/>')
+    first = prove(FS, house.layout, TABLE, DAY).validation
+    house.commit({("a", DAY): as_table([random_row(random.Random(2))])})
+    assert prove(FS, house.layout, TABLE, DAY).validation == first  # truncate refuses the rows that came later
+    with pytest.raises(ValidationFailedError, match="rows that history does not hold"):
+        empty(house)
+    merge(house.layout)
+    with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):  # 21 rows now
+        prove(FS, house.layout, TABLE, DAY)
+
+
+def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
+    house = ruled(tmp_path, '<assertSize min="1" max="20"/>')
+    prove(FS, house.layout, TABLE, DAY)
+    deploy(FS, house.layout, house.schema_xml.replace(b'max="20"', b'max="19"'))
+    told: list[str] = []
+    with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):
+        prove(FS, house.layout, TABLE, DAY, on_progress=told.append)
+    assert told == [f"{DAY}: merge 1 was validated by other rules than those of now; validating it"]
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "foreign", "newer"])
+def test_a_damaged_validation_is_never_a_passed_one(tmp_path: Path, damage: str) -> None:
+    house = ruled(tmp_path, '<assertSize min="1" max="20"/>')
+    prove(FS, house.layout, TABLE, DAY)
+    path = validation_path(house.layout, TABLE, DAY, 1)
+    data = bytearray(path.read_bytes())
+    if damage == "foreign":
+        data = bytearray(path.read_bytes().replace(b"x", b"x"))
+        data[8] = 2
+    elif damage == "newer":
+        data[6] = ord("2")
+    elif damage == "flipped":
+        data[60] ^= 1
+    path.write_bytes(data[:-1] if damage == "cut" else data)
+    with pytest.raises((CorruptFileError, UnsupportedVersionError)) as refused:
+        prove(FS, house.layout, TABLE, DAY)
+    assert str(path) in str(refused.value)
+    path.unlink()
+    assert prove(FS, house.layout, TABLE, DAY).validation.passed
+
+
+def test_evidence_of_a_validation_stays_with_the_removal(tmp_path: Path) -> None:
+    house = ruled(tmp_path, "")
+    empty(house)
+    removal = read_removals(FS, house.layout, TABLE, house.stream).entries[0][1]
+    assert removal.proof["validation"]["rules"] == 14
+    assert len(removal.proof["validation"]["binding"]) == 64

@@ -289,7 +289,7 @@ def test_a_schema_told() -> None:
         "",
         "rules:",
         '  assertSize min="1" max="2"',
-        '  assertNotNull column="Sym"  (not evaluated by this release)',
+        '  assertNotNull column="Sym"',
     ]
     told = describe(file.schema)
     assert told["columns"][1] == {

@@ -1,0 +1,68 @@
+"""Bytes of version 1 of a validation result; files written by it open for ever."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from store.errors import CorruptFileError
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.merges import MergeRecord
+from store.validations import (
+    RuleResult,
+    Validation,
+    decode_validation,
+    encode_validation,
+    load_validation,
+    store_validation,
+)
+
+GOLDEN = Path(__file__).with_name("validation-v1.validation")
+RESULTS = (
+    RuleResult("RowCount", None, 7, 7, 7, True, "rows of history and of intraday are equal"),
+    RuleResult("assertAvg", "Px", 1.25, 0, 2.5, True, "mean of 7 values", "SIMPLE_TABLE"),
+    RuleResult("assertFracNull", "Sÿm", 0.5, 0, 0.25, False, "3 of 6 rows are null", "FULL_INTRADAY"),
+    RuleResult("assertPercentile", "Px", None, None, None, None, "not evaluated: percentile 95 is not from 0 to 1"),
+)
+FOUND = Validation("NS.T", "2026-11-20", 3, 7, RESULTS, {"s": 9, "t": 4}, "ab" * 32, True, 1_357_000_000_000)
+
+
+def test_a_file_of_version_1_opens_and_is_written_the_same() -> None:
+    data = GOLDEN.read_bytes()
+    assert decode_validation(data, "x") == FOUND
+    assert encode_validation(FOUND) == data
+
+
+def test_numbers_that_json_has_no_form_for_are_texts() -> None:
+    odd = replace(FOUND, results=(replace(RESULTS[1], measured=math.nan), replace(RESULTS[1], measured=-math.inf)))
+    found = decode_validation(encode_validation(odd), "x")
+    assert [r.measured for r in found.results] == ["nan", "-inf"]
+
+
+def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
+    data = GOLDEN.read_bytes()
+    for place in range(len(data)):
+        other = bytearray(data)
+        other[place] ^= 1 << place % 8
+        with pytest.raises(Exception, match=r"validation result|other bytes|header") as caught:
+            decode_validation(bytes(other), "x")
+        assert type(caught.value).__name__ in ("CorruptFileError", "UnsupportedVersionError")
+        with pytest.raises(CorruptFileError):
+            decode_validation(data[:place], "x")
+
+
+def test_a_file_in_a_foreign_place_is_refused(tmp_path: Path) -> None:
+    fs, layout, table = Fs(), Layout(tmp_path), TableName("NS", "T")
+    record = MergeRecord("NS.T", "2026-11-20", 3, "clean", (), ())
+    assert load_validation(fs, layout, table, record) is None
+    (layout.merges(table) / "2026-11-20").mkdir(parents=True)
+    store_validation(fs, layout, table, FOUND)
+    assert load_validation(fs, layout, table, record) == FOUND
+    path = layout.merges(table) / "2026-11-20" / "3.validation"
+    path.rename(path.with_name("4.validation"))
+    with pytest.raises(CorruptFileError, match="foreign place"):
+        load_validation(fs, layout, table, replace(record, generation=4))

@@ -1,0 +1,93 @@
+"""Ranges and extremes of values of any ordered type."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from store.schema.model import Column, Rule
+from store.schema.rules import Bound
+from writers.validation.results import NotEvaluatedError
+from writers.validation.rows import Cells, Mask
+from writers.validation.scope import not_above, value_of
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """``minValue`` to ``maxValue``, both included."""
+
+    low: Bound
+    high: Bound
+
+    @staticmethod
+    def of(rule: Rule, column: Column) -> Range:
+        """The range that a rule states for a column."""
+        return Range(*(value_of(rule.attributes[name], column) for name in ("minValue", "maxValue")))
+
+    def holds(self, cells: Cells) -> Mask:
+        """Which rows have a value inside; a null or NaN never is."""
+        numbers = cells.numbers
+        if numbers is None:
+            return cells.texts(self, self._inside) & ~cells.null
+        if numbers.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):
+                wide = numbers.astype(np.float64)
+            low_, high_ = float(_real(self.low)), float(_real(self.high))
+            return (wide >= low_) & (wide <= high_) & ~cells.null
+        least, most = np.iinfo(numbers.dtype).min, np.iinfo(numbers.dtype).max
+        low, high = math.ceil(_number(self.low)), math.floor(_number(self.high))
+        if low > most or high < least:
+            return np.zeros(len(numbers), bool)
+        dtype = numbers.dtype.type
+        inside: Mask = (numbers >= dtype(max(low, least))) & (numbers <= dtype(min(high, most))) & ~cells.null
+        return inside
+
+    def _inside(self, texts: pa.Array) -> list[bool]:
+        return [text is not None and self.takes(text) for text in texts.to_pylist()]
+
+    def takes(self, value: Any) -> bool:
+        """Whether one value is inside."""
+        return not_above(self.low, value) and not_above(value, self.high)
+
+
+def _real(bound: Bound) -> int | float | Decimal:
+    if isinstance(bound, int | float | Decimal):
+        return bound
+    raise NotEvaluatedError(f"{bound!r} is no number")
+
+
+def _number(bound: Bound) -> int | Decimal:
+    if isinstance(bound, int | Decimal):
+        return bound
+    raise NotEvaluatedError(f"{bound!r} is no whole number")
+
+
+@dataclass(slots=True)
+class Extremes:
+    """The least and the greatest value of the rows taken in; NaN is neither."""
+
+    low: Any = None
+    high: Any = None
+
+    def take(self, cells: Cells, keep: Mask) -> None:
+        """Takes the values of the rows of ``keep`` that are neither null nor NaN."""
+        keep = keep & ~cells.null & ~cells.nan
+        if not keep.any():
+            return
+        if cells.numbers is not None:
+            values = cells.numbers[keep]
+            found = [values.min().item(), values.max().item()]
+        else:
+            assert cells.dictionary is not None and cells.ids is not None  # noqa: S101
+            used = np.unique(cells.ids[keep])
+            ranks = cells.dictionary.ranks[used]
+            places = used[[int(ranks.argmin()), int(ranks.argmax())]]
+            found = cells.dictionary.texts.take(pa.array(places)).to_pylist()
+        low, high = found
+        self.low = low if self.low is None or not_above(low, self.low) else self.low
+        self.high = high if self.high is None or not_above(self.high, high) else self.high

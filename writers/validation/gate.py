@@ -1,0 +1,113 @@
+"""The default gate, which every validation goes through: history holds exactly the rows that the merge took in.
+
+Compared are row counts in all, rows per value of every grouping column, and the order-free digest of every column.
+Intraday is read again as long as it has the merged rows; once it was removed, the merge record stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from store.digest import to_hex
+from store.merges import MergeRecord
+from store.schema.model import Column, Storage
+from store.validations import RuleResult
+from writers.merge.keys import INT_NULL
+from writers.merge.proof import Digests
+from writers.merge.source import ColumnSource
+from writers.validation.keys import counted, feed, row_keys
+from writers.validation.rows import RowSet
+from writers.validation.scope import SHOWN, some
+
+TEXT_ROWS = 1 << 16
+
+
+def digest(rows: RowSet, column: Column) -> str:
+    """The digest of a column as 32 hex digits."""
+    found = Digests(rows.schema)
+    for source in rows.sources:
+        opened = ColumnSource(rows.fs, source, column)
+        if column.storage is Storage.SYMBOL:
+            symbols = opened.symbols()
+            counts = np.zeros(len(symbols) + 1, np.int64)
+            for first, stop in source.blocks():
+                ids = opened.ids(first, stop, len(symbols))
+                counts += np.bincount(np.where(ids == INT_NULL, len(symbols), ids), minlength=len(counts))
+            found.counted(column, symbols, counts)
+        elif column.storage is Storage.BLOB:
+            for first, stop in source.blocks():
+                for low in range(first, stop, TEXT_ROWS):
+                    found.texts(column, opened.texts(low, min(low + TEXT_ROWS, stop)))
+        else:
+            for first, stop in source.blocks():
+                found.fixed(column, opened.entries(first, stop))
+    return to_hex(found.totals.get(column.name, 0))
+
+
+def gate(record: MergeRecord, history: RowSet, intraday: RowSet | None, later: int) -> Iterator[RuleResult]:
+    """Results of the gate. ``intraday`` None: it was removed. ``later`` rows came after the merge."""
+    proof, against = record.proof, "intraday" if intraday else "the merge's record, since intraday was removed"
+    expected = intraday.rows if intraday else proof.rows_in - proof.dropped if proof else -1
+    yield _equal("RowCount", None, history.rows, expected, f"rows of history and of {against}")
+    digests = list(_digests(record, history, intraday, against))
+    equal = {result.column for result in digests if result.passed}
+    for column in history.schema.grouping:
+        yield _per_value(column, history, intraday, column.name in equal)
+    yield from digests
+    if later:
+        message = f"{later} rows came after the merge; they block truncate until they are merged"
+        yield RuleResult("LaterRows", None, later, None, None, True, message)
+
+
+def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, against: str) -> Iterator[RuleResult]:
+    for column in history.schema.stored:
+        recorded = record.proof.digests_in.get(column.name) if record.proof else None
+        wanted = digest(intraday, column) if intraday else recorded
+        what = f"digests of history and of {against}"
+        yield _equal("DigestEqual", column.name, digest(history, column), wanted, what)
+
+
+def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:
+    name = column.name
+    if intraday is None:
+        message = "intraday was removed; the digest of the column stands for its counts"
+        return RuleResult("RowCountPerGroup", name, None, None, None, same, message)
+    values, differing, examples = 0, 0, list[tuple[int, int]]()
+    for here, there in counted([feed(history, [name]), feed(intraday, [name])]):
+        values += len(here)
+        if len(here) == len(there) and all(
+            np.array_equal(getattr(here, part), getattr(there, part)) for part in ("low", "high", "counts")
+        ):
+            continue
+        one, other = ({(lo, hi): n for lo, hi, n in zip(p.low, p.high, p.counts, strict=True)} for p in (here, there))
+        odd = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+        differing += len(odd)
+        examples += odd[: SHOWN - len(examples)]
+    message = f"{values} values, rows equal"
+    if differing:
+        message = f"rows differ for {_names(column, (history, intraday), examples)}"
+        message += f" and {differing - len(examples)} more" if differing > len(examples) else ""
+    return RuleResult("RowCountPerGroup", name, differing, 0, 0, not differing, message)
+
+
+def _names(column: Column, sides: tuple[RowSet, RowSet], keys: list[tuple[int, int]]) -> str:
+    """The values behind some hashes."""
+    wanted, found = set(keys), dict[tuple[int, int], Any]()
+    for rows in sides:
+        for block in rows.blocks([column.name]):
+            low, high = row_keys(block, [column.name])
+            for row in np.flatnonzero(np.isin(low, [key[0] for key in wanted])):
+                key = int(low[row]), int(high[row])
+                if key in wanted and key not in found:
+                    found[key] = block.cells[column.name].arrow()[int(row)].as_py()
+            if len(found) == len(wanted):
+                return some(list(found.values()))
+    return some(list(found.values()))
+
+
+def _equal(rule: str, column: str | None, found: Any, expected: Any, what: str) -> RuleResult:
+    passed = found == expected
+    return RuleResult(rule, column, found, expected, expected, passed, what + (" are equal" if passed else " differ"))

@@ -1,0 +1,7 @@
+"""How a rule says that it cannot be evaluated."""
+
+from __future__ import annotations
+
+
+class NotEvaluatedError(Exception):
+    """A rule that cannot be evaluated here; the text says why."""

@@ -1,0 +1,112 @@
+"""What a rule is evaluated against, and what it gives back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from store.schema.model import Column, Rule
+from store.schema.rules import Bound, parse_value
+from store.validations import Evidence
+from writers.validation.results import NotEvaluatedError
+from writers.validation.rows import RowSet, utf16_key
+
+SHOWN = 20  # values named in a message
+Number = int | float | Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What rules know beyond the rows.
+
+    ``neighbours(before, after)`` gives the rows of that many merged dates before and after this one, as far as there
+    are any; ``gaps()`` the offsets that the date's streams have passed over; ``digests`` whether the digest of every
+    column is that of what was merged.
+    """
+
+    neighbours: Callable[[int, int], Sequence[int]]
+    gaps: Callable[[], int]
+    digests: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The rows under a rule, and what is around them."""
+
+    rows: RowSet
+    around: Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a rule has measured, its bounds, and whether it holds."""
+
+    passed: bool
+    measured: Evidence = None
+    lower: Evidence = None
+    upper: Evidence = None
+    message: str = ""
+
+
+Evaluate = Callable[[Scope, Rule], Measure]
+
+
+def names_in(rule: Rule, *attributes: str) -> list[str]:
+    """The columns that attributes of a rule name."""
+    found: list[str] = []
+    for attribute in attributes:
+        found += [part.strip() for part in rule.attributes.get(attribute, "").split(",") if part.strip()]
+    return found
+
+
+def number(text: str) -> int | float:
+    """A number of a rule, as it is shown."""
+    value = Decimal(text.strip())
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def within(rule: Rule, measured: Number | None, message: str) -> Measure:
+    """Compares with ``min`` and ``max``, exactly; None (nothing to measure), NaN and infinity are never inside."""
+    low, high = (Decimal(rule.attributes[name].strip()) for name in ("min", "max"))
+    bounds = number(rule.attributes["min"]), number(rule.attributes["max"])
+    if measured is None or (isinstance(measured, float) and not math.isfinite(measured)):
+        return Measure(False, measured, *bounds, message)
+    passed = Fraction(low) <= Fraction(measured) <= Fraction(high)
+    shown = measured if isinstance(measured, int | float) else float(measured)
+    return Measure(passed, shown, *bounds, message)
+
+
+def share(rule: Rule, part: int, rows: int, what: str) -> Measure:
+    """The share of rows, 0 for none, against ``min`` and ``max``."""
+    return within(rule, Fraction(part, rows) if rows else 0.0, f"{part} of {rows} rows {what}")
+
+
+def value_of(text: str, column: Column) -> Any:
+    """A value as a rule states it. NotEvaluatedError if it is none of the column's type."""
+    try:
+        return parse_value(text, column.type)
+    except ValueError as error:
+        raise NotEvaluatedError(f"{text!r} is no value of type {column.type.name}: write {error}") from None
+
+
+def not_above(one: Bound, other: Bound) -> bool:
+    """Whether one value stands before another or beside it; texts by UTF-16 code unit."""
+    if isinstance(one, str) and isinstance(other, str):
+        return utf16_key(one) <= utf16_key(other)
+    return bool(one <= other)  # type: ignore[operator]
+
+
+def some(values: Sequence[Any]) -> str:
+    """A few values by name, and how many more there are."""
+    names = sorted(repr(value) for value in values)
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def plural(count: int, one: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{count} {one}{'' if count == 1 else 's'}"
