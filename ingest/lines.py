@@ -53,9 +53,7 @@ class LineBlock:
         return self.data[self.ends[index] : self.ends[index + 1]].rstrip(b"\r\n")
 
     def lines(self, start: int, stop: int) -> bytes:
-        """Lines of one record, with the line ends between them and without the last one."""
-        if stop == start + 1:
-            return self.line(start)
+        """Lines of one record with the line ends between them, without those at its end, also where it is framed."""
         return self.data[self.ends[start] : self.ends[stop]].rstrip(b"\r\n")
 
     @classmethod

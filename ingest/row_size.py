@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.packing import packing_of_name
 from ingest.source_file import RawFile, chunks
 from ingest.spec import Format
 from store.epochs.state import FileId
@@ -15,7 +14,6 @@ from store.fs import Fs
 
 USUAL = {"json": 150.0, "csv": 60.0, "parquet": 25.0}  # where the head does not tell
 PACKED = 8.0  # times that text shrinks, about, when it is packed
-_PACKED_SUFFIXES = frozenset({".gz", ".gzip", ".zst", ".zstd"})
 
 
 def row_bytes(fs: Fs, file: FileId, kind: Format) -> float:
@@ -30,4 +28,4 @@ def row_bytes(fs: Fs, file: FileId, kind: Format) -> float:
     except (SparkhavenError, pa.ArrowInvalid, OSError):
         return USUAL[kind]  # whoever decodes the file says what is wrong with it
     size = len(head) / max(head.count(b"\n"), 1) if head else USUAL[kind]
-    return size / PACKED if Path(file.path).suffix.lower() in _PACKED_SUFFIXES else size
+    return size / PACKED if packing_of_name(file.path) is not None else size

@@ -7,20 +7,24 @@ half-written file never reach a table.
 from __future__ import annotations
 
 import io
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
+from ingest.packing import (
+    MAGIC_BYTES,
+    PACKINGS,
+    CutPackingError,
+    DamagedPackingError,
+    Packing,
+    packing_of_name,
+    unpacked,
+)
 from store.epochs.state import FileId
 from store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
 from store.fs import Fs, Stat
 
 CHUNK = 1 << 20
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_SUFFIXES = {".gz": _GZIP, ".gzip": _GZIP, ".zst": _ZSTD, ".zstd": _ZSTD}
 _COMPLETE = "write a feed file under a hidden name (leading dot), and rename it when it is complete"
 
 
@@ -112,66 +116,45 @@ class RawFile(io.RawIOBase):
 
 
 def chunks(fs: Fs, split: FileId) -> Iterator[bytes]:
-    """Unpacked content of a file in pieces of about ``CHUNK`` bytes; gzip and zstd are known by their first bytes."""
+    """Unpacked content of a file in pieces of about ``CHUNK`` bytes; packings are known by their first bytes.
+
+    A file without a byte is empty, whatever its name promises.
+    """
     raw = RawFile(fs, split)
-    magic = raw.read(4)
+    magic = raw.read(MAGIC_BYTES)
     raw.seek(0)
-    packed = next((m for m in (_GZIP, _ZSTD) if magic.startswith(m)), None)
-    promised = _SUFFIXES.get(Path(split.path).suffix.lower())
-    if promised is not None and packed is not promised:
+    packing = next((packing for packing in PACKINGS if magic.startswith(packing.magic)), None)
+    promised = packing_of_name(split.path)
+    if magic and promised is not None and packing is not promised:
         raise FeedError(
             "feed file is not packed as its name says",
             where=split.path,
-            expected=f"first bytes {promised.hex()}",
-            found=magic.hex() or "an empty file",
+            expected=f"first bytes {promised.magic.hex()}, of {promised.name}",
+            found=magic.hex(),
             hint="pack the file again, or rename it",
         )
-    if packed is None:
-        while piece := raw.read(CHUNK):
-            yield piece
-    else:
-        yield from _unpack(raw, split, packed)
+    if packing is not None:
+        yield from _unpack(raw, split, packing)
+        return
+    while piece := raw.read(CHUNK):
+        yield piece
 
 
-def _unpack(raw: RawFile, split: FileId, magic: bytes) -> Iterator[bytes]:
-    """Members or frames one after the other; an unfinished last one is a FeedError."""
-    feed = b""
-    at = 0
-    unpacker: Any = None
-    while True:
-        if not feed:
-            feed = raw.read(CHUNK >> 2)
-            if not feed:
-                break
-        if unpacker is None:
-            unpacker = zlib.decompressobj(31) if magic is _GZIP else zstandard.ZstdDecompressor().decompressobj()
-        try:
-            if magic is _GZIP:
-                data = unpacker.decompress(feed, CHUNK)
-                rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
-            else:
-                data = unpacker.decompress(feed)
-                rest = unpacker.unused_data if unpacker.eof else b""
-        except (zlib.error, zstandard.ZstdError) as error:
-            raise FeedError(
-                "feed file is damaged: it cannot be unpacked",
-                where=f"{split.path}, near byte {at} of {split.size}",
-                found=error,
-                hint="deliver the file again under a new name; nothing of it was committed",
-            ) from error
-        at += len(feed) - len(rest)
-        feed = rest
-        if data:
-            yield data
-        if unpacker.eof:
-            unpacker = None
-            if magic is _GZIP:
-                feed = feed.lstrip(b"\0")  # padding after the last member is allowed
-    if unpacker is not None:
+def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
+    try:
+        yield from unpacked(iter(lambda: raw.read(CHUNK >> 2), b""), packing)
+    except DamagedPackingError as error:
+        raise FeedError(
+            "feed file is damaged: it cannot be unpacked",
+            where=f"{split.path}, near byte {error.at} of {split.size}",
+            found=error,
+            hint="deliver the file again under a new name; nothing of it was committed",
+        ) from error
+    except CutPackingError as error:
         raise FeedError(
             "feed file ends before its packed content does",
             where=split.path,
-            expected="a complete gzip member or zstd frame",
+            expected=f"a complete {packing.unit}",
             found=f"the end of the file at byte {split.size}",
             hint=f"deliver the whole file under a new name; nothing of it was committed; {_COMPLETE}",
-        )
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import zstandard
 
 from ingest.files import FilePlanner, split_pattern
 from ingest.lines import line_blocks
+from ingest.packing import MAGIC_BYTES
 from ingest.row_size import row_bytes
-from ingest.spec import FeedSpec, Limit
+from ingest.spec import FeedSpec, Format, Limit
 from store.epochs.positions import FileWindow
 from store.epochs.state import FileId
 from store.errors import FeedError, PositionGapError
@@ -22,6 +24,7 @@ from tests.ingest_cases import decode, file_id, schema, stream, values, write
 
 ROWS = b"".join(b'{"v":%d}\n' % n for n in range(5000))
 TABLE = schema(v="int")
+PACKED = [("a.gz", gzip.compress(ROWS)), ("a.zst", zstandard.compress(ROWS)), ("a.xz", lzma.compress(ROWS))]
 DAY = 86_400
 NOW = 1_400_000_000
 
@@ -36,6 +39,8 @@ NOW = 1_400_000_000
         ("plain", gzip.compress(ROWS)),
         ("a.zst", zstandard.compress(ROWS)),
         ("a.json.zst", zstandard.compress(ROWS[:9]) + zstandard.compress(ROWS[9:])),
+        ("a.json.xz", lzma.compress(ROWS)),
+        ("plain", lzma.compress(ROWS[:9]) + b"\0" * 8 + lzma.compress(ROWS[9:]) + b"\0" * 4),
     ],
 )
 def test_packed_files_are_read_whole(tmp_path: Path, name: str, content: bytes) -> None:
@@ -44,7 +49,7 @@ def test_packed_files_are_read_whole(tmp_path: Path, name: str, content: bytes) 
     assert rejects.bad == 0
 
 
-@pytest.mark.parametrize(("name", "packed"), [("a.gz", gzip.compress(ROWS)), ("a.zst", zstandard.compress(ROWS))])
+@pytest.mark.parametrize(("name", "packed"), PACKED)
 def test_packed_file_that_is_cut(tmp_path: Path, name: str, packed: bytes) -> None:
     split = write(tmp_path / name, packed[:-5])
     with pytest.raises(FeedError, match="ends before its packed content does") as caught:
@@ -53,7 +58,7 @@ def test_packed_file_that_is_cut(tmp_path: Path, name: str, packed: bytes) -> No
     assert caught.value.found == f"the end of the file at byte {split.size}"
 
 
-@pytest.mark.parametrize(("name", "packed"), [("a.gz", gzip.compress(ROWS)), ("a.zst", zstandard.compress(ROWS))])
+@pytest.mark.parametrize(("name", "packed"), PACKED)
 def test_packed_file_that_is_damaged(tmp_path: Path, name: str, packed: bytes) -> None:
     middle = len(packed) // 2
     flipped = packed[:middle] + bytes(255 - b for b in packed[middle : middle + 40]) + packed[middle + 40 :]
@@ -61,14 +66,17 @@ def test_packed_file_that_is_damaged(tmp_path: Path, name: str, packed: bytes) -
         decode(write(tmp_path / name, flipped), stream(), TABLE)
 
 
-def test_name_that_promises_packing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a.gz", "a.json.zst", "a.xz"])
+def test_name_that_promises_packing(tmp_path: Path, name: str) -> None:
     with pytest.raises(FeedError, match="not packed as its name says") as caught:
-        decode(write(tmp_path / "a.gz", b""), stream(), TABLE)
-    assert caught.value.found == "an empty file"
+        decode(write(tmp_path / name, b'{"v":1}'), stream(), TABLE)
+    assert caught.value.found == b'{"v":1'.hex()
 
 
-def test_empty_file_has_no_rows(tmp_path: Path) -> None:
-    routed, rejects = decode(write(tmp_path / "a.json", b""), stream(), TABLE)
+@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("name", ["a", "a.json", "a.json.gz", "a.gzip", "a.zst", "a.zstd", "a.csv.xz"])
+def test_empty_file_has_no_rows(tmp_path: Path, name: str, form: Format) -> None:
+    routed, rejects = decode(write(tmp_path / name, b""), stream(form=form), TABLE)
     assert (routed, rejects.read) == ([], 0)
 
 
@@ -89,7 +97,7 @@ class MeddlingFs(Fs):
 
     def read_range(self, path: Path, offset: int, length: int) -> bytes:
         data = super().read_range(path, offset, length)
-        if offset == 0 and length > 4:
+        if offset == 0 and length > MAGIC_BYTES:
             with self.path.open(self.mode) as file:
                 file.write(self.change)
         return data
