@@ -52,18 +52,25 @@ READING_OURS: dict[str, Any] = {
 
 
 class Troubles:
-    """The last connection trouble of a client."""
+    """The last connection trouble of a client.
+
+    ``denied`` is a password or right that is wrong, which no waiting mends. It is believed when it is told a second
+    time: a broker that goes down while a client says who it is looks the same once.
+    """
 
     def __init__(self, feed: KafkaFeed) -> None:
         self._feed = feed
         self._last: str | None = None
-        self.denied: KafkaError | None = None  # a password or right that is wrong, which no waiting mends
+        self._refusals = 0
+        self.denied: KafkaError | None = None
 
     def note(self, error: KafkaError) -> None:
         """The callback."""
         self._last = self._feed.client.hide(error.str())
         if error.code() in DENIED:
-            self.denied = error
+            self._refusals += 1
+            if self._refusals > 1:
+                self.denied = error
 
     def take(self, otherwise: str) -> str:
         """What was noted, or a text."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError
 
 from ingest.kafka_clients import DENIED
-from store.errors import FeedError, PositionGapError, RetryableFeedError, SparkhavenError
+from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
@@ -57,7 +57,7 @@ def made_again(topic: str, ours: str, found: str) -> SparkhavenError:
 
 def topic_gone(place: str) -> SparkhavenError:
     """The topic or the partition does not exist."""
-    return FeedError(
+    return FeedSettingsError(
         "there is no such topic, or it has no such partition",
         where=place,
         found="nothing at the broker",
@@ -75,15 +75,20 @@ def unreachable(what: str, where: str, found: str) -> SparkhavenError:
     )
 
 
+def denied(where: str, text: str) -> SparkhavenError:
+    """Name, password or rights are not those that the broker asks for."""
+    return FeedSettingsError(
+        "the broker does not let us read", where=where, found=text, hint="correct feed.client, or the broker's ACLs"
+    )
+
+
 def translated(error: KafkaError, where: str, text: str) -> SparkhavenError:
     """Any other error of the client; ``text`` is what it says, without secrets."""
     code = error.code()
     if code in _GONE:
         return topic_gone(where)
     if code in DENIED:
-        return FeedError(
-            "the broker does not let us read", where=where, found=text, hint="correct feed.client, or the broker's ACLs"
-        )
+        return denied(where, text)
     if code in (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG):
         return FeedError(
             "a message is damaged", where=where, expected="a message whose checksum holds", found=text,

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ingest.kafka_clients import Troubles, make_admin, make_consumer
 from ingest.kafka_errors import place_name, topic_gone, translated
 from ingest.kafka_feed import KafkaFeed
+from store.errors import SparkhavenError
 
 PATIENCE_SECONDS = 30.0
+LOOK_SECONDS = 0.1  # between two looks whether the client has been refused
+FIRST_WAIT_SECONDS = 0.5
 _NO_ID = "A" * 22
 _READ_UNCOMMITTED = "read_uncommitted"
+
+_WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
 Place = tuple[str, int]
 
@@ -63,6 +68,22 @@ class KafkaTopics:
             for name, (topic_id, numbers) in described.items()
         }
 
+    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+        """Where partitions end, by one question to the broker; those that it has not are left out.
+
+        Raises what ``look`` raises when it tells none.
+        """
+        found: dict[Place, int] = {}
+        failed: SparkhavenError | None = None
+        for place, future in self._ask(places, lambda place: OffsetSpec.latest()).items():
+            try:
+                found |= self._offsets({place: future})
+            except SparkhavenError as error:
+                failed = failed or error
+        if failed is not None and not found:
+            raise failed
+        return found
+
     def at_time(self, places: Sequence[Place], at_ms: int) -> dict[Place, int | None]:
         """The first offset at or after a time; None where there is no such message yet."""
         found = self._offsets(self._ask(places, lambda place: OffsetSpec.for_timestamp(at_ms)))
@@ -71,10 +92,9 @@ class KafkaTopics:
     def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
         """What the consumer group of the client's settings has committed; None where it has nothing."""
         consumer = make_consumer(self._feed, self._troubles)
+        asked = [TopicPartition(*place) for place in places]
         try:
-            found = consumer.committed([TopicPartition(*place) for place in places], timeout=self._patience)
-        except KafkaException as error:
-            raise self._translated(error, "committed offsets") from None
+            found = self._patiently(lambda seconds: consumer.committed(asked, timeout=seconds), "committed offsets")
         finally:
             consumer.close()
         return {(item.topic, item.partition): item.offset if item.offset >= 0 else None for item in found}
@@ -82,10 +102,7 @@ class KafkaTopics:
     def _names(self) -> list[str]:
         if self._feed.pattern is None:
             return list(self._feed.topics)
-        try:
-            listed = self._admin.list_topics(timeout=self._patience).topics
-        except KafkaException as error:
-            raise self._translated(error, self._feed.bootstrap) from None
+        listed = self._patiently(lambda seconds: self._admin.list_topics(timeout=seconds), self._feed.bootstrap).topics
         wanted = re.compile(self._feed.pattern)
         return sorted(name for name in listed if wanted.fullmatch(name) and not name.startswith("__"))
 
@@ -100,12 +117,25 @@ class KafkaTopics:
         found: dict[Place, int] = {}
         for place, future in futures.items():
             try:
-                found[place] = future.result(self._patience + 5).offset
+                found[place] = _result(future, self._admin, self._troubles, self._patience).offset
             except KafkaException as error:
                 raise self._translated(error, place_name(*place)) from None
         return found
 
-    def _translated(self, error: KafkaException, where: str) -> Exception:
+    def _patiently(self, ask: Callable[[float], Any], where: str) -> Any:
+        """Asks in waits that grow, so that a refusal is told soon and an answer from far away has its time."""
+        wait, left = min(FIRST_WAIT_SECONDS, self._patience), self._patience
+        while True:
+            try:
+                return ask(wait)
+            except KafkaException as error:
+                found = self._translated(error, where)
+                left -= wait
+                if left <= 0 or error.args[0].code() not in _WAITING or not found.retryable:
+                    raise found from None
+                wait = min(2 * wait, left)
+
+    def _translated(self, error: KafkaException, where: str) -> SparkhavenError:
         return _translated(error, where, self._admin, self._feed, self._troubles)
 
 
@@ -119,7 +149,7 @@ def topic_partitions(
     found: dict[str, tuple[str, list[int]]] = {}
     for name in names:
         try:
-            described = futures[name].result(patience + 5)
+            described = _result(futures[name], admin, troubles, patience)
         except KafkaException as error:
             raise _translated(error, name, admin, feed, troubles) from None
         topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
@@ -129,9 +159,24 @@ def topic_partitions(
     return found
 
 
+def _result(future: Future[Any], admin: AdminClient, troubles: Troubles, patience: float) -> Any:
+    """The answer to a question; KafkaException as soon as it is known that there will be none."""
+    waited = 0.0
+    while True:
+        try:
+            return future.result(LOOK_SECONDS)
+        except TimeoutError:
+            waited += LOOK_SECONDS
+            admin.poll(0)  # lets the client tell its troubles
+            if troubles.denied is not None:
+                raise KafkaException(troubles.denied) from None
+            if waited > patience + 5:  # the client keeps its own time
+                raise
+
+
 def _translated(
     error: KafkaException, where: str, admin: AdminClient, feed: KafkaFeed, troubles: Troubles
-) -> Exception:
+) -> SparkhavenError:
     admin.poll(0)  # lets the client tell its troubles
     if troubles.denied is not None:
         return translated(troubles.denied, where, feed.client.hide(troubles.denied.str()))

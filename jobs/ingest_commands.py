@@ -41,6 +41,9 @@ def ingest(
         int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there; 0 = a free port.")
     ] = None,
     metrics_address: Annotated[str, typer.Option(help="Address of that port.")] = "127.0.0.1",
+    stop_on_failure: Annotated[
+        bool, typer.Option("--stop-on-failure", help="A stream that fails for good ends the others after their batch.")
+    ] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
@@ -63,13 +66,14 @@ def ingest(
     with ExitStack() as opened:
         if metrics is not None:
             door.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
-        runs = run_streams(fs, layout, streams, Options(once, workers, memory, verbose, metrics), progress)
+        options = Options(once, workers, memory, verbose, metrics, stop_on_failure)
+        runs = run_streams(fs, layout, streams, options, progress)
     code = EXIT_DONE
     for run in runs:
         if run.error is not None:
             failed = _failed(door, run, verbose)
             code = code or failed
-        else:
+        elif run.totals is not None:
             _show_run(door, run)
     if code:
         raise typer.Exit(code)

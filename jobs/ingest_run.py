@@ -17,20 +17,23 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ingest.spec import DAY_S, NO_BAD_ROWS
+from jobs.broker_watch import broker_watch, check_feed
 from jobs.budget import Budget
 from jobs.decoding import Decoder
 from jobs.delta_session import delta_conf, require_delta
 from jobs.feeds import max_file_age_s, open_feed
 from jobs.metrics import Metrics
-from jobs.places import Places
+from jobs.places import Places, total_lag
 from jobs.progress import Progress
 from jobs.quarantines import catch_up, quarantine_of, settle
-from jobs.restarts import keep_running
+from jobs.restarts import Reminders, keep_running
+from jobs.source_watch import Seen, SourceWatch
 from jobs.spark_session import build_session, check_memory, end_session, is_alive, require_jdk
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
 from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
+from store.errors import SparkhavenError
 from store.fs import Fs
 from store.layout import Layout
 from store.schema.deploy import deploy
@@ -42,6 +45,8 @@ from writers.target import StreamTarget
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+JOIN_SECONDS = 0.2
+ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: many batches a second ask the broker no more often
 FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not hold up the others
 
 
@@ -49,6 +54,7 @@ FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not 
 class Run:
     """One stream of this process; ``totals`` or ``error`` once it has ended.
 
+    ``watch`` asks its broker, if it has one; ``opened_s``: seconds that opening took.
     ``older``: files that came too late to be taken, their modification time being before the horizon. ``so_far`` is
     what all its lives together have done, where it was restarted.
     """
@@ -60,6 +66,8 @@ class Run:
     error: Exception | None = None
     older: int = 0
     so_far: StreamTotals = field(default_factory=StreamTotals)
+    watch: SourceWatch | None = None
+    opened_s: float = 0.0
 
     @property
     def epoch(self) -> int:
@@ -88,7 +96,7 @@ class Run:
 class Options:
     """How to run: ``once`` takes what is there and ends; ``workers`` None = all cores; ``verbose``: Spark's log too.
 
-    ``metrics`` are told what the streams do.
+    ``metrics`` are told what the streams do. ``stop_on_failure``: a stream that fails for good ends the others too.
     """
 
     once: bool = False
@@ -96,6 +104,7 @@ class Options:
     memory: str = "1g"
     verbose: bool = False
     metrics: Metrics | None = None
+    stop_on_failure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,10 @@ def run_streams(
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
         runs = [open_stream(fs, layout, settings, opened, progress) for settings in streams]
+        for run in runs:
+            look_at_source(run, opened, progress, options)
+        if all(run.error is not None for run in runs):
+            return runs  # nothing to start Spark for
         spark = start_session(
             lambda: build_session(
                 "sparkhaven ingest",
@@ -140,17 +153,54 @@ def run_streams(
         if delta:
             require_delta(spark)
         app = Application(fs, layout, spark, options, progress, stop)
-        threads = [threading.Thread(target=keep_one, args=(app, run), name=run.name) for run in runs]
-        for thread in threads:
+        threads = {
+            run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
+            for run in runs
+            if run.error is None
+        }
+        for thread in threads.values():
             thread.start()
-        for thread in threads:
-            while thread.is_alive():  # in short waits, so that signals are seen
-                thread.join(0.2)
+        reminders = Reminders()
+        while any(thread.is_alive() for thread in threads.values()):
+            time.sleep(JOIN_SECONDS)  # short, so that signals are seen
+            stopped = {
+                run.name: run.error
+                for run in runs
+                if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
+            }
+            if stopped and options.stop_on_failure:
+                stop.set()
+            for name, seconds in reminders.due(stopped, time.monotonic()):
+                progress.still_stopped(name, stopped[name], seconds)
     return runs
+
+
+def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Options) -> None:
+    """What can be known of a stream's source before Spark starts; an error is put on ``run``. Watches it from then on.
+
+    ``opened`` ends the watch.
+    """
+
+    def told(seen: Seen) -> None:
+        progress.source(run.name, seen.reachable, time.monotonic() - since[0], seen.reason)
+        since[0] = time.monotonic()
+
+    since = [time.monotonic()]
+    feed = run.settings.spec.feed
+    try:
+        check_feed(feed)
+        watch = broker_watch(feed, lambda: run.log.state.offsets.positions(), told)
+        run.watch = opened.enter_context(watch) if watch is not None else None
+    except SparkhavenError as error:
+        run.error = error
+        progress.stopped(run.name, error)
+        if options.metrics is not None:
+            options.metrics.failed(str(run.settings.table), run.name, error)
 
 
 def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitStack, progress: Progress) -> Run:
     """Deploys the schema, takes the stream over and recovers it; its lock is held until ``opened`` ends."""
+    began = time.monotonic()
     checked_schema(fs, settings)
     schema = deploy(fs, layout, settings.schema_file)
     log = opened.enter_context(
@@ -169,12 +219,13 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
     )
     progress.recovered(log.recovery)
     catch_up(fs, layout, settings.table, log.state)
-    return Run(settings, schema, log)
+    return Run(settings, schema, log, opened_s=time.monotonic() - began)
 
 
 def keep_one(app: Application, run: Run) -> None:
     """Runs an opened stream, and again after failures that may pass; its jobs share the workers with other streams."""
     app.spark.sparkContext.setLocalProperty("spark.scheduler.pool", run.name)  # its query's threads inherit it
+    metrics, table = app.options.metrics, str(run.settings.table)
     restarts = 0
     try:
         with ExitStack() as opened:
@@ -182,18 +233,27 @@ def keep_one(app: Application, run: Run) -> None:
             def reopen() -> None:
                 run.log.__exit__(Exception, None, None)  # lets go without touching what may be broken
                 again = open_stream(app.fs, app.layout, run.settings, opened, app.progress)
-                run.log, run.schema = again.log, again.schema
+                run.log, run.schema, run.opened_s = again.log, again.schema, again.opened_s
+                if metrics is not None:
+                    metrics.restarted(table, run.name)
+
+            def told(error: Exception, pause: float) -> None:
+                app.progress.restarts(run.name, pause)
+                if metrics is not None:
+                    metrics.failed(table, run.name, error)
 
             restarts = keep_running(
                 run,
                 partial(run_one, app, run),
                 reopen,
                 stop=app.stop,
-                told=lambda error, pause: app.progress.restarts(run.name, pause),
+                told=told,
                 can_go_on=lambda: not app.options.once and is_alive(app.spark),
             )
     except Exception as error:  # noqa: BLE001  what could not be closed; told by the command like any other
         run.error = run.error or error
+    if run.error is not None and metrics is not None:
+        metrics.failed(table, run.name, run.error)
     if restarts and run.totals is not None:
         run.totals = replace(run.so_far, seconds=run.totals.seconds, epoch=run.totals.epoch)
 
@@ -206,7 +266,9 @@ def run_one(app: Application, run: Run) -> None:
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
     quarantine = quarantine_of(fs, layout, app.spark, settings) if keeps else None
     milliseconds = max(0, round(settings.trigger_s * 1000))
-    metrics = options.metrics.stream(str(settings.table), run.log) if options.metrics else None
+    metrics = options.metrics.stream(str(settings.table), run.log, run.watch) if options.metrics else None
+    if metrics is not None:
+        metrics.on_disk(fs, layout, settings.durability, settings.sync_s, run.opened_s)
     listen, places = run.heard(progress), Places(run.log.state.offsets.positions())
     budget = Budget(spec.bad_rows)
 
@@ -216,12 +278,15 @@ def run_one(app: Application, run: Run) -> None:
         if metrics is not None:
             metrics.batch(done)
         positions = run.log.state.offsets.positions()
-        progress.batch(run.name, done, places.line(positions, done.seconds, shown=progress.places_shown))
+        ends: Mapping[str, int] = {}
+        if run.watch is not None:
+            ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
+            done = replace(done, lag=total_lag(positions, ends))
+        progress.batch(run.name, done, places.line(positions, ends, done.seconds, shown=progress.places_shown))
 
     def heard(said: Mapping[str, Any]) -> None:
         if metrics is not None:
-            metrics.heard(said)
-        places.heard(said)
+            metrics.reported(said)
         listen(said)
 
     plan = StreamPlan(

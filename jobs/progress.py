@@ -103,15 +103,24 @@ class Progress:
             "touch a file to have it taken[/yellow]",
         )
 
+    def source(self, stream: str, reachable: bool, seconds: float, reason: str) -> None:
+        """That the source does not answer, or answers again after so many seconds."""
+        if reachable:
+            self.say(stream, f"the source answers again, after {seconds:,.0f} s")
+        else:
+            self.say(stream, f"[yellow]the source does not answer: {escape(reason)}; the stream waits for it[/yellow]")
+
+    def still_stopped(self, stream: str, error: Exception, seconds: float) -> None:
+        """That a stream has been stopped for so long, while others of the process go on."""
+        self.say(stream, f"[red]stopped for {seconds:,.0f} s: {escape(_headline(error))}[/red]")
+
     def warn(self, stream: str, error: Exception) -> None:
         """Something that does not stop the stream."""
         self.say(stream, f"[yellow]{escape(str(error))}[/yellow]")
 
     def stopped(self, stream: str, error: Exception) -> None:
         """That a stream has failed, in one line: others may go on, and the command tells the error whole at the end."""
-        where = getattr(error, "where", None)
-        first = str(error).partition("\n")[0] + (f" ({where})" if where else "")
-        self.say(stream, f"[red]stopped: {escape(first)}[/red]")
+        self.say(stream, f"[red]stopped: {escape(_headline(error))}[/red]")
 
     def restarts(self, stream: str, seconds: float) -> None:
         """That a stream which has failed will be started again."""
@@ -125,3 +134,8 @@ class Progress:
             f"ended at epoch {totals.epoch}: {totals.rows:,} rows in {totals.epochs} epochs, "
             f"{totals.seconds:.1f} s, {rate:,.0f} rows/s",
         )
+
+
+def _headline(error: Exception) -> str:
+    where = getattr(error, "where", None)
+    return str(error).partition("\n")[0] + (f" ({where})" if where else "")

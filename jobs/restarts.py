@@ -8,11 +8,13 @@ are not: they end the stream. Waiting doubles with each failure in a row; an epo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from store.errors import EXIT_RETRY, LockLostError, SparkhavenError
+
+REMIND_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,24 @@ class Backoff:
     def pause(self, failures: int) -> float | None:
         """How long to wait after that many failures in a row, at least one; None = no more."""
         return None if failures > self.tries else min(self.most, self.first * 2.0 ** min(failures - 1, 32))
+
+
+class Reminders:
+    """When to tell of streams that have stopped while others run: each time that ``every`` seconds have passed."""
+
+    def __init__(self, every: float = REMIND_SECONDS) -> None:
+        self._every = every
+        self._stopped: dict[str, tuple[float, float]] = {}  # name -> stopped at, told at
+
+    def due(self, stopped: Iterable[str], now: float) -> list[tuple[str, float]]:
+        """Those to tell of at ``now``, with the seconds for which each is known to be stopped."""
+        found = []
+        for name in stopped:
+            since, told = self._stopped.setdefault(name, (now, now))
+            if now - told >= self._every:
+                self._stopped[name] = since, now
+                found.append((name, now - since))
+        return found
 
 
 class Restartable(Protocol):

@@ -20,6 +20,7 @@
     │  └─ TooEarlyError         may be done once a time has passed                   exit 3
     ├─ FeedError                source data cannot be read                           exit 1
     │  ├─ RetryableFeedError    may work when tried again                            exit 3
+    │  ├─ FeedSettingsError     its names or rights are wrong: no waiting helps      exit 2
     │  └─ ErrorBudgetExceeded   more bad rows than allowed; nothing was committed
     ├─ SettingsError            stream file, option or environment                   exit 2
     ├─ TableNotFoundError       exit 2
@@ -179,6 +180,12 @@ class RetryableFeedError(FeedError):
 
     exit_code = EXIT_RETRY
     retryable = True
+
+
+class FeedSettingsError(FeedError):
+    """Source data cannot be read by the names, addresses or rights that the settings give."""
+
+    exit_code = EXIT_USAGE
 
 
 class ErrorBudgetExceeded(FeedError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import shutil
 import threading
 import time
@@ -13,13 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from ingest.kafka_feed import KafkaFeed
 from jobs.broker import Broker
+from jobs.broker_watch import broker_watch, check_feed
 from jobs.ingest_run import Application, Options, Run, keep_one, open_stream
 from jobs.progress import Progress
+from jobs.source_watch import Seen
 from jobs.spark_session import build_session
 from jobs.stream_file import load_stream_file
 from readers import open_table
-from store.errors import PositionGapError, TableNotFoundError
+from store.errors import EXIT_USAGE, FeedSettingsError, PositionGapError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout
 from tests.kafka.ticks import ids, stream_file, ticks
@@ -135,3 +139,33 @@ def test_a_topic_made_again_stops_the_stream(spark: SparkSession, own_broker: Br
     # which one depends on whether the stream looked between the two
     assert "deleted and made again" in str(run.error) or "no such topic" in str(run.error)
     assert ids(tmp_path) == [*range(5)]
+
+
+def test_a_broker_that_is_away_is_seen_beside_the_stream(own_broker: Broker, tmp_path: Path) -> None:
+    """The ends are those of now, and silence is known within seconds, whatever the stream itself waits for."""
+    topic = make_topic(own_broker.bootstrap, 2)
+    send(own_broker.bootstrap, topic, ticks(range(5)), 1)
+    positions = {f"{topic}/0": 0, f"{topic}/1": 2, "gone/0": 7}
+    told: queue.Queue[Seen] = queue.Queue()
+    feed = KafkaFeed(own_broker.bootstrap, (topic, "gone"))
+    watch = broker_watch(feed, lambda: positions, told.put)
+    assert watch is not None
+    with watch:
+        assert watch.fresh().ends == {f"{topic}/0": 0, f"{topic}/1": 5}
+        send(own_broker.bootstrap, topic, ticks(range(5)), 0)
+        assert watch.fresh().ends == {f"{topic}/0": 5, f"{topic}/1": 5}
+        own_broker.kill()
+        seen = told.get(timeout=PATIENCE)
+        assert (seen.reachable, seen.ends) == (False, {f"{topic}/0": 5, f"{topic}/1": 5})
+        assert "cannot be read" in seen.reason
+        own_broker.start()
+        assert told.get(timeout=PATIENCE).reachable
+
+
+def test_what_can_be_known_before_spark_starts(own_broker: Broker) -> None:
+    topic = make_topic(own_broker.bootstrap)
+    check_feed(KafkaFeed(own_broker.bootstrap, (topic,)))
+    check_feed(KafkaFeed(own_broker.bootstrap, pattern="no-such-.*"))
+    with pytest.raises(FeedSettingsError, match="no such topic") as wrong:
+        check_feed(KafkaFeed(own_broker.bootstrap, (topic, "flihgts")))
+    assert wrong.value.exit_code == EXIT_USAGE and wrong.value.where == "flihgts"

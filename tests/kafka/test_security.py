@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from ingest.kafka_topics import KafkaTopics
 from jobs.broker import Broker, free_port
 from jobs.spark_session import import_root
 from store.epochs.state import OffsetRange
-from store.errors import FeedError, SparkhavenError
+from store.errors import EXIT_USAGE, FeedError, FeedSettingsError, SparkhavenError
 from store.fs import Fs
 from tests.kafka.topics import make_topic, send
 
@@ -84,6 +85,12 @@ def test_the_right_password_reads_and_a_wrong_one_is_told_without_it(
     reader.close()
 
     wrong = _feed(secure, mechanism, "wrong-pass")
+    began = time.monotonic()
+    for feed in (wrong, replace(wrong, topics=(), pattern="t")):
+        with pytest.raises(FeedSettingsError, match="does not let us read") as soon:
+            KafkaTopics(feed, patience=60).look()
+        assert soon.value.exit_code == EXIT_USAGE
+    assert time.monotonic() - began < 30, "told when the client knows it, not when its patience has ended"
     with pytest.raises(FeedError, match="does not let us read") as looked:
         KafkaTopics(wrong, patience=2).look()
     with pytest.raises(FeedError, match="does not let us read") as read:

@@ -14,12 +14,13 @@ from rich.console import Console
 
 from jobs.metric_catalogue import CATALOGUE, PREFIX
 from jobs.metrics import Metrics, served
-from jobs.places import Places
+from jobs.places import Places, total_lag
 from jobs.progress import Progress
 from jobs.read_commands import _show_stats
+from jobs.source_watch import SourceWatch
 from readers.stats import _stream
 from store.epochs.state import OffsetRange
-from store.errors import SettingsError
+from store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
 from store.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import TABLE, ingest, open_log, put_file, record
@@ -58,7 +59,10 @@ def test_figures_of_batches(tmp_path: Path) -> None:
     files = [put_file(tmp_path / "in", str(n), [record(2 * n), record(2 * n + 1)], n + 1) for n in range(3)]
     with open_log(FS, tmp_path) as log, served(metrics, 0) as url:
         assert url.startswith("http://127.0.0.1:")
-        told = metrics.stream(str(TABLE), log)
+        broker = {"ticks/0": 10, "ticks/1": 5}
+        watch = SourceWatch(lambda: dict(broker), lambda: now[0], lambda seen: None)
+        told = metrics.stream(str(TABLE), log, watch)
+        told.on_disk(FS, Layout(tmp_path), "periodic", 2.5, 0.75)
         before = scrape(url)
         assert before["rows_total", ""] == before["epoch_current", ""] == 0 and before["stream_up", ""] == 1
         now[0] = 105.0
@@ -72,10 +76,12 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         outcome = BatchOutcome(3, 3, 1, 5, passed=7, counts={"rejected": 5, "rejected.late": 2, "rejected.overflow": 3})
         outcome.counts["rejected.null-partition-value"] = outcome.counts["rejected.instant-out-of-bounds"] = 4
         told.batch(BatchProgress(outcome, 3, 0.1))
-        told.heard({"ticks/0": 10, "ticks/1": 5, "waiting_files": 4})
+        told.reported({"waiting_files": 4})
+        scrape(url)
         now[0] = 115.0
         found = scrape(url)
         told.ended()
+        broker["ticks/0"], now[0] = 17, 116.0
         after = scrape(url)
     expected = {
         ("rows_total", ""): 4 + 7 + 2 + 1,
@@ -102,11 +108,67 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         ("commit_seconds_count", ""): 4,
         ("fsync_seconds_count", ""): 4,
         ("stream_up", ""): 1,
+        ("source_reachable", ""): 1,
+        ("source_end_age_seconds", ""): 0,
+        ("source_lag_seconds", "source=ticks/0"): 15,  # since the first scrape
+        ("source_lag_seconds", "source=ticks/1"): 0,
+        ("batch_seconds_count", ""): 4,
+        ("loss_window_seconds", ""): 2.5,
+        ("recovery_seconds", ""): 0.75,
+        ("open_dates", ""): 1,
+        ("restarts_total", ""): 0,
     }
     assert {name: found.get(name) for name in expected} == expected
     assert 0 < found["commit_seconds_sum", ""] < 5 and found["fsync_seconds_sum", ""] > 0
-    assert after["stream_up", ""] == 0
-    assert {name for name, _ in found} >= {item.name for item in CATALOGUE if item.kind != "histogram"}
+    assert after["stream_up", ""] == 0 and found["disk_free_bytes", ""] > 0
+    # what the broker has at the time of the scrape, also once the stream has ended
+    assert (after["source_end", "source=ticks/0"], after["source_lag_records", "source=ticks/0"]) == (17, 11)
+    assert {name for name, _ in found} >= {item.name for item in CATALOGUE if item.kind != "histogram"} - {
+        "failures_total"
+    }
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_away_shows_in_the_next_scrape(tmp_path: Path) -> None:
+    now, away = [100.0], [False]
+
+    def ask() -> dict[str, int]:
+        if away[0]:
+            raise RetryableFeedError("the broker cannot be read", found="refused")
+        return {"ticks/0": 10}
+
+    metrics = Metrics(lambda: now[0])
+    with open_log(FS, tmp_path) as log, served(metrics, 0) as url:
+        ingest(FS, tmp_path, log, [[OffsetRange("ticks", 0, 0, 4, "id")]])
+        metrics.stream(str(TABLE), log, SourceWatch(ask, lambda: now[0], lambda seen: None))
+        assert scrape(url)["source_reachable", ""] == 1
+        away[0], now[0] = True, 150.0
+        found = scrape(url)
+    assert (found["source_reachable", ""], found["source_end_age_seconds", ""]) == (0, 50)
+    assert (found["source_lag_records", "source=ticks/0"], found["source_lag_seconds", "source=ticks/0"]) == (6, 50)
+    assert found["stream_up", ""] == 1
+
+
+@pytest.mark.slow
+def test_failures_and_restarts_are_counted(tmp_path: Path) -> None:
+    metrics = Metrics()
+    with open_log(FS, tmp_path) as log, served(metrics, 0) as url:
+        metrics.stream(str(TABLE), log)
+        errors = [
+            PositionGapError("gap"),
+            LockLostError("lost"),
+            CorruptFileError("cut"),
+            OSError("disk"),
+            OSError("2"),
+        ]
+        for error in errors:
+            metrics.failed(str(TABLE), "feed", error)
+        metrics.restarted(str(TABLE), "feed")
+        found = scrape(url)
+    assert ("source_reachable", "") not in found  # a feed of files has no broker
+    names = ("replay_mismatch_total", "lease_lost_total", "checksum_errors_total", "restarts_total", "stream_up")
+    assert [found[name, ""] for name in names] == [1, 1, 1, 1, 0]
+    assert found["failures_total", "error=OSError"] == 2 and found["failures_total", "error=PositionGapError"] == 1
 
 
 @pytest.mark.slow
@@ -154,14 +216,18 @@ def test_stats_list_the_position_of_each_partition(capsys: pytest.CaptureFixture
 
 def test_lines_of_progress_tell_of_partitions() -> None:
     places = Places({"ticks/0": 10, "ticks/1": 5, "version": 3})
-    assert places.line({"version": 4, "file": 0}, 1.0) == ""
+    assert places.line({"version": 4, "file": 0}, {}, 1.0) == ""
     places = Places({"ticks/0": 10, "ticks/1": 5})
-    assert places.line({"ticks/0": 12, "ticks/1": 5}, 0.5) == "ticks/0 at 12, 4/s; ticks/1 at 5, 0/s"
-    places.heard({"ticks/0": 20, "ticks/1": 1005})
-    places.heard({"waiting_files": 3})
+    assert places.line({"ticks/0": 12, "ticks/1": 5}, {}, 0.5) == "ticks/0 at 12, 4/s; ticks/1 at 5, 0/s"
+    ends = {"ticks/0": 20, "ticks/1": 1005}
     now = {"ticks/0": 20, "ticks/1": 6}
-    assert places.line(now, 2.0, shown=1) == "ticks/1 at 6 of 1,005, lag 999, 0/s; 1 more"
-    assert places.line(now, 2.0, shown=None) == "ticks/1 at 6 of 1,005, lag 999, 0/s; ticks/0 at 20 of 20, lag 0, 0/s"
+    assert places.line(now, ends, 2.0, shown=1) == "ticks/1 at 6 of 1,005, lag 999, 0/s; 1 more"
+    assert (
+        places.line(now, ends, 2.0, shown=None)
+        == "ticks/1 at 6 of 1,005, lag 999, 0/s; ticks/0 at 20 of 20, lag 0, 0/s"
+    )
+    assert places.line(now, ends | {"ticks/0": 19}, 2.0).endswith("; ticks/0 at 20, 0/s")  # it was told before
+    assert total_lag(now, ends) == 999 and total_lag(now, ends | {"ticks/0": 19}) is None and total_lag({}, {}) is None
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))
     progress.batch("s", BatchProgress(BatchOutcome(0, 1, rows=10), 1, 0.5), "ticks/0 at 12, 4/s")
