@@ -86,16 +86,16 @@ class KafkaReader:
         self._admin = None
 
     def _messages(self, held: _Held, wanted: OffsetRange) -> Iterator[list[Message]]:
-        since = self._clock()
+        since, due = self._clock(), wanted.stop - wanted.start
         while True:
             taken, done = _take(held.surplus, wanted.stop)
             if taken:
-                since = self._clock()
+                since, due = self._clock(), wanted.stop - 1 - taken[-1].offset()
                 yield taken
-            if done or held.end >= wanted.stop:
+            if done or not due or held.end >= wanted.stop:
                 held.position = wanted.stop
                 return
-            self._fetch(held, wanted)
+            self._fetch(held, wanted, due)
             denied = self._troubles.denied
             if not held.surplus and denied is not None:
                 raise translated(denied, wanted.path, self._feed.client.hide(denied.str()))
@@ -106,9 +106,10 @@ class KafkaReader:
                     self._troubles.take(f"nothing, while the partition is known to end at {held.end}"),
                 )
 
-    def _fetch(self, held: _Held, wanted: OffsetRange) -> None:
+    def _fetch(self, held: _Held, wanted: OffsetRange, due: int) -> None:
         try:
-            found = held.consumer.consume(AT_ONCE, WAIT_SECONDS)
+            # a call returns when it has as many as it asks for: more than are due may not come
+            found = held.consumer.consume(min(AT_ONCE, due), WAIT_SECONDS)
         except KafkaException as error:
             raise self._error(held, wanted, error.args[0]) from None
         if not found:

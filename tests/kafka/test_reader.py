@@ -50,6 +50,27 @@ def test_ranges_that_follow_overlap_and_jump(broker: Broker, reader: KafkaReader
     assert values(reader, topic, 9000, 9100) == numbered(9000, 9100)
 
 
+def test_nothing_is_waited_for_behind_the_last_message(
+    broker: Broker, reader: KafkaReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(broker.bootstrap)
+    send(broker.bootstrap, topic, numbered(0, 100))
+    asked: list[int] = []
+    fetch = KafkaReader._fetch
+
+    def counted(self: KafkaReader, held: object, wanted: OffsetRange, due: int) -> None:
+        asked.append(due)
+        fetch(self, held, wanted, due)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(KafkaReader, "_fetch", counted)
+    for start, stop in [(0, 50), (50, 100)]:  # in the middle of the partition, and up to its end
+        last = start - 1
+        for some in reader.read(OffsetRange(topic, 0, start, stop)):
+            last, before = some[-1].offset(), len(asked)
+        assert last == stop - 1 and len(asked) == before, "it has asked for more after the last message"
+        assert all(0 < due <= 50 for due in asked)
+
+
 def test_what_is_fetched_ahead_for_nobody_is_little(broker: Broker) -> None:
     topic = make_topic(broker.bootstrap)
     for _ in range(3):
