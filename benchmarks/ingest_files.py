@@ -131,7 +131,7 @@ class Watch(Progress):
         super().__init__()
         self.moments: list[float] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "") -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, topic: bool = False) -> None:
         """Notes the moment."""
         self.moments.append(time.perf_counter())
 

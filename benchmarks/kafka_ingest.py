@@ -109,7 +109,7 @@ class Told(Watch):
         super().__init__()
         self.outcomes: list[BatchOutcome] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "") -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, topic: bool = False) -> None:
         """Notes the moment and the steps."""
         super().batch(stream, done, places)
         self.outcomes.append(done.outcome)

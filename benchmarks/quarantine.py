@@ -65,7 +65,7 @@ class Watch(Progress):
         super().__init__()
         self.batches: list[BatchProgress] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "") -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, topic: bool = False) -> None:
         """Keeps them."""
         self.batches.append(done)
 

@@ -46,14 +46,20 @@ def _given(start: Start, places: Sequence[Place], view: Mapping[str, TopicView])
     for topic, partition, offset in start.offsets:
         bounds = view[topic].partitions.get(partition) if topic in view else None
         if bounds is None or not bounds.beginning <= offset <= bounds.end:
-            there = "no such partition" if bounds is None else f"offsets {bounds.beginning} to {bounds.end}"
+            there = _partitions(topic, view) if bounds is None else f"offsets {bounds.beginning} to {bounds.end}"
             if (topic, partition) in places or bounds is None:
                 raise SettingsError(
                     "the start offset of a partition is none that it has",
                     where=f"feed.start {topic}:{partition}",
                     expected=there,
-                    found=offset,
+                    found=f"partition {partition}, which is not there" if bounds is None else f"offset {offset}",
                     hint="correct feed.start; it is only read for partitions that no epoch has",
                 )
         found[topic, partition] = offset
     return found
+
+
+def _partitions(topic: str, view: Mapping[str, TopicView]) -> str:
+    if topic not in view:
+        return f"a topic of this feed: {', '.join(sorted(view)) or 'it has none yet'}"
+    return f"a partition of {topic}: 0 to {len(view[topic].partitions) - 1}"

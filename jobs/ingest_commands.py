@@ -84,7 +84,7 @@ def _show_run(door: Door, run: Run) -> None:
     from jobs.progress import taken
 
     done, state = run.totals, run.log.state
-    read, unit = (done.messages, "messages") if isinstance(run.settings.spec.feed, KafkaFeed) else taken(done)
+    read, unit = taken(done, topic=isinstance(run.settings.spec.feed, KafkaFeed))
     value = {
         "stream": run.name,
         "table": run.settings.spec.table,

@@ -16,6 +16,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ingest.kafka_feed import KafkaFeed
 from ingest.spec import DAY_S, NO_BAD_ROWS
 from jobs.broker_watch import broker_watch, check_feed
 from jobs.budget import Budget
@@ -270,7 +271,7 @@ def run_one(app: Application, run: Run) -> None:
     if metrics is not None:
         metrics.on_disk(fs, layout, settings.durability, settings.sync_s, run.opened_s)
     listen, places = run.heard(progress), Places(run.log.state.offsets.positions())
-    budget = Budget(spec.bad_rows)
+    budget, topic = Budget(spec.bad_rows), isinstance(settings.spec.feed, KafkaFeed)
 
     def batch(done: BatchProgress) -> None:
         run.so_far.add(done.outcome)
@@ -282,7 +283,8 @@ def run_one(app: Application, run: Run) -> None:
         if run.watch is not None:
             ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
             done = replace(done, lag=total_lag(positions, ends))
-        progress.batch(run.name, done, places.line(positions, ends, done.seconds, shown=progress.places_shown))
+        line = places.line(positions, ends, done.seconds, shown=progress.places_shown)
+        progress.batch(run.name, done, line, topic=topic)
 
     def heard(said: Mapping[str, Any]) -> None:
         if metrics is not None:

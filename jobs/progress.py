@@ -16,9 +16,9 @@ from writers.commit import BatchOutcome
 from writers.stream import BatchProgress, StreamTotals
 
 
-def taken(done: BatchOutcome | StreamTotals) -> tuple[int, str]:
-    """How much of its source a batch or a run has read, and what that counts."""
-    if done.messages:
+def taken(done: BatchOutcome | StreamTotals, *, topic: bool) -> tuple[int, str]:
+    """How much of its source a batch or a run has read, and what that counts; ``topic``: it reads messages."""
+    if topic:
         return done.messages, "messages"
     return done.counts.get(DATA_FILES, done.splits), "files"
 
@@ -67,13 +67,13 @@ class Progress:
         """How many partitions a line of progress names; None = all."""
         return None if self._verbose else SHOWN
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "") -> None:
-        """One committed batch; ``places`` tells of the partitions of its source."""
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, topic: bool = False) -> None:
+        """One committed batch; ``places`` tells of the partitions of its source, which are those of a ``topic``."""
         outcome = done.outcome
         if outcome.epoch is None:
             self.say(stream, f"batch {outcome.batch_id}: all of it was committed before, nothing to do")
             return
-        read, unit = taken(outcome)
+        read, unit = taken(outcome, topic=topic)
         lag = "" if done.lag is None else f", lag {done.lag:,} {unit}"
         self.say(
             stream,

@@ -15,6 +15,7 @@ import typer
 from jobs.door import Door, DryRun, Json, Verbose, example, table
 from jobs.epoch_commands import StreamArgument
 from jobs.quarantine_lines import read_repairs, row_value
+from jobs.quarantine_rows import Dead, QuarantineRows
 from jobs.quarantines import settle
 from jobs.stream_file import load_stream_file
 from store.epochs.load import list_streams, load_stream
@@ -78,17 +79,15 @@ def list_(
     listed: list[list[object]] = []
     count = 0
     if found is not None:
-        with session(door, layout, found) as quarantine:
-            frame = quarantine.select(chosen, _dead(layout, found))
-            sent = _sent(layout, found)
-            for row in (frame.limit(limit) if limit else frame).toLocalIterator():
-                count += 1
-                shown = row_value(row.asDict(), sent)
-                if door.json:
-                    door.result(shown, "")
-                else:
-                    keys = ("source", "position", "epoch", "requeued_epoch", "reason", "column", "value", "expected")
-                    listed.append([_short(shown[key]) for key in keys])
+        sent = _sent(layout, found)
+        for row in _rows(found, _dead(layout, found)).rows(chosen, limit):
+            count += 1
+            shown = row_value(row, sent)
+            if door.json:
+                door.result(shown, "")
+            else:
+                keys = ("source", "position", "epoch", "requeued_epoch", "reason", "column", "value", "expected")
+                listed.append([_short(shown[key]) for key in keys])
     if not door.json:
         table(["source", "position", "epoch", "requeued", "reason", "column", "value", "expected"], listed)
     if limit and count == limit:
@@ -185,9 +184,12 @@ def drop(
         )
     found, dropped = find(layout, stream, table_name), 0
     if found is not None:
-        with session(door, layout, found) as quarantine:
-            now = load_stream(Fs(), layout, found.table, found.stream).epoch  # a running batch is left alone
-            dropped = quarantine.select(chosen, [(now, None)]).count() if dry_run else quarantine.drop(chosen, now)
+        now = load_stream(Fs(), layout, found.table, found.stream).epoch  # a running batch is left alone
+        if dry_run:
+            dropped = _rows(found, [(now, None)]).count(chosen)
+        else:
+            with session(door, layout, found) as quarantine:
+                dropped = quarantine.drop(chosen, now)
     words = "would drop" if dry_run else "dropped"
     value = {"stream": stream, "dropped": dropped, "dry_run": dry_run}
     door.result(value, f"{stream}: {words} {dropped:,} rows")
@@ -215,6 +217,11 @@ def find(layout: Layout, stream: str, table_name: str | None) -> Parked | None:
             hint="name one with --table",
         )
     return known[0] if known and fs.stat(Path(known[0].ledger.place) / "_delta_log") is not None else None
+
+
+def _rows(found: Parked, dead: Dead) -> QuarantineRows:
+    owner = found.table.namespace, found.table.table, found.stream
+    return QuarantineRows(Fs(), Path(found.ledger.place), owner, dead)
 
 
 @contextmanager

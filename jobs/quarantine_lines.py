@@ -92,7 +92,7 @@ def row_value(row: dict[str, Any], sent: dict[tuple[str, int], int]) -> dict[str
         **_text("key", row["Key"]),
         "source_time_ns": row["SourceTime"],
         "epoch": row["Epoch"],
-        "time": row["Time"].astimezone(UTC),  # Spark hands it out in the time of this machine
+        "time": row["Time"].astimezone(UTC),
         "requeued_epoch": row["RequeuedEpoch"] or sent.get(key),
     }
 

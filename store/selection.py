@@ -131,4 +131,4 @@ def near(wanted: str, names: Collection[str]) -> str:
     ordered = sorted(names)
     if len(ordered) > 6:
         return f"one of {len(ordered)}: {', '.join(ordered[:3])} ... {', '.join(ordered[-3:])}"
-    return "one of " + ", ".join(ordered) if ordered else "there is none"
+    return "one of " + ", ".join(ordered) if ordered else "no name: there are none yet"
