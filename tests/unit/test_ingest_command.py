@@ -70,6 +70,17 @@ def test_what_is_wrong_with_one_of_many_is_told_before_anything_is_made(
     assert not (tmp_path / "db").exists()
 
 
+def test_a_misspelt_setting_of_the_client_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(ingest_run, "build_session", lambda *words, **more: pytest.fail("Spark was started"))
+    file = stream_file(tmp_path, "127.0.0.1:1", 'topics = ["t"]\nclient = { "sasl.pasword" = "tiger" }')
+    result = run(tmp_path / "db", "ingest", str(file), "--metrics-port", "0")
+    assert result.exit_code == 2 and "sasl.pasword" in result.stderr and "tiger" not in result.stderr
+    assert "stopped: the Kafka client refuses its settings (feed.client)" in result.stderr.replace("\n", " ")
+
+
 @pytest.mark.parametrize("command", ["list", "drop"])
 def test_a_state_that_is_none_is_told_whatever_is_parked(tmp_path: Path, command: str) -> None:
     code, value = told(tmp_path, "quarantine", command, "s", "--state", "foo")
