@@ -16,6 +16,7 @@ from readers.export import check_target, export
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
 from readers.table import Table, open_table
+from store.checksums import chosen_mode
 from store.epochs.load import list_streams, load_stream
 from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from store.fs import Fs
@@ -46,12 +47,17 @@ def read(
     epoch: Annotated[list[str] | None, typer.Option(help="N, or STREAM=N; the newest unless told.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write all rows to FILE.parquet, .csv or .arrow.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="How many rows to show without --out.")] = 20,
+    checksum_verify: Annotated[
+        str | None,
+        typer.Option(help="Compare bytes with committed checksums: read (default: each file once), open, scrub, off."),
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Rows of one snapshot of a table."""
     door: Door = ctx.obj
-    opened = open_table(door.database().root, name, epoch=_pins(epoch))
+    mode = None if checksum_verify is None else chosen_mode(checksum_verify, {})
+    opened = open_table(door.database().root, name, epoch=_pins(epoch), checksum_verify=mode)
     names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
     asked: dict[str, Any] = {"dates": date, "sources": source, "where": where, "tier": tier}
     result: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from store.checksums import Checks
 from store.columnfile import ColumnFile, open_column
 from store.epochs.pins import Pin, left
 from store.errors import FormatError
@@ -31,7 +33,8 @@ class SliceReader:
 
     Columns are opened when they are needed. After that ``pin`` tells whether the files were still those of the
     snapshot: before a row of them is looked at, or, where the caller asks for all slices at once ``later``, only if
-    they cannot be read. History needs no pin, because its names are never used again.
+    they cannot be read. History needs no pin, because its names are never used again. ``checks`` compares each file
+    that is opened with its committed checksum; None: bytes are taken as they are.
     """
 
     def __init__(
@@ -44,13 +47,14 @@ class SliceReader:
         pin: Pin | None = None,
         *,
         later: bool = False,
+        checks: Checks | None = None,
     ) -> None:
         self._fs = fs
         self._slice = slice_
         self._shown = tuple(shown)
         self._filtered = tuple(filtered)
         self._values = values
-        self._pin, self._later = pin, later
+        self._pin, self._later, self._checks = pin, later, checks
         self._sizes = slice_.sizes
         self._open: dict[str, ColumnFile] = {}
 
@@ -84,13 +88,18 @@ class SliceReader:
         missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
         try:
             for column in missing:
-                self._open[column.name] = open_column(self._fs, at.directory, column, self._sizes, at.rows)
+                sizes, rows = self._sizes, at.rows
+                self._open[column.name] = open_column(self._fs, at.directory, column, sizes, rows, check=self._check)
             if missing and not self._later:
                 self._require_pinned()
             return [self._column(column, start, stop) for column in columns]
         except (FileNotFoundError, FormatError) as error:
             self._require_pinned(error)
             raise
+
+    def _check(self, path: Path, data: pa.Buffer) -> None:
+        if self._checks is not None:
+            self._checks.require(self._fs, path, data, self._slice.files[path.name].crc)
 
     def _column(self, column: Column, start: int, stop: int) -> pa.Array:
         if column.kind is Kind.PARTITIONING:

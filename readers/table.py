@@ -6,6 +6,7 @@ nothing else: history is looked up when a read asks for it, date by date.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from readers.slices import SliceReader, arrow_type
+from store.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from store.epochs.load import list_epochs, list_streams, load_stream
 from store.epochs.pins import Pin
 from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
@@ -34,14 +36,21 @@ def open_table(
     *,
     epoch: int | Mapping[str, int] | None = None,
     as_of: datetime | str | None = None,
+    checksum_verify: ChecksumVerify | None = None,
     fs: Fs | None = None,
 ) -> Table:
     """Opens ``NS.T`` below a database root, pinned at the newest epochs, at given ones, or as it was at a time.
 
     ``epoch`` is one number for a table of one stream, or stream -> epoch (streams left out: newest). ``as_of`` is a
     time with zone, or ISO text (UTC if it has none). Raises TableNotFoundError for an unknown table, stream or epoch.
+
+    ``checksum_verify`` says when reads compare committed bytes with their checksums: ``read`` when a file is first
+    touched in this process, whole, and what has grown since (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each
+    time that it is opened, ``scrub`` and ``off`` never: then only `verify --deep` does. A difference is a
+    CorruptFileError.
     """
     fs, layout, table = fs or Fs(), Layout(Path(root)), TableName.parse(name)
+    mode = chosen_mode(checksum_verify, os.environ)
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
     if fs.stat(layout.schema(table)) is None:
@@ -54,7 +63,7 @@ def open_table(
         moment = _milliseconds(as_of)
         pins = {stream: _epoch_at(fs, layout, table, stream, moment) for stream in streams}
     held = tuple(Pin.of(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams)
-    return Table(fs, layout, Snapshot(table, schema, tuple(pin.state for pin in held)), held)
+    return Table(fs, layout, Snapshot(table, schema, tuple(pin.state for pin in held)), held, checks_of(mode))
 
 
 def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -125,10 +134,13 @@ class Table:
     arrays that were handed out before keep their rows.
     """
 
-    def __init__(self, fs: Fs, layout: Layout, snapshot: Snapshot, pins: Iterable[Pin]) -> None:
+    def __init__(
+        self, fs: Fs, layout: Layout, snapshot: Snapshot, pins: Iterable[Pin], checks: Checks | None = None
+    ) -> None:
         self._fs = fs
         self._layout = layout
         self._pins = {pin.state.stream: pin for pin in pins}
+        self._checks = checks
         self.snapshot = snapshot
 
     def __repr__(self) -> str:
@@ -138,6 +150,10 @@ class Table:
     def name(self) -> str:
         """``NS.T``."""
         return str(self.snapshot.table)
+
+    def with_checks(self, checks: Checks | None) -> Table:
+        """The same snapshot, whose reads compare checksums by ``checks``; None: not at all."""
+        return Table(self._fs, self._layout, self.snapshot, self._pins.values(), checks)
 
     @property
     def schema(self) -> TableSchema:
@@ -274,7 +290,8 @@ class Table:
     ) -> Iterator[list[pa.Array]]:
         for slice_ in plan.slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
-            reader = SliceReader(self._fs, slice_, shown, filtered, values, pin, later=step is None)
+            later, checks = step is None, self._checks
+            reader = SliceReader(self._fs, slice_, shown, filtered, values, pin, later=later, checks=checks)
             for first in range(slice_.start, slice_.stop, step or plan.rows):
                 last = min(first + (step or plan.rows), slice_.stop)
                 yield from reader.read(first, last, predicate)

@@ -8,7 +8,7 @@ SchemaMismatchError, each with path and byte, entry or row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,13 +114,24 @@ def nulls(column: Column, count: int) -> pa.Array:
     return pa.nulls(count, kind)
 
 
+def _unchecked(path: Path, data: pa.Buffer) -> None:
+    """Takes committed bytes as they are."""
+
+
 def open_column(
-    fs: Fs, directory: Path, column: Column, files: Mapping[str, int], rows: int, *, null_char: int | None = None
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    files: Mapping[str, int],
+    rows: int,
+    *,
+    null_char: int | None = None,
+    check: Callable[[Path, pa.Buffer], None] = _unchecked,
 ) -> ColumnFile:
     """Opens a column. ``files`` has the committed bytes of each file's data region, by file name.
 
     A column that has no committed ``.dat`` is all null. ``null_char`` is read as null in a char column in place of
-    0xFFFF.
+    0xFFFF. ``check`` is given the committed bytes of each file before they are decoded, and raises if they changed.
     """
     codec = codec_for(column)
     dat = column.files[0]
@@ -139,7 +150,10 @@ def open_column(
     if rows == 0:
         return ColumnFile(column, 0, prefix, None)
     data = fs.map(path, prefix.data_offset + files[dat]).slice(prefix.data_offset)
+    check(path, data)
     companions = {name.removeprefix(column.name): _companion(fs, directory / name, files) for name in column.files[1:]}
+    for name in column.files[1:]:
+        check(directory / name, companions[name.removeprefix(column.name)])
     null = null_char if column.type.name == "char" else None
     region = Region(column, str(path), prefix.byte_order, rows, data, companions, null)
     return ColumnFile(column, rows, prefix, codec.open(region))
