@@ -53,9 +53,10 @@ def open_table(
     mode = chosen_mode(checksum_verify, os.environ)
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
-    if fs.stat(layout.schema(table)) is None:
-        raise _no_table(fs, layout, table)
-    schema = load_deployed(fs, layout, table)
+    try:
+        schema = load_deployed(fs, layout, table)
+    except TableNotFoundError:
+        raise _no_table(fs, layout, table) from None
     streams = list_streams(fs, layout, table)
     if as_of is None:
         pins = _pins(table, streams, epoch)

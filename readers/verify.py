@@ -22,7 +22,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import MergeRecord
 from store.scan import Stream
-from store.schema.deploy import deployed_tables, load_deployed
+from store.schema.deploy import load_deployed, standing_tables
 from store.schema.model import TableSchema
 
 
@@ -61,9 +61,9 @@ def verify(
     Only a table of which there is nothing at all is a TableNotFoundError.
     """
     report = Report()
-    if table is not None and fs.stat(layout.schema(table)) is None and fs.stat(layout.intraday(table)) is None:
+    if table is not None and table not in standing_tables(fs, layout):
         load_deployed(fs, layout, table)  # raises: there is no such table
-    for name in [table] if table else deployed_tables(fs, layout):
+    for name in [table] if table else standing_tables(fs, layout):
         report.tables += 1
         found = _TableCheck(fs, layout, name, report, deep=deep, progress=progress).run()
         report.findings += dict.fromkeys(found)  # a fault that two looks meet is one fault

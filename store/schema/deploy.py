@@ -1,7 +1,7 @@
 """Deployed schemas: the copy of a ``.schema`` file that a database root is read and written with.
 
 ``Schemas/<NS>.<Table>.schema`` holds the bytes of the newest version, ``<NS>.<Table>.history.json`` every version
-with the ids that its columns were given. An id belongs to one name, type, storage and charset for ever.
+with the ids that its columns were given (``store.schema.history``).
 
 Deploying runs in this order, so that a stop between any two steps leaves the old version or the new one:
 
@@ -16,17 +16,15 @@ A reader looks up the version by the SHA-256 of the schema file, so it does not 
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from store.errors import (
     CorruptFileError,
+    InvalidNameError,
     LockLostError,
     SchemaMismatchError,
     TableNotFoundError,
@@ -36,42 +34,11 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.document import Element
 from store.schema.findings import Collector
-from store.schema.model import Column, TableSchema
+from store.schema.history import ColumnRecord, Version, decode_history, encode_history
+from store.schema.model import TableSchema
 from store.schema.xmlfile import SchemaFile, load_schema, parse_schema
 
 _LOCK_TRIES, _LOCK_PAUSE_S = 250, 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnRecord:
-    """One column of one version, as the history keeps it."""
-
-    id: int
-    name: str
-    type: str
-    storage: str
-    encoding: str | None
-    kind: str
-
-    @staticmethod
-    def of(column: Column, number: int) -> ColumnRecord:
-        """The record of a column under an id."""
-        stored = (column.type.name, column.storage.value, column.encoding, column.kind.name)
-        return ColumnRecord(number, column.name, *stored)
-
-    @property
-    def identity(self) -> tuple[str, str, str, str | None]:
-        """What an id stands for."""
-        return (self.name, self.type, self.storage, self.encoding)
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One deployed version."""
-
-    version: int
-    sha256: str
-    columns: tuple[ColumnRecord, ...]
 
 
 def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[float], None] = time.sleep) -> TableSchema:
@@ -95,6 +62,10 @@ def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[flo
         current = _deployed(fs, layout, table)
         if current is not None and current.sha256 == digest:
             return _numbered(file.schema, current)
+        if current is None and _has_rows(fs, layout, table):
+            if not history:
+                raise _lost(layout, table)
+            current = history[-1]  # the schema file was lost: the columns of the data keep their ids
         if current is not None and _has_data(fs, layout, table):
             _check_change(file, given.name or str(layout.schema(table)), current, history)
         if history and history[-1].sha256 == digest:
@@ -102,7 +73,7 @@ def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[flo
         else:
             new = Version(history[-1].version + 1 if history else 1, digest, _ids(file.schema, current, history))
         with fs.during("schema-history"):
-            fs.replace(layout.schema_history(table), _encode([*history, new]))
+            fs.replace(layout.schema_history(table), encode_history([*history, new]))
         with fs.during("schema-file"):
             fs.replace(layout.schema(table), file.to_bytes())
         return _numbered(file.schema, new)
@@ -111,9 +82,12 @@ def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[flo
 def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
     """The deployed schema of a table with its version and column ids.
 
-    Raises TableNotFoundError when none is deployed, SchemaMismatchError when the file was changed by hand.
+    Raises TableNotFoundError when none is deployed, SchemaMismatchError when the file was changed by hand,
+    CorruptFileError when it, or its history, is damaged or lost.
     """
     version = _deployed(fs, layout, table)
+    if version is None and (fs.stat(layout.schema_history(table)) is not None or _has_rows(fs, layout, table)):
+        raise _lost(layout, table)
     if version is None:
         raise TableNotFoundError(
             f"table {table} has no deployed schema",
@@ -123,6 +97,34 @@ def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             hint="start a stream of the table, or check the root; `sparkhaven tables` lists what is there",
         )
     return _numbered(load_schema(fs, layout.schema(table)).schema, version)
+
+
+def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:
+    """Every table of which there is a schema, its history, a commit log or a merge record, sorted.
+
+    Names that are none of a table are passed over.
+    """
+    names = {n for n in fs.names(layout.schemas()) if n[0] != "."}
+    found = {n.removesuffix(end) for n in names for end in (".schema", ".history.json") if n.endswith(end)}
+    intraday, systems = layout.root / "Intraday", layout.root / "Systems"
+    for space in fs.names(intraday):
+        found |= {f"{space}.{name}" for name in fs.names(intraday / space) if _logs(fs, intraday / space / name)}
+    for space in fs.names(systems):
+        merges = [n[1:].removesuffix(".merges") for n in fs.names(systems / space / "MetadataIndex") if _is_merges(n)]
+        found |= {f"{space}.{name}" for name in merges}
+    tables = set()
+    for name in found:
+        with suppress(InvalidNameError):
+            tables.add(TableName.parse(name))
+    return sorted(tables)
+
+
+def _logs(fs: Fs, table: Path) -> bool:
+    return any(name.endswith(".log") for name in fs.names(table / ".streams"))
+
+
+def _is_merges(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".merges")
 
 
 def deployed_tables(fs: Fs, layout: Layout) -> list[TableName]:
@@ -180,7 +182,16 @@ def _deployed(fs: Fs, layout: Layout, table: TableName) -> Version | None:
         return None
     # the history is read second: it is written first, so it knows every file that can be there
     digest = sha256(fs.read(path)).hexdigest()
-    found = [v for v in _history(fs, layout, table) if v.sha256 == digest]
+    history = _history(fs, layout, table)
+    found = [v for v in history if v.sha256 == digest]
+    if not history:
+        raise CorruptFileError(
+            f"the history of the schema of {table} is missing",
+            where=layout.schema_history(table),
+            expected="every deployed version with its column ids",
+            found="no version",
+            hint="restore the file from a copy: column ids must not be given twice",
+        )
     if not found:
         raise SchemaMismatchError(
             f"the deployed schema of {table} is not the one that was deployed",
@@ -194,38 +205,7 @@ def _deployed(fs: Fs, layout: Layout, table: TableName) -> Version | None:
 
 def _history(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
     path = layout.schema_history(table)
-    if fs.stat(path) is None:
-        return []
-    data = fs.read(path)
-    try:
-        return [_version(item) for item in json.loads(data)["versions"]]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CorruptFileError(
-            "history of a schema cannot be read",
-            where=path,
-            expected='JSON {"versions": [{"version", "sha256", "columns"}]}',
-            found=f"{type(error).__name__}: {error}",
-            hint="restore the file from a backup: column ids must not be given twice",
-        ) from error
-
-
-def _version(item: Any) -> Version:
-    columns = [ColumnRecord(*column) for column in item["columns"]]
-    if not isinstance(item["version"], int) or any(not isinstance(c.id, int) for c in columns):
-        raise ValueError("version and ids are whole numbers")
-    return Version(item["version"], str(item["sha256"]), tuple(columns))
-
-
-def _encode(history: list[Version]) -> bytes:
-    versions = [
-        {
-            "version": v.version,
-            "sha256": v.sha256,
-            "columns": [[c.id, c.name, c.type, c.storage, c.encoding, c.kind] for c in v.columns],
-        }
-        for v in history
-    ]
-    return (json.dumps({"versions": versions}, indent=1, ensure_ascii=False) + "\n").encode()
+    return [] if fs.stat(path) is None else decode_history(fs.read(path), path)
 
 
 def _ids(schema: TableSchema, current: Version | None, history: list[Version]) -> tuple[ColumnRecord, ...]:
@@ -243,8 +223,33 @@ def _ids(schema: TableSchema, current: Version | None, history: list[Version]) -
 
 def _numbered(schema: TableSchema, version: Version) -> TableSchema:
     ids = {c.name: c.id for c in version.columns}
+    for column in schema.columns:
+        recorded = next((c for c in version.columns if c.name == column.name), None)
+        if recorded != ColumnRecord.of(column, ids.get(column.name, 0)) or len(ids) != len(schema.columns):
+            raise CorruptFileError(
+                "schema and its history disagree on a column",
+                where=f"{schema.full_name}, version {version.version}, column {column.name}",
+                expected=ColumnRecord.of(column, ids.get(column.name, 0)),
+                found=recorded or f"only {', '.join(ids)}",
+                hint="restore the history of the schema from a backup: column ids must not be given twice",
+            )
     columns = tuple(dataclasses.replace(c, id=ids[c.name]) for c in schema.columns)
     return dataclasses.replace(schema, columns=columns, version=version.version)
+
+
+def _lost(layout: Layout, table: TableName) -> CorruptFileError:
+    return CorruptFileError(
+        f"the deployed schema of {table} is missing, although the table is here",
+        where=layout.schema(table),
+        expected=f"the schema, and {layout.schema_history(table).name} beside it",
+        found="no file",
+        hint="restore both from a copy; where the history is still there, starting the stream deploys its schema again",
+    )
+
+
+def _has_rows(fs: Fs, layout: Layout, table: TableName) -> bool:
+    """Whether a stream or a merge of the table has left records."""
+    return _logs(fs, layout.intraday(table)) or bool(fs.names(layout.merges(table)))
 
 
 def _has_data(fs: Fs, layout: Layout, table: TableName) -> bool:
