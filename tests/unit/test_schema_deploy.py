@@ -305,7 +305,7 @@ def test_without_schema_and_history_nothing_is_deployed_over_rows(tmp_path: Path
     layout = with_rows(tmp_path)
     layout.schema_history(TABLE).unlink()
     for call in (lambda: load_deployed(FS, layout, TABLE), lambda: deploy(FS, layout, schema({"Date": "String"}))):
-        with pytest.raises(CorruptFileError, match="history of the schema of .* is missing"):
+        with pytest.raises(CorruptFileError, match=r"history of the schema of .* is missing"):
             call()
     layout.schema(TABLE).unlink()
     for call in (lambda: load_deployed(FS, layout, TABLE), lambda: deploy(FS, layout, schema())):
