@@ -17,7 +17,7 @@ from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import FS, make, merge
 from writers.removal_proof import prove
 from writers.remove import truncate
-from writers.validate import validate_date
+from writers.validation.dates import validate_date
 
 NOW = 1_700_000_000.0
 
