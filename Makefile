@@ -5,6 +5,7 @@ DB ?= demo-db
 KAFKA_DB ?= demo-kafka-db
 VENV := .venv
 BIN := $(VENV)/bin
+export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
 .PHONY: help setup demo demo-kafka kafka test test-fast check crash crash-results power-cut power-cut-spark bench zip clean

@@ -36,6 +36,7 @@ from writers.scratch import remove_scratch
 from writers.stream import refuse_speculation
 from writers.target import StreamTarget
 from writers.upkeep import Upkeep
+from writers.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -143,6 +144,7 @@ class FrameWriter:
         self._memory = WorkerMemory()
         self._budget = Budget(options.spec.bad_rows)
         self._gate = threading.Lock()
+        self._checked = False
 
     @property
     def epoch(self) -> int:
@@ -200,6 +202,9 @@ class FrameWriter:
         target = StreamTarget(
             Layout(options.root), options.table, options.stream, schema, log.state.generation, options.durability
         )
+        if not self._checked:
+            check_workers(frame.sparkSession.sparkContext, options.root, target.lock_file)
+            self._checked = True
         log.refresh()
         closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
         plan = FramePlan(

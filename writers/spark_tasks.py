@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from store.errors import CommitError, carried_error
+from store.errors import CommitError, SettingsError, carried_error
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -18,6 +20,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 GONE = "look for the one who ended it (memory?), then start again: it goes on from what was committed"
+PYTHON_HINT = (
+    "set PYSPARK_PYTHON, or spark.pyspark.python, to an interpreter that has the packages of sparkhaven on every "
+    "worker; our own packages also come by `--py-files sparkhaven.zip` (`make zip`)"
+)
+_HOST = re.compile(r"\(TID \d+\) \(([^\s)]+) executor [^)]*\)")
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -47,7 +54,7 @@ def _task_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise carried_error(str(error)) or tasks_failed(gist(error)) from error
+        raise carried_error(str(error)) or lacks_package(error) or tasks_failed(gist(error)) from error
 
 
 def tasks_failed(found: str) -> CommitError:
@@ -57,6 +64,26 @@ def tasks_failed(found: str) -> CommitError:
         found=found,
         hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
     )
+
+
+def lacks_package(error: BaseException) -> SettingsError | None:
+    """The error for a task that died of a missing package; None if it died of something else."""
+    found = gist(error)
+    if "ModuleNotFoundError" not in found and "PYTHON_VERSION_MISMATCH" not in found:
+        return None
+    return SettingsError(
+        "a worker's Python lacks packages that our tasks need",
+        where=host_of(error),
+        expected=f"the packages of {sys.executable}, which runs the driver",
+        found=found,
+        hint=PYTHON_HINT,
+    )
+
+
+def host_of(error: BaseException) -> str:
+    """The machine on which a task failed, as Spark's words about it name it."""
+    found = _HOST.search(str(error))
+    return found[1] if found else "one of Spark's workers"
 
 
 def jvm_gone(error: BaseException) -> CommitError | None:

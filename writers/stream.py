@@ -38,6 +38,7 @@ from writers.splits import SplitOf, file_of
 from writers.target import Decode, StreamTarget
 from writers.task import Task, TaskResult, run_task
 from writers.upkeep import SYNC_SECONDS, Upkeep
+from writers.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -153,6 +154,7 @@ def run_stream(
     LockLostError: another process has taken the stream over.
     """
     refuse_speculation(spark)
+    check_workers(spark.sparkContext, target.layout.root, target.lock_file)
     checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
     renew_checkpoint(fs, checkpoint, log, target.stream, adopt=plan.adopt)
     remove_scratch(fs, target.layout.spool(target.table, target.stream))

@@ -36,9 +36,14 @@ class StreamTarget:
         """Scratch directory of one running batch."""
         return self.layout.spool(self.table, self.stream) / batch
 
+    @property
+    def lock_file(self) -> Path:
+        """The stream's lock file; there is one while the stream is open."""
+        return self.layout.stream_lock(self.table, self.stream)
+
     def check_generation(self, fs: Fs) -> None:
         """LockLostError unless the stream's lock file still names our generation: a zombie must not write."""
-        path = self.layout.stream_lock(self.table, self.stream)
+        path = self.lock_file
         try:
             holder: dict[str, Any] = json.loads(fs.read(path))
         except (FileNotFoundError, ValueError):

@@ -22,6 +22,7 @@ from writers.bring import Appended, Part, Row, Spool, Spooled, parts_of
 from writers.durable import make_durable
 from writers.rejects import LateSplits, RejectedFiles, reject_late
 from writers.target import Decode, SplitNotes, StreamTarget
+from writers.workers import require_root
 
 MAX_GATHERED = 128 << 20  # bytes of Arrow rows that a task holds
 
@@ -69,6 +70,8 @@ def run_task(
 ) -> TaskResult:
     """Decodes, appends and syncs the splits of a task; errors of ours and of the disk come back in the result."""
     try:
+        if not task.alone:  # another process, and perhaps another machine, than the driver's
+            require_root(fs, target.layout.root, target.lock_file)
         return _Run(fs, memory, target, task, max_gathered, clock).all(decode)
     except SparkhavenError as error:
         return TaskResult(task.index, error=error)

@@ -162,6 +162,7 @@ def _tell(query: StreamingQuery, known: int) -> int:
 
 def plain_session() -> SparkSession:
     """Spark as it comes, with Delta; no setting that has to do with writing."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers run the machine's python3, which lacks our packages
     builder = SparkSession.builder.master("local[2]").appName("sink")
     own = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     for key, value in {**delta_conf(Fs()), **own}.items():

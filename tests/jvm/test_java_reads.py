@@ -13,7 +13,8 @@ from store.format import tablesize
 from store.format.charset import BY_NAME as CHARSETS
 from store.format.definition import ColumnRecord, Definition, definition_of
 from store.format.grouping import GroupRanges, encode_ovr, group_ranges
-from store.format.javastream import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort, dumps
+from store.format.javavalues import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
+from store.format.javawriter import dumps
 from store.format.prefix import encode_prefix
 from store.format.tbl import decode_tbl, encode_tbl
 from store.schema.model import Column, Kind, Storage, TableSchema

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from store.columnfile import create_column, open_column, read_column
 from store.errors import SchemaMismatchError
 from store.format.codecs import Base, encode_column, refused
-from store.format.javastream import JInt, JLong, dumps
+from store.format.javavalues import JInt, JLong
+from store.format.javawriter import dumps
 from store.format.symbols import encode_symbols
 from store.fs import Fs
 from store.schema.model import CHARSETS, Column, Kind, Storage

@@ -17,7 +17,7 @@ from store.errors import CorruptFileError, FormatError, SchemaMismatchError
 from store.format import tablesize
 from store.format.codecs import Base, encode_column
 from store.format.grouping import decode_ovr, encode_ovr, group_ranges
-from store.format.javastream import Reader
+from store.format.javareader import Reader
 from store.format.prefix import decode_prefix, encode_prefix
 from store.format.tbl import decode_tbl
 from store.format.tlmi import IndexEntry, decode_tlmi, encode_tlmi

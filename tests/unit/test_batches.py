@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -299,6 +300,7 @@ def test_a_batch_in_the_driver_ends_before_a_stream_is_left_whose_jvm_is_gone(tm
     file = put_file(tmp_path / "feed", "1", [record(1)], 1)
     gone, spark = Gone(), MagicMock()
     spark.sparkContext.getConf().get.return_value = "false"
+    spark.sparkContext.master, spark.sparkContext.pythonExec = "local[1]", sys.executable
     splits = MagicMock()
     row = {"path": file.path, "size": file.size, "mtime_ns": file.mtime_ns, "task": 0}
     splits.collect.return_value = [MagicMock(asDict=lambda: row)]

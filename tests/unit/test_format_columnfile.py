@@ -24,7 +24,8 @@ from store.columnfile import (
 from store.errors import CorruptFileError, FormatError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
 from store.format.codecs import Base, encode_column
 from store.format.grouping import encode_ovr, group_ranges
-from store.format.javastream import JInt, JLong, dumps
+from store.format.javavalues import JInt, JLong
+from store.format.javawriter import dumps
 from store.format.prefix import decode_prefix, encode_prefix, overflow_byte, prefix_with_grouping
 from store.fs import Fs
 from store.schema.model import Column, Kind, Storage

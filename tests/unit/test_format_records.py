@@ -18,7 +18,8 @@ from store.format import tablesize
 from store.format.definition import ColumnRecord, Definition
 from store.format.grouping import GroupRanges, decode_ovr, encode_ovr, group_ranges, read_map
 from store.format.javaclasses import DB_DATE_TIME
-from store.format.javastream import JInt, JLong, JMap, JNumbers, dumps
+from store.format.javavalues import JInt, JLong, JMap, JNumbers
+from store.format.javawriter import dumps
 from store.format.tbl import column_sets, decode_tbl, encode_tbl
 from store.format.tlmi import MAGIC, PARQUET, UNKNOWN_ROWS, IndexEntry, decode_tlmi, encode_tlmi
 from store.fs import Fs
