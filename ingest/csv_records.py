@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ingest.columns import Mask
 from ingest.lines import LineBlock
 from ingest.rows import Ints
 from ingest.spec import CsvOptions
-from ingest.typed import Mask
 from store.errors import FeedError
 
 Field = tuple[str, bool]  # text, and whether it was quoted

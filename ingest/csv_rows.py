@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from ingest.columns import compact
 from ingest.csv_records import (
     OPEN_QUOTE,
     Header,
@@ -30,7 +31,7 @@ from ingest.exact import Refusal, Value, from_text
 from ingest.lines import LineBlock
 from ingest.rows import Ints, Rows, merge_rows
 from ingest.spec import CsvOptions, Target
-from ingest.typed import compact, csv_texts
+from ingest.typed import csv_texts
 from store.errors import FeedError, SettingsError
 
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"

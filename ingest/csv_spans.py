@@ -113,6 +113,7 @@ class Spans:
 
     def __init__(self, options: CsvOptions) -> None:
         self.end = RecordEnd(options)
+        self._seen = 0  # bytes of the record that goes on in the next block, looked at
         self.open: LongRecord | None = None
 
     def leave(self, block: LineBlock) -> tuple[int, LongRecord | None]:
@@ -136,12 +137,14 @@ class Spans:
             found.spans = [Span(start, start + 1) for start in odd.tolist()]
             return found
         stop, at = int(block.ends[-1]), -1
+        seen, self._seen = self._seen, 0
         for line in odd.tolist():
             if line < at:
                 continue
             start = int(block.ends[line])
-            self.end.restart()
-            end = self.end.find(block.data, start, stop)
+            if start or not seen:
+                self.end.restart()
+            end = self.end.find(block.data, start or seen, stop)
             if end is not None:
                 at = int(np.searchsorted(block.ends, end))
                 found.spans.append(Span(line, at, TOO_LONG if end - start > MAX_RECORD else _fault(block, line, at)))
@@ -151,7 +154,7 @@ class Spans:
             else:
                 found.stop = line
                 if stop - start <= MAX_RECORD:
-                    found.used = line
+                    found.used, self._seen = line, stop - start
                 else:
                     size = int(block.ends[line + 1]) - start
                     self.open = LongRecord(

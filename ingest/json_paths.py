@@ -17,10 +17,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from ingest.columns import Mask, bytes_of, compact, offsets_of
 from ingest.exact import Refusal
 from ingest.json_proof import field_texts, lines_not_adding_up, plain, shapes_of
 from ingest.rows import Ints
-from ingest.typed import Mask, bytes_of, compact, offsets_of
 
 Path = tuple[str, ...]
 
@@ -33,16 +33,19 @@ _NULL_START = 0x6E
 class Found:
     """Texts of fields by path, one entry for each line; lines in doubt; how often each unknown field was met.
 
-    ``unknown`` has the lines (a mask) that have each unknown field, by its dotted name.
+    ``unknown`` has the lines (indices) that have each unknown field, by its dotted name.
     """
 
     texts: dict[Path, pa.StringArray]
     doubt: Mask
-    unknown: list[tuple[str, Mask]]
+    unknown: list[tuple[str, Ints]]
 
     def count(self, good: Mask) -> Counter[str]:
         """How many of the good lines have each unknown field."""
-        return Counter({name: int((lines & good).sum()) for name, lines in self.unknown})
+        found: Counter[str] = Counter()
+        for name, lines in self.unknown:
+            found[name] += int(good[lines].sum())
+        return found
 
 
 def path_of(source: str) -> Path:
@@ -124,13 +127,11 @@ def _prove(
     shapes = shapes_of(lines, suspects, frozenset(names))
     odd = rows[shapes.lines]
     found.doubt[odd] |= shapes.doubt
-    met: dict[str, Mask] = {}
+    order = np.argsort(shapes.codes, kind="stable")
+    ends = np.searchsorted(shapes.codes[order], np.arange(len(shapes.unknown) + 1))
     for code, unknown in enumerate(shapes.unknown):
-        having = odd[shapes.codes == code]
-        for name in unknown:
-            mask = met.setdefault(".".join((*prefix, name)), np.zeros(len(found.doubt), np.bool_))
-            mask[having] = True
-    found.unknown += met.items()
+        having = odd[order[ends[code] : ends[code + 1]]]
+        found.unknown += [(".".join((*prefix, name)), having) for name in unknown]
 
 
 def _spread(field: pa.StringArray, rows: Ints, count: int) -> pa.StringArray:

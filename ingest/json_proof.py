@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingest.columns import Mask, bytes_of, compact, offsets_of
 from ingest.rows import Ints
-from ingest.typed import Mask, bytes_of, compact, offsets_of
 
 _COLON, _COMMA, _BACKSLASH = 0x3A, 0x2C, 0x5C
 _BARE_WORD = r"(?i)[:,\[]\s*-?(nan|inf)"

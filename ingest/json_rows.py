@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
+from ingest.columns import Mask, bytes_of, compact, rows_with
 from ingest.exact import INTEGER_BITS, Refusal, Value, exact_number, from_json
 from ingest.json_paths import Path, all_plain, inner_texts, path_of, unknown_names, value_at
 from ingest.json_proof import (
@@ -44,7 +45,7 @@ from ingest.json_proof import (
 from ingest.lines import LineBlock
 from ingest.rows import Ints, Rows, merge_rows
 from ingest.spec import Target
-from ingest.typed import Mask, bytes_of, compact, json_tokens, rows_with
+from ingest.typed import json_tokens
 
 SMALL = 200  # lines below which a query costs more than the exact pass
 MAX_LINES = 2**31
@@ -52,12 +53,13 @@ MAX_LEARNED = 32
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
 SAMPLE = 500  # lines that are looked at to learn the unknown fields of a feed
 _BRACE = 0x7B
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once
 _STEP = np.zeros(256, np.int32)
 _STEP[list(b"{[")] = 1
 _STEP[list(b"}]")] = -1
 _DECIMAL_POINT = np.zeros(256, np.bool_)
 _DECIMAL_POINT[0x2E] = True
+_NEGATIVE_ZERO = r"-0[^.0-9eE]"
 _LONG_NUMBER = r"\.[0-9]{8}|[0-9]{9}[.eE]|[eE]-"
 _EXPECTED = "one JSON object"
 
@@ -139,6 +141,8 @@ class JsonRows:
                 doubt |= odd
             if target.column.type.name in INTEGER_BITS:
                 doubt |= _rounded(kept, texts[path])
+            elif target.column.type.name in ("double", "float"):
+                doubt |= _unsigned(kept, texts[path])
         for inner in below:
             rejects.ignored.update(
                 {name: n for name, n in inner.count(~doubt).items() if n and name not in self._known}
@@ -249,7 +253,7 @@ def strict_object(text: str) -> dict[str, Any]:
 
 
 def _whole(text: str) -> int | Decimal:
-    return int(text) if len(text) < 4000 else Decimal(text)
+    return int(text) if len(text) < 4000 and text != "-0" else Decimal(text)
 
 
 def _no_constant(text: str) -> None:
@@ -272,6 +276,17 @@ def _rounded(lines: pa.StringArray, tokens: pa.StringArray) -> Mask | bool:
     found = np.zeros(len(lines), np.bool_)
     inexact = pc.match_substring_regex(lines.take(pa.array(rows)), _LONG_NUMBER)
     found[rows[inexact.to_numpy(zero_copy_only=False)]] = True
+    return found
+
+
+def _unsigned(lines: pa.StringArray, tokens: pa.StringArray) -> Mask | bool:
+    """Lines with a zero that may have lost its sign while it was printed."""
+    rows = np.flatnonzero(pc.equal(tokens, "0").fill_null(False).to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return False
+    found = np.zeros(len(lines), np.bool_)
+    signed = pc.match_substring_regex(lines.take(pa.array(rows)), _NEGATIVE_ZERO)
+    found[rows[signed.to_numpy(zero_copy_only=False)]] = True
     return found
 
 

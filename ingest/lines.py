@@ -15,6 +15,7 @@ import pyarrow as pa
 
 BLOCK = 16 << 20
 MAX_LINE = 16 << 20
+MAX_LINES = 1 << 18  # lines of a block: what is made of short lines takes many times their bytes
 HEAD = 1 << 20  # bytes kept of a line that is too long
 _BOM = b"\xef\xbb\xbf"
 
@@ -117,8 +118,13 @@ def framed_block(payloads: Sequence[bytes | None], numbers: npt.NDArray[np.int64
     return LineBlock(data, ends, numbers, framed=True)
 
 
-def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX_LINE) -> Iterator[LineBlock]:
-    """Groups the lines of a file into blocks of about ``block`` bytes; the last line needs no line feed."""
+def line_blocks(
+    chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX_LINE, lines: int = MAX_LINES
+) -> Iterator[LineBlock]:
+    """Groups the lines of a file into blocks of about ``block`` bytes and at most ``lines`` lines.
+
+    The last line needs no line feed.
+    """
     held: list[bytes] = []
     size = 0
     number = 1
@@ -141,7 +147,7 @@ def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX
         cut = data.rfind(b"\n") + 1
         if cut or too_long:
             made = _block(data[:cut], number, tuple(too_long))
-            yield made
+            yield from _portions(made, lines)
             number += len(made)
             too_long.clear()
         held = [data[cut:]]
@@ -152,7 +158,7 @@ def line_blocks(chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX
     if skipping is not None:
         too_long.append(skipping)
     if size or too_long:
-        yield _block(b"".join(held), number, tuple(too_long))
+        yield from _portions(_block(b"".join(held), number, tuple(too_long)), lines)
 
 
 def _block(data: bytes, number: int, too_long: tuple[LongLine, ...]) -> LineBlock:
@@ -167,6 +173,20 @@ def _block(data: bytes, number: int, too_long: tuple[LongLine, ...]) -> LineBloc
         parts.append(np.array([len(data)], np.int32))
     ends = np.concatenate(parts)
     return LineBlock(data, ends, np.arange(number, number + len(ends) - 1, dtype=np.int64), too_long)
+
+
+def _portions(block: LineBlock, lines: int) -> Iterator[LineBlock]:
+    """A block in parts of so many lines; what was too long stands before them all."""
+    if len(block) <= lines:
+        yield block
+        return
+    for start in range(0, len(block), lines):
+        stop = min(start + lines, len(block))
+        first, last = int(block.ends[start]), int(block.ends[stop])
+        ends = block.ends[start : stop + 1] - first
+        yield LineBlock(
+            block.data[first:last], ends, block.numbers[start:stop], block.too_long if start == 0 else (), block.framed
+        )
 
 
 def _without_bom(chunks: Iterable[bytes]) -> Iterator[bytes]:

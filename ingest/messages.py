@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
+from ingest.columns import Mask
 from ingest.csv_rows import CsvRows
 from ingest.json_rows import JsonRows
 from ingest.kafka_feed import AvroSource, KafkaFeed, PayloadFormat, PayloadSchema, ProtobufSource
@@ -25,7 +26,6 @@ from ingest.raw_rows import RawRows
 from ingest.records import RecordRows
 from ingest.rows import Ints, Rows
 from ingest.spec import StreamSpec, Target
-from ingest.typed import Mask
 
 MS = 1_000_000
 _offset, _key, _value = methodcaller("offset"), methodcaller("key"), methodcaller("value")  # no Python frame a message

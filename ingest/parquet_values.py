@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ingest.columns import Mask, Typed
 from ingest.exact import INTEGER_BITS, UNIT_NS, Refusal, Value, check_instant, from_json, from_text, local_instant
 from ingest.parquet_text import time_text
 from ingest.spec import Target
-from ingest.typed import Mask, Typed, csv_texts, floats, narrow, scaled_instants
+from ingest.typed import csv_texts, floats, narrow, scaled_instants
 from store.errors import SchemaMismatchError
 
 DAY_NS = 86_400 * UNIT_NS["s"]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.csv_records import sort_lines
-from ingest.csv_spans import Spans
+from ingest.csv_spans import RecordEnd, Spans
 from ingest.lines import line_blocks
 from ingest.spec import ColumnSpec, CsvOptions, InternalRule
 from store.errors import FeedError
@@ -115,9 +115,9 @@ def test_record_over_lines_that_is_refused_by_its_route_is_kept_whole(tmp_path: 
     assert [(row.line, row.payload) for row in rejects.rows] == [(2, b',"x\ny"')]
 
 
-def _blocks(monkeypatch: pytest.MonkeyPatch, block: int, record: int) -> None:
+def _blocks(monkeypatch: pytest.MonkeyPatch, block: int, record: int, lines: int = 10**6) -> None:
     """Small blocks and records, so that small files reach over their ends."""
-    small = partial(line_blocks, block=block, max_line=record)
+    small = partial(line_blocks, block=block, max_line=record, lines=lines)
     monkeypatch.setattr("ingest.decode.line_blocks", small)
     monkeypatch.setattr("ingest.decode.chunks", lambda fs, split: iter_chunks(Path(split.path).read_bytes(), 7))
     monkeypatch.setattr("ingest.csv_spans.MAX_RECORD", record)
@@ -164,9 +164,10 @@ def test_record_around_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pyte
     lines=st.lists(st.sampled_from(['1,"a', 'b"', '2,"c"', "3,d", '"', '""', '4,"e"x', '5,"f""g', "6", "", '7,h"i'])),
     block=st.integers(8, 60),
     record=st.integers(10, 80),
+    count=st.integers(1, 5),
 )
 def test_blocks_of_any_size_give_the_same_rows(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], block: int, record: int
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], block: int, record: int, count: int
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     split = write(path, "a,b\n" + "".join(line + "\n" for line in lines))
@@ -178,7 +179,7 @@ def test_blocks_of_any_size_give_the_same_rows(
 
     whole = told()
     with pytest.MonkeyPatch.context() as patch:
-        _blocks(patch, block, 10**6)
+        _blocks(patch, block, 10**6, count)
         assert told() == whole
         _blocks(patch, block, record)  # longer records are bad: what is left is among the rows of before
         rows, texts, _, _ = told()  # type: ignore[misc]
@@ -211,6 +212,22 @@ def test_steps_grow_with_the_file_and_no_faster(name: str) -> None:
 
     assert steps(20_000) <= 10 * steps(2_000) + 10
     assert steps(20_000) <= 20 * 20_000
+
+
+def test_record_over_many_blocks_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[RecordEnd] = []
+    init = RecordEnd.__init__
+
+    def noted(self: RecordEnd, options: CsvOptions) -> None:
+        init(self, options)
+        ends.append(self)
+
+    monkeypatch.setattr(RecordEnd, "__init__", noted)
+    _blocks(monkeypatch, 10**6, 10**6, lines=10)
+    split = write(tmp_path / "a.csv", 'a,b\n1,"' + '"",\n' * 3000 + '"\n2,c\n')
+    routed, rejects = decode(split, stream(form="csv"), schema(a="int", b="String"))
+    assert (values(routed, "a"), rejects.rows) == ([1, 2], [])
+    assert sum(end.steps for end in ends) < 2 * 3000
 
 
 def test_comments_and_lines_that_are_skipped(tmp_path: Path) -> None:
