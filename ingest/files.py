@@ -1,57 +1,58 @@
-"""Which files of a feed come next: a planner without Spark, over a file system and a clock that are handed in.
+"""Which files of a feed come next: a planner without Spark, over a file system and clocks that are handed in.
 
-Files are taken once, oldest first by (mtime, path), as soon as they are seen; so a producer writes under a hidden
-name and renames. What was taken is remembered in a ``FileWindow`` that is bounded by ``max_file_age``: a file older
-than its horizon that is not remembered is never taken, and if it only just came (its inode changed after the horizon)
-it is reported in ``Plan.older``. A directory is listed again only when its own modification time moved, so dated
-directories of the past cost one ``stat`` each. At each plan a few remembered files are looked at again; one that is
-not what was taken stops the stream.
+Files are taken once, oldest first by (mtime, path), as soon as they are seen and rest (``ingest.settling``); so a
+producer writes under a hidden name and renames. What was taken is remembered in a ``FileWindow`` that is bounded by
+``max_file_age``: a file older than its horizon that is not remembered is never taken. Whether it was taken long ago
+cannot be told then, so all of them are counted, and one that came after the first look, or whose inode changed after
+the horizon, is reported in ``Plan.older``. At each plan a few remembered files are looked at again; one that is not
+what was taken stops the stream.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from pathlib import Path
 
+from ingest.listing import FeedListing, Found, Passed, missing_directory, split_pattern
+from ingest.settling import Settling
 from ingest.source_file import changed
 from ingest.spec import FeedSpec, Limit
-from store.epochs.positions import FileWindow
+from store.epochs.positions import FileWindow, moment
 from store.epochs.state import FileId
 from store.errors import FeedError, RetryableFeedError
-from store.fs import Fs, Stat
+from store.fs import Fs
+
+__all__ = ["FilePlanner", "Plan", "split_pattern"]
 
 RECHECKED = 64  # remembered files that one plan looks at again
-SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
-_MAGIC = frozenset("*?[")
+JUMP_S = 86_400.0  # a clock that leaps further while the process runs was set
+PAUSE_S = 0.2
+COUNT_AS_TAKEN = "older than the horizon"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Files of one batch by (mtime, path), what is left after it, and newcomers that are too old to be taken."""
+    """Files of one batch by (mtime, path), what is left after it, and newcomers that are too old to be taken.
+
+    ``growing`` were watched longer than a file has to rest, and still change: they are left for now, and by a frozen
+    planner for the next run.
+    """
 
     files: tuple[FileId, ...]
     waiting_files: int
     waiting_bytes: int
     older: tuple[FileId, ...] = ()
-
-
-@dataclass(slots=True)
-class _Directory:
-    """What the last listing of a directory showed. ``files`` is used once, so that no history of names is held."""
-
-    mtime_ns: int
-    settled: bool
-    directories: list[str]
-    files: dict[str, Stat] = field(default_factory=dict)
+    growing: tuple[FileId, ...] = ()
 
 
 class FilePlanner:
     """Plans batches of one files feed. ``taken`` is what the commit log remembers, with its horizon.
 
-    ``row_bytes`` tells how many bytes of a file make a row, for limits in rows.
+    ``row_bytes`` tells how many bytes of a file make a row, for limits in rows. ``steady`` is a clock that nobody sets
+    (seconds), ``pause`` waits so many seconds.
     """
 
     def __init__(
@@ -62,33 +63,45 @@ class FilePlanner:
         clock: Callable[[], float],
         *,
         row_bytes: Callable[[FileId], float] | None = None,
+        steady: Callable[[], float] | None = None,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._fs = fs
-        self._feed = feed
-        self._clock = clock
+        self._fs, self._feed, self._clock, self._pause = fs, feed, clock, pause
         self._row_bytes = row_bytes
+        self._steady = steady
+        self._set_off = clock() - steady() if steady else 0.0
         self._window = FileWindow(taken, taken.horizon)
+        self._listing = FeedListing(fs, feed.path, feed.unfinished, lambda path: self._window.known(path) is not None)
+        self._settling = Settling(fs, feed)
         self._pending: dict[str, FileId] = {}
-        self._directories: dict[Path, _Directory] = {}
-        self._listed: dict[Path, _Directory] = {}
+        self._unsettled: list[FileId] = []
         self._reported: dict[str, tuple[FileId, int]] = {}  # with the time of the inode's last change
         self._older: list[FileId] = []
+        self._counted = Passed()
         self._recheck = deque(file.path for file in self._window)
         self._frozen = False
 
     def plan(self, limit: Limit | None = None) -> Plan:
         """The next batch within ``limit`` (default: that of the feed); at least one file if any is waiting.
 
-        Raises PositionGapError naming both sizes when a file that was taken is no longer what it was.
+        A frozen planner waits for files that may still be written, at most until they have to rest; those that do not
+        are left. Raises PositionGapError naming both sizes when a file that was taken is no longer what it was.
         """
         if not self._frozen:
             self.look()
         self._check_remembered()
-        chosen = self._admit(self._feed.max_per_trigger if limit is None else limit)
+        limit = self._feed.max_per_trigger if limit is None else limit
+        chosen = self._admit(limit)
+        left_s = self._feed.settle_s + PAUSE_S
+        while self._frozen and not chosen and self._unsettled and left_s > 0:
+            self._pause(PAUSE_S)
+            left_s -= PAUSE_S
+            chosen = self._admit(limit)
         self.take(chosen)
         left = self._pending.values()
         older, self._older = tuple(self._older), []
-        return Plan(tuple(chosen), len(left), sum(file.size for file in left), older)
+        growing = [file for file in self._unsettled if self._frozen or self._settling.overdue(file, self._clock())]
+        return Plan(tuple(chosen), len(left), sum(file.size for file in left), older, tuple(growing))
 
     def freeze(self) -> None:
         """From here on only files that are there now are planned."""
@@ -109,93 +122,61 @@ class FilePlanner:
             self._pending.pop(file.path, None)
             self._recheck.append(file.path)
 
+    def passed(self) -> Passed:
+        """What lies in the feed and is not taken: names passed over, and files that count as taken by their age."""
+        whole = Passed()
+        whole.merge(self._counted)
+        whole.merge(self._listing.passed())
+        return whole
+
     def look(self) -> None:
-        """Looks for files that are new since the last look."""
+        """Looks for files that are new since the last look.
+
+        RetryableFeedError where the feed's directory is away, unless it is waited for; PositionGapError for a horizon
+        in the future; FeedError for a clock that was set forward since the planner was made.
+        """
         now_ns = round(self._clock() * 1e9)
-        root, parts = split_pattern(self._feed.path)
-        found = self._fs.stat(root)
-        if found is None:
-            raise FeedError(
-                "the feed's directory does not exist",
-                where=root,
-                expected="a directory",
-                found="nothing",
-                hint="make it, or correct feed.path; it may be empty",
-            )
-        if not parts and not found.is_dir:
-            self._meet(root, found)
-            return
-        self._walk(root, parts or ("*",), now_ns)
-        self._listed.clear()
+        self._window.require_past(now_ns)
+        self._require_steady()
+        if not self._listing.exists():
+            if self._feed.missing_directory == "wait":
+                return
+            raise missing_directory(self._listing.root, RetryableFeedError)
+        for found in self._listing.look(now_ns):
+            self._meet(found)
         horizon = self._window.horizon
         self._reported = {path: row for path, row in self._reported.items() if row[1] >= horizon}
 
-    def _walk(self, directory: Path, parts: tuple[str, ...], now_ns: int) -> None:
-        listing, fresh = self._listing(directory, now_ns)
-        if listing is None:
-            return
-        if parts[0] == "**":
-            for name in listing.directories:
-                self._walk(directory / name, parts, now_ns)
-            parts = parts[1:] or ("*",)
-        self._match(directory, listing, parts, fresh, now_ns)
+    def _require_steady(self) -> None:
+        leap = self._clock() - self._steady() - self._set_off if self._steady else 0.0
+        if leap > JUMP_S:
+            raise FeedError(
+                "the clock of this machine was set forward while the stream ran",
+                where="the clock",
+                expected=f"about {moment(round((self._clock() - leap) * 1e9))}",
+                found=moment(round(self._clock() * 1e9)),
+                hint="files older than max_file_age by this clock would never be taken: correct the clock, or start the"
+                " stream again if it is right now",
+            )
 
-    def _match(self, directory: Path, listing: _Directory, parts: tuple[str, ...], fresh: bool, now_ns: int) -> None:
-        if len(parts) > 1:
-            for name in listing.directories:
-                if fnmatchcase(name, parts[0]):
-                    self._walk(directory / name, parts[1:], now_ns)
-            return
-        if fresh:
-            for name, found in listing.files.items():
-                if fnmatchcase(name, parts[0]):
-                    self._meet(directory / name, found)
-
-    def _listing(self, directory: Path, now_ns: int) -> tuple[_Directory | None, bool]:
-        """Names in a directory, and whether they were read just now."""
-        found = self._fs.stat(directory)
-        if found is None or not found.is_dir:
-            self._directories.pop(directory, None)
-            return None, False
-        if directory in self._listed:  # a pattern with ** may come here twice
-            return self._listed[directory], True
-        known = self._directories.get(directory)
-        if known is not None and known.settled and known.mtime_ns == found.mtime_ns:
-            return known, False
-        listing = _Directory(found.mtime_ns, now_ns - found.mtime_ns > SETTLED_NS, [])
-        try:
-            names = self._fs.names(directory)
-        except OSError as error:
-            raise RetryableFeedError(
-                "a directory of the feed cannot be listed", where=directory, found=error, hint="check its permissions"
-            ) from error
-        for name in names:
-            if name.startswith((".", "_")):
-                continue
-            _check_text(directory, name)
-            path = directory / name
-            if self._window.known(str(path)) is not None:
-                continue
-            entry = self._fs.stat(path)
-            if entry is None:
-                continue
-            if entry.is_dir:
-                listing.directories.append(name)
-            else:
-                listing.files[name] = entry
-        self._listed[directory] = listing
-        self._directories[directory] = replace(listing, files={})
-        return listing, True
-
-    def _meet(self, path: Path, found: Stat) -> None:
-        file = FileId(str(path), found.size, found.mtime_ns)
+    def _meet(self, found: Found) -> None:
+        file = FileId(str(found.path), found.stat.size, found.stat.mtime_ns)
         status = self._window.status(file)
-        if status == "taken":
-            return
         if status == "fresh":
             self._pending[file.path] = file
-        elif found.ctime_ns >= self._window.horizon and self._reported.get(file.path, (None, 0))[0] != file:
-            self._reported[file.path] = (file, found.ctime_ns)
+        elif status == "below":
+            ctime = found.stat.ctime_ns
+            if not found.came and ctime < self._window.horizon:
+                if not found.again:
+                    self._counted.add(COUNT_AS_TAKEN, file.path)
+            else:
+                self._too_old(file, ctime)
+
+    def _too_old(self, file: FileId, ctime_ns: int) -> None:
+        """Reports a file that is never taken, once."""
+        self._pending.pop(file.path, None)
+        if self._reported.get(file.path, (None, 0))[0] != file:
+            self._reported[file.path] = (file, ctime_ns)
             self._older.append(file)
 
     def _check_remembered(self) -> None:
@@ -212,9 +193,17 @@ class FilePlanner:
     def _admit(self, limit: Limit) -> list[FileId]:
         chosen: list[FileId] = []
         size, rows = 0, 0.0
+        self._unsettled = []
+        now_s = self._clock()
         for listed in sorted(self._pending.values(), key=lambda file: (file.mtime_ns, file.path)):
             file = self._again(listed)
             if file is None:
+                continue
+            if self._window.status(file) != "fresh":  # its time was set back since it was listed
+                self._too_old(file, round(now_s * 1e9))
+                continue
+            if not self._settling.rests(file, now_s):
+                self._unsettled.append(file)
                 continue
             size += file.size
             if limit.rows is not None and self._row_bytes is not None:
@@ -234,26 +223,8 @@ class FilePlanner:
         found = self._fs.stat(Path(file.path))
         if found is None:
             del self._pending[file.path]
+            self._settling.forget(file.path)
             return None
         now = FileId(file.path, found.size, found.mtime_ns)
         self._pending[file.path] = now
         return now
-
-
-def split_pattern(path: str) -> tuple[Path, tuple[str, ...]]:
-    """The directory above the first wildcard, and the parts from there on (none: a plain path)."""
-    parts = Path(path).parts
-    first = next((place for place, part in enumerate(parts) if _MAGIC & set(part)), len(parts))
-    return Path(*parts[:first]) if first else Path(), tuple(parts[first:])
-
-
-def _check_text(directory: Path, name: str) -> None:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        raise FeedError(
-            "a feed file has a name that is not UTF-8",
-            where=directory,
-            found=ascii(name),
-            hint="rename it, or hide it with a leading dot; positions are kept by name",
-        ) from None

@@ -23,7 +23,10 @@ Payload = Literal["value", "key"]
 Far = Literal["null", "clamp"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 
+MissingDirectory = Literal["fail", "wait"]
+
 DAY_S = 86_400.0
+UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".filepart", ".inprogress", "._copying_", ".swp", ".swx", "~")
 FILE_META: dict[str, frozenset[str]] = {
     "file": frozenset({"String"}),
     "line": frozenset({"int", "long"}),
@@ -71,13 +74,20 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class FeedSpec:
-    """A feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is remembered."""
+    """A feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is remembered.
+
+    A file that does not end as a complete one is left until it has not changed for ``settle_s`` (0: taken at once).
+    Names that end as one of ``unfinished`` does are passed over, in whatever case.
+    """
 
     path: str
     format: Format = "json"
     csv: CsvOptions = field(default_factory=CsvOptions)
     max_per_trigger: Limit = field(default_factory=Limit)
     max_file_age_s: float = 7 * DAY_S
+    settle_s: float = 10.0
+    unfinished: tuple[str, ...] = UNFINISHED
+    missing_directory: MissingDirectory = "fail"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ taken before is asked from the commit log when the reader starts; Spark's checkp
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
@@ -19,7 +21,7 @@ from pyspark.sql.types import StructType
 from ingest.files import FilePlanner
 from ingest.planning import Offset, PlanningReader
 from ingest.row_size import row_bytes
-from ingest.spec import DAY_S, FeedSpec, Limit
+from ingest.spec import FeedSpec, Format, Limit, MissingDirectory
 from store.epochs.load import load_positions
 from store.epochs.positions import FileWindow
 from store.epochs.state import FileId
@@ -31,6 +33,7 @@ SOURCE = "sparkhaven_files"
 SCHEMA = "path string, size bigint, mtime_ns bigint, task int, waiting bigint"  # whose work it is; files left behind
 SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
 OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
+GROWING_NAMED = 20
 
 
 def source_options(root: Path, table: TableName, stream: str, feed: FeedSpec, *, tasks: int) -> dict[str, str]:
@@ -45,6 +48,9 @@ def source_options(root: Path, table: TableName, stream: str, feed: FeedSpec, *,
         "format": feed.format,
         "tasks": str(tasks),
         "maxFileAgeSeconds": repr(feed.max_file_age_s),
+        "settleSeconds": repr(feed.settle_s),
+        "unfinished": json.dumps(feed.unfinished),
+        "missingDirectory": feed.missing_directory,
         **{name: str(value) for name, value in given.items() if value is not None},
     }
 
@@ -89,11 +95,17 @@ class FilesReader(PlanningReader):
             self.spool = Layout(Path(given["root"])).spool(TableName.parse(given["table"]), given["stream"])
             self._tasks = max(int(given.get("tasks", "1")), 1)
             self._planner = FilePlanner(
-                fs, self._feed, _taken(fs, given), clock, row_bytes=lambda file: row_bytes(fs, file, self._feed.format)
+                fs,
+                self._feed,
+                _taken(fs, given),
+                clock,
+                row_bytes=lambda file: row_bytes(fs, file, self._feed.format),
+                steady=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
             )
         self._batch = 0
         self._older: deque[str] = deque(maxlen=OLDER_NAMED)
         self._older_count = 0
+        self._growing: list[str] = []
 
     def initialOffset(self) -> Offset:
         """Before the first batch of a checkpoint."""
@@ -107,6 +119,7 @@ class FilesReader(PlanningReader):
             self._batch = int(start["n"])
             self._older.extend(file.path for file in plan.older)
             self._older_count += len(plan.older)
+            self._growing = [file.path for file in plan.growing[:GROWING_NAMED]]
             if not plan.files:
                 return start
             self._batch += 1
@@ -122,7 +135,8 @@ class FilesReader(PlanningReader):
         """What is still waiting and what is never taken, for the progress report; this is no offset to read from."""
         files, size = self._planner.waiting()
         older = {"older_files": self._older_count, "older": list(self._older)}
-        return {"n": self._batch, "waiting_files": files, "waiting_bytes": size, **older}
+        left = {"growing": self._growing, "passed": self._planner.passed().to_json()}
+        return {"n": self._batch, "waiting_files": files, "waiting_bytes": size, **older, **left}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Runs of the files of ``end``, as even in bytes as their order allows."""
@@ -169,8 +183,14 @@ def _feed(options: dict[str, str]) -> FeedSpec:
     }
     limit = Limit(**{name: int(value) for name, value in numbers.items() if value is not None})
     feed = FeedSpec(options["path"], max_per_trigger=limit)
-    age = float(options.get("maxfileageseconds", 7 * DAY_S))
-    return replace(feed, format=options.get("format", "json"), max_file_age_s=age)  # type: ignore[arg-type]
+    return replace(
+        feed,
+        format=cast("Format", options.get("format", feed.format)),
+        max_file_age_s=float(options.get("maxfileageseconds", feed.max_file_age_s)),
+        settle_s=float(options.get("settleseconds", feed.settle_s)),
+        unfinished=tuple(json.loads(options["unfinished"])) if "unfinished" in options else feed.unfinished,
+        missing_directory=cast("MissingDirectory", options.get("missingdirectory", feed.missing_directory)),
+    )
 
 
 def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:

@@ -15,12 +15,14 @@ from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_planner import Position, lag, newcomers, verified
 from ingest.kafka_starts import first_offsets
 from ingest.kafka_topics import KafkaTopics
+from ingest.listing import missing_directory, split_pattern
 from ingest.spec import DAY_S, FeedSpec
 from jobs.stream_file import StreamSettings
 from store.epochs.offsets import Offsets
 from store.epochs.positions import FileWindow
 from store.epochs.replay import StreamState
 from store.epochs.versions import TABLE
+from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout
 from writers.splits import SplitOf, file_of, range_of
@@ -70,14 +72,26 @@ def max_file_age_s(feed: FeedSpec | KafkaFeed | DeltaFeed) -> float:
     return feed.max_file_age_s if isinstance(feed, FeedSpec) else 7 * DAY_S
 
 
+def require_there(fs: Fs, settings: StreamSettings) -> None:
+    """SettingsError for a directory of a files feed that does not exist, unless the feed waits for it."""
+    feed = settings.spec.feed
+    if not isinstance(feed, FeedSpec) or feed.missing_directory == "wait":
+        return
+    root, _ = split_pattern(feed.path)
+    if fs.stat(root) is None:
+        raise missing_directory(root, SettingsError)
+
+
 def waiting(fs: Fs, settings: StreamSettings, state: StreamState | None) -> tuple[dict[str, Any], str]:
     """What a run would take, as values and in words; nothing is opened for writing."""
     feed = settings.spec.feed
     if isinstance(feed, FeedSpec):
+        require_there(fs, settings)
         planner = FilePlanner(fs, feed, state.files if state else FileWindow(), time.time)
         planner.look()
         files, size = planner.waiting()
-        return {"waiting_files": files, "waiting_bytes": size}, f"{files:,} files, {size:,} bytes,"
+        counts = {"waiting_files": files, "waiting_bytes": size, "passed": planner.passed().to_json()}
+        return counts, f"{files:,} files, {size:,} bytes,"
     if isinstance(feed, DeltaFeed):
         end = state.offsets.get((TABLE, 0)) if state else None
         versions = DeltaPlanner(fs, feed, end.stop if end else None, end.topic_id if end else "")
@@ -93,3 +107,12 @@ def waiting(fs: Fs, settings: StreamSettings, state: StreamState | None) -> tupl
     left = {f"{topic}/{partition}": amount for (topic, partition), amount in sorted(lag(positions, view).items())}
     ends = {f"{topic}/{n}": b.end for topic, now in sorted(view.items()) for n, b in sorted(now.partitions.items())}
     return {"waiting_messages": sum(left.values()), "lag": left, "ends": ends}, f"{sum(left.values()):,} messages"
+
+
+def passed_lines(passed: Mapping[str, Any]) -> list[str]:
+    """What a files feed does not take, a line for each reason, with the first names."""
+    lines = []
+    for reason, found in passed.items():
+        first, more = found["first"], found["count"] - len(found["first"])
+        lines.append(f"{found['count']:,} files, {reason}: {', '.join(first)}" + (f" and {more:,} more" if more else ""))
+    return lines

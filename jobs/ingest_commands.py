@@ -12,7 +12,7 @@ import typer
 
 from ingest.kafka_feed import KafkaFeed
 from jobs.door import Door, DryRun, Json, Verbose, example, report
-from jobs.feeds import waiting
+from jobs.feeds import passed_lines, waiting
 from jobs.stream_file import StreamSettings, load_stream_file
 from jobs.stream_schema import checked_schema
 from store.epochs.load import list_streams, load_stream
@@ -130,7 +130,8 @@ def _show_plan(door: Door, layout: Layout, settings: StreamSettings) -> None:
     value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
     value |= {**counts, "columns": len(schema.stored), "dry_run": True}
     text = f"{spec.stream}: would take {told} of {spec.feed.path} into {spec.table}"
-    door.result(value, f"{text}, after epoch {value['epoch']}")
+    left = "".join(f"\n  not taken: {line}" for line in passed_lines(counts.get("passed", {})))
+    door.result(value, f"{text}, after epoch {value['epoch']}{left}")
 
 
 def load_streams(files: list[Path]) -> list[StreamSettings]:

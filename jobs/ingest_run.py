@@ -22,7 +22,7 @@ from jobs.broker_watch import broker_watch, check_feed
 from jobs.budget import Budget
 from jobs.decoding import Decoder
 from jobs.delta_session import delta_conf, require_delta
-from jobs.feeds import max_file_age_s, open_feed
+from jobs.feeds import max_file_age_s, open_feed, passed_lines, require_there
 from jobs.metrics import Metrics
 from jobs.places import Places, total_lag
 from jobs.progress import Progress
@@ -66,6 +66,7 @@ class Run:
     totals: StreamTotals | None = None
     error: Exception | None = None
     older: int = 0
+    passed: set[str] = field(default_factory=set)  # reasons and files that were told
     so_far: StreamTotals = field(default_factory=StreamTotals)
     watch: SourceWatch | None = None
     opened_s: float = 0.0
@@ -89,6 +90,12 @@ class Run:
                 days = max_file_age_s(self.settings.spec.feed) / DAY_S
                 progress.older(self.name, count - self.older, said.get("older", ()), days)
             self.older = count
+            fresh = {reason: found for reason, found in said.get("passed", {}).items() if reason not in self.passed}
+            progress.passed(self.name, passed_lines(fresh))
+            growing = [path for path in said.get("growing", ()) if path not in self.passed]
+            if growing:
+                progress.growing(self.name, growing)
+            self.passed.update(fresh, growing)
 
         return listen
 

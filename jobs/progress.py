@@ -114,6 +114,19 @@ class Progress:
         """That a stream has been stopped for so long, while others of the process go on."""
         self.say(stream, f"[red]stopped for {seconds:,.0f} s: {escape(_headline(error))}[/red]")
 
+    def passed(self, stream: str, lines: Sequence[str]) -> None:
+        """What lies in a feed and is not taken, a line for each reason."""
+        for line in lines:
+            self.say(stream, f"[yellow]not taken: {escape(line)}[/yellow]")
+
+    def growing(self, stream: str, paths: Sequence[str]) -> None:
+        """Files that do not come to rest."""
+        self.say(
+            stream,
+            f"[yellow]left, because they still change and do not end with a whole line: {', '.join(map(escape, paths))}; "
+            "they are taken when they have not changed for `settle`[/yellow]",
+        )
+
     def warn(self, stream: str, error: Exception) -> None:
         """Something that does not stop the stream."""
         self.say(stream, f"[yellow]{escape(str(error))}[/yellow]")

@@ -162,6 +162,9 @@ def _files(feed: FilesFeed, base: Path) -> FeedSpec:
         csv=replace(CsvOptions(), **_tuples(feed.csv)),
         max_per_trigger=Limit(limit.bytes, limit.rows, limit.files),
         max_file_age_s=feed.max_file_age,
+        settle_s=feed.settle,
+        unfinished=tuple(feed.unfinished),
+        missing_directory=feed.missing_directory,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from ingest.spec import UNFINISHED
 from jobs.kafka_model import KafkaFeed
 from jobs.parts import Count, MaxPerTrigger, Part, Seconds
 from jobs.toml_values import parse_instant_ns
@@ -36,6 +37,9 @@ class FilesFeed(Part):
     null: list[str] | None = None
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
     max_file_age: Seconds = 7 * 86_400.0
+    settle: Seconds = 10.0
+    unfinished: list[Annotated[str, Field(min_length=1)]] = list(UNFINISHED)
+    missing_directory: Literal["fail", "wait"] = "fail"
 
     @property
     def csv(self) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Stat:
     is_dir: bool
     is_link: bool
     links: int = 1
+    is_file: bool = True  # else a directory, pipe, socket or device
 
 
 class Lock:
@@ -162,6 +163,7 @@ class Fs:
             stat_module.S_ISDIR(mode),
             stat_module.S_ISLNK(mode),
             found.st_nlink,
+            stat_module.S_ISREG(mode),
         )
 
     def names(self, path: Path) -> list[str]:

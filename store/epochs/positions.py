@@ -15,7 +15,9 @@ R8          no epochs, but batch id above 0            PositionGapError unless a
 ==========  =========================================  ===================================================
 
 The window is bounded: after each commit the horizon rises to ``min(newest taken mtime, now) - max_file_age`` (it never
-falls), and taken files older than it are forgotten. A file older than the horizon is never taken.
+falls), and taken files older than it are forgotten. A file older than the horizon is never taken, so a horizon that the
+clock has not reached would leave out every new file: a file modified more than ``CLOCK_ALLOWANCE_S`` in the future does
+not raise it, and one that lies in the future all the same (the clock was wrong before) is a PositionGapError.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 from store.epochs.state import FileId, OffsetRange, Split
@@ -32,6 +35,7 @@ NO_HORIZON = -(2**63)
 DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
 Taken = tuple[Sequence[str], Sequence[int], Sequence[int]]
 """Paths, sizes and times (ns) of taken files, by (time, path)."""
+CLOCK_ALLOWANCE_S = 3600.0  # how far clocks of machines may be apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +156,24 @@ class FileWindow:
         return Verdict(fresh, taken, below)
 
     def next_horizon(self, files: Iterable[FileId], now_ns: int, max_age_ns: int) -> int:
-        """The horizon after these files are taken; it never falls."""
-        newest = max((file.mtime_ns for file in files), default=None)
+        """The horizon after these files are taken; it never falls. PositionGapError where it lies in the future."""
+        latest = now_ns + round(CLOCK_ALLOWANCE_S * 1e9)
+        newest = max((file.mtime_ns for file in files if file.mtime_ns <= latest), default=None)
+        self.require_past(now_ns)
         return self.horizon if newest is None else max(self.horizon, min(newest, now_ns) - max_age_ns)
+
+    def require_past(self, now_ns: int) -> None:
+        """PositionGapError if the horizon lies in the future: every file of now would count as taken."""
+        if self.horizon > now_ns + round(CLOCK_ALLOWANCE_S * 1e9):
+            raise PositionGapError(
+                "the stream remembers files from the future: each new file would count as taken",
+                where="horizon of the commit log",
+                expected=f"at or before the clock of this machine, {moment(now_ns)}",
+                found=moment(self.horizon),
+                hint="if the clock is wrong now, set it and start again; if it was wrong when the last epochs were made,"
+                " roll back to an epoch before them (`sparkhaven epochs list`, `epochs rollback`): their files are taken"
+                " again",
+            )
 
     def take(self, files: Iterable[FileId], horizon: int) -> None:
         """Remembers files, raises the horizon, forgets what is older than it."""
@@ -170,6 +189,14 @@ class FileWindow:
         self.horizon = max(self.horizon, horizon)
         while oldest and oldest[0][0] < self.horizon:
             del taken[heapq.heappop(oldest)[1]]
+
+
+def moment(ns: int) -> str:
+    """Nanoseconds since the epoch as people read them."""
+    try:
+        return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(sep=" ", timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{ns} ns"
 
 
 def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = False) -> None:

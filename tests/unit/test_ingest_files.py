@@ -163,7 +163,7 @@ class CountingFs(Fs):
 
 def _put(path: Path, age_s: float, size: int = 10) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"x" * size)
+    path.write_bytes(b"x" * (size - 1) + b"\n")
     os.utime(path, (NOW - age_s, NOW - age_s))
 
 

@@ -68,6 +68,27 @@ def test_the_horizon_follows_the_newest_taken_file_but_not_the_future() -> None:
     assert window.next_horizon([FileId("/feed/x", 1, 44 * SECOND)], 1000 * SECOND, 7 * SECOND) == 43 * SECOND
 
 
+HOUR, YEAR = 3600 * SECOND, 365 * 86_400 * SECOND
+NOW = 50 * YEAR
+
+
+def test_a_file_from_the_future_does_not_raise_the_horizon() -> None:
+    window = FileWindow()
+    past, future = FileId("/feed/a", 1, NOW - YEAR), FileId("/feed/b", 1, NOW + 14 * YEAR)
+    assert window.next_horizon([past, future], NOW, HOUR) == NOW - YEAR - HOUR
+    assert window.next_horizon([future], NOW, HOUR) == NO_HORIZON
+    assert window.next_horizon([FileId("/feed/c", 1, NOW + HOUR // 2)], NOW, HOUR) == NOW - HOUR
+
+
+def test_a_horizon_in_the_future_is_refused_with_what_to_do() -> None:
+    window = FileWindow([], horizon=NOW + 14 * YEAR)
+    with pytest.raises(PositionGapError, match="files from the future") as caught:
+        window.next_horizon([FileId("/feed/a", 1, NOW)], NOW, HOUR)
+    assert caught.value.found == "2033-12-16 00:00:00+00:00"
+    assert "epochs rollback" in str(caught.value)
+    FileWindow([], horizon=NOW + HOUR // 2).require_past(NOW)
+
+
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60)), max_size=60))
 def test_the_window_holds_exactly_the_taken_files_after_the_horizon(files: list[tuple[int, int]]) -> None:
