@@ -210,8 +210,10 @@ def check_budget(
 
     ``before`` are the bad and all rows of the batches before it that its fraction is shared with.
     """
-    part = (before[0] + bad) / max(before[1] + read, 1)
-    if bad > budget.max_rows or (bad and part > budget.max_fraction):
+    rows_of_hour = before[1] + read
+    part = (before[0] + bad) / max(rows_of_hour, 1)
+    judged = rows_of_hour >= budget.min_rows or not budget.allows_any
+    if bad > budget.max_rows or (bad and judged and part > budget.max_fraction):
         raise budget_error(list(rows), bad, read, budget, before)
 
 
@@ -226,7 +228,8 @@ def budget_error(
     return ErrorBudgetExceeded(
         "more bad rows than the budget allows; nothing of this batch was committed",
         where=f"{first[0].file} {first[0].unit} {first[0].line}" if first else None,
-        expected=f"at most {budget.max_rows} bad rows a batch, and at most {budget.max_fraction:.4g} of all in an hour",
+        expected=f"at most {budget.max_rows} bad rows a batch, and at most {budget.max_fraction:.4g} of all in an hour"
+        + (f" if they are {budget.min_rows} or more" if budget.min_rows else ""),
         found=f"{bad} bad of {read} rows{earlier}:{lines}{more}",
         hint="mend the rows or the producer, or correct [columns] or [partition]"
         + ("; or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else ""),

@@ -155,10 +155,14 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class BadRowBudget:
-    """How many rows may be rejected: at most ``max_rows`` of a batch, and ``max_fraction`` of all within an hour."""
+    """How many rows may be rejected: at most ``max_rows`` of a batch, and ``max_fraction`` of all within an hour.
+
+    The fraction is only judged from ``min_rows`` rows on: of few rows, one bad one is a large part.
+    """
 
     max_rows: int = 1000
     max_fraction: float = 0.01
+    min_rows: int = 1000
 
     @property
     def allows_any(self) -> bool:

@@ -113,6 +113,7 @@ def passed_lines(passed: Mapping[str, Any]) -> list[str]:
     """What a files feed does not take, a line for each reason, with the first names."""
     lines = []
     for reason, found in passed.items():
-        first, more = found["first"], found["count"] - len(found["first"])
-        lines.append(f"{found['count']:,} files, {reason}: {', '.join(first)}" + (f" and {more:,} more" if more else ""))
+        more = found["count"] - len(found["first"])
+        named = ", ".join(found["first"]) + (f" and {more:,} more" if more else "")
+        lines.append(f"{found['count']:,} files, {reason}: {named}")
     return lines

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ingest.spec import NO_BAD_ROWS, BadRowBudget, FeedSpec, StreamSpec
+from ingest.spec import NO_BAD_ROWS, FeedSpec, StreamSpec
 from jobs.parts import Part
 from jobs.stream_faults import translate
 from jobs.stream_file import partition_of
@@ -100,7 +100,7 @@ def frame_options(
         FeedSpec("frame"),
         partition_of(part.partition),
         ignore=tuple(part.ignore),
-        bad_rows=NO_BAD_ROWS if bad is None else BadRowBudget(bad.max_rows, bad.max_fraction),
+        bad_rows=NO_BAD_ROWS if bad is None else bad.budget,
         allow_null_alias=bad is not None and bad.allow_null_alias,
     )
     quarantine = None

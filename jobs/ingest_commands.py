@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,12 +12,13 @@ import typer
 from ingest.kafka_feed import KafkaFeed
 from jobs.door import Door, DryRun, Json, Verbose, example, report
 from jobs.feeds import passed_lines, waiting
-from jobs.stream_file import StreamSettings, load_stream_file
+from jobs.starting import NotStarted, each_that_can, load_streams, report_failed
+from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
 from store.epochs.load import list_streams, load_stream
 from store.epochs.positions import NO_HORIZON
 from store.epochs.replay import StreamState
-from store.errors import EXIT_DONE, SettingsError, SparkhavenError
+from store.errors import EXIT_DONE, SparkhavenError
 from store.fs import Fs
 from store.layout import Layout
 
@@ -51,17 +51,21 @@ def ingest(
     """Runs streams: takes new feed files as they appear, each exactly once. SIGTERM ends after the batch."""
     door: Door = ctx.obj
     fs, layout = Fs(), door.layout()
-    streams = load_streams(files)
+    streams, failed = load_streams(files)
     if dry_run:
-        for settings in streams:
-            _show_plan(door, layout, settings)
+        _, unfit = each_that_can(streams, lambda settings: _show_plan(door, layout, settings))
+        _end(report_failed(door, failed + unfit))
         return
+    if not streams:
+        _end(report_failed(door, failed))
     # Spark and DuckDB take a second to import: only where a job starts
     from jobs.ingest_run import Options, run_streams
     from jobs.metrics import Metrics, served
     from jobs.progress import Progress
 
     progress = Progress(verbose=verbose)
+    for one in failed:
+        progress.stopped(str(one.file), one.error)
     metrics = Metrics() if metrics_port is not None else None
     with ExitStack() as opened:
         if metrics is not None:
@@ -70,11 +74,18 @@ def ingest(
         runs = run_streams(fs, layout, streams, options, progress)
     code = EXIT_DONE
     for run in runs:
-        if run.error is not None:
-            failed = _failed(door, run, verbose)
-            code = code or failed
+        if isinstance(run, NotStarted):
+            failed.append(run)
+        elif run.error is not None:
+            ended = _failed(door, run, verbose)
+            code = code or ended
         elif run.totals is not None:
             _show_run(door, run)
+    unstarted = report_failed(door, failed)
+    _end(code or unstarted)
+
+
+def _end(code: int) -> None:
     if code:
         raise typer.Exit(code)
 
@@ -132,20 +143,3 @@ def _show_plan(door: Door, layout: Layout, settings: StreamSettings) -> None:
     text = f"{spec.stream}: would take {told} of {spec.feed.path} into {spec.table}"
     left = "".join(f"\n  not taken: {line}" for line in passed_lines(counts.get("passed", {})))
     door.result(value, f"{text}, after epoch {value['epoch']}{left}")
-
-
-def load_streams(files: list[Path]) -> list[StreamSettings]:
-    """The settings of every file; two files of one stream are a SettingsError."""
-    found: dict[tuple[str, str], StreamSettings] = {}
-    for path in files:
-        settings = load_stream_file(Fs(), path, os.environ)
-        key = settings.spec.table, settings.spec.stream
-        if key in found:
-            raise SettingsError(
-                f"two files describe stream {settings.spec.stream} of {settings.spec.table}",
-                where=path,
-                found=f"the same in {found[key].file}",
-                hint="give each stream its own name",
-            )
-        found[key] = settings
-    return list(found.values())

@@ -22,7 +22,7 @@ from jobs.broker_watch import broker_watch, check_feed
 from jobs.budget import Budget
 from jobs.decoding import Decoder
 from jobs.delta_session import delta_conf, require_delta
-from jobs.feeds import max_file_age_s, open_feed, passed_lines, require_there
+from jobs.feeds import max_file_age_s, open_feed, passed_lines
 from jobs.metrics import Metrics
 from jobs.places import Places, total_lag
 from jobs.progress import Progress
@@ -30,11 +30,12 @@ from jobs.quarantines import catch_up, quarantine_of, settle
 from jobs.restarts import Reminders, keep_running
 from jobs.source_watch import Seen, SourceWatch
 from jobs.spark_session import build_session, check_memory, end_session, is_alive, require_jdk
+from jobs.starting import NotStarted, checked, each_that_can
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
 from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
-from store.errors import SparkhavenError
+from store.errors import SettingsError, SparkhavenError
 from store.fs import Fs
 from store.layout import Layout
 from store.schema.deploy import deploy
@@ -129,25 +130,36 @@ class Application:
 
 def run_streams(
     fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
-) -> list[Run]:
+) -> list[Run | NotStarted]:
     """Runs all streams; one that fails stops no other, and is started again unless that cannot help (or with ``once``).
 
     SIGTERM and SIGINT end each after its batch.
 
     Whatever can be wrong before Spark starts is told first: jars that are not there, settings, schema, lock, recovery.
+    It keeps only its own stream from starting.
     """
     require_jdk(fs, os.environ)
     check_memory(options.memory)
-    for settings in streams:  # all of them before the first is taken over
-        checked_schema(fs, settings)
-    delta = delta_conf(fs) if any(settings.spec.bad_rows.allows_any for settings in streams) else {}
+    delta: dict[str, str] = {}
+
+    def check(settings: StreamSettings) -> StreamSettings:
+        if settings.spec.bad_rows.allows_any and not delta:
+            delta.update(delta_conf(fs))
+        return checked(fs, settings)
+
+    sound, failed = each_that_can(streams, check)  # all of them before the first is taken over
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
-        runs = [open_stream(fs, layout, settings, opened, progress) for settings in streams]
+        runs, unopened = each_that_can(sound, lambda settings: open_stream(fs, layout, settings, opened, progress))
+        failed += unopened
+        for one in failed:
+            progress.stopped(one.label, one.error)
+            if options.metrics is not None and one.name is not None:
+                options.metrics.failed(one.table, one.name, one.error)
         for run in runs:
             look_at_source(run, opened, progress, options)
-        if all(run.error is not None for run in runs):
-            return runs  # nothing to start Spark for
+        if all(run.error is not None for run in runs) or (failed and options.stop_on_failure):
+            return [*runs, *failed]  # nothing to start Spark for
         spark = start_session(
             lambda: build_session(
                 "sparkhaven ingest",
@@ -159,7 +171,7 @@ def run_streams(
         )
         opened.callback(end_session, spark)
         if delta:
-            require_delta(spark)
+            refuse_without_delta(spark, runs, progress)
         app = Application(fs, layout, spark, options, progress, stop)
         threads = {
             run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
@@ -169,9 +181,10 @@ def run_streams(
         for thread in threads.values():
             thread.start()
         reminders = Reminders()
+        unstarted = {one.label: one.error for one in failed}
         while any(thread.is_alive() for thread in threads.values()):
             time.sleep(JOIN_SECONDS)  # short, so that signals are seen
-            stopped = {
+            stopped = unstarted | {
                 run.name: run.error
                 for run in runs
                 if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
@@ -180,7 +193,18 @@ def run_streams(
                 stop.set()
             for name, seconds in reminders.due(stopped, time.monotonic()):
                 progress.still_stopped(name, stopped[name], seconds)
-    return runs
+    return [*runs, *failed]
+
+
+def refuse_without_delta(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> None:
+    """Puts an error on the runs that set bad rows aside, if the session has no Delta to keep them in."""
+    try:
+        require_delta(spark)
+    except SettingsError as error:
+        for run in runs:
+            if run.settings.spec.bad_rows.allows_any and run.error is None:
+                run.error = error
+                progress.stopped(run.name, error)
 
 
 def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Options) -> None:

@@ -121,9 +121,10 @@ class Progress:
 
     def growing(self, stream: str, paths: Sequence[str]) -> None:
         """Files that do not come to rest."""
+        named = ", ".join(map(escape, paths))
         self.say(
             stream,
-            f"[yellow]left, because they still change and do not end with a whole line: {', '.join(map(escape, paths))}; "
+            f"[yellow]left, because they still change and do not end with a whole line: {named}; "
             "they are taken when they have not changed for `settle`[/yellow]",
         )
 

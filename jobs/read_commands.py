@@ -10,15 +10,15 @@ import pyarrow as pa
 import typer
 
 from jobs.door import Door, Json, TableArgument, Verbose, example, report, table
-from jobs.feeds import waiting
-from jobs.ingest_commands import load_streams
+from jobs.feeds import passed_lines, waiting
+from jobs.starting import load_streams, report_failed
 from readers.export import check_target, export
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
 from readers.table import Table, open_table
 from store.checksums import chosen_mode
 from store.epochs.load import list_streams, load_stream
-from store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
+from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from store.fs import Fs
 from store.layout import TableName
 from store.schema.deploy import deployed_tables
@@ -146,14 +146,14 @@ def stats(
     """
     door: Door = ctx.obj
     layout = door.database()
-    asked = load_streams(feeds or [])
+    asked, unread = load_streams(feeds or [])
     chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
     for settings in asked:
         if settings.table not in chosen or settings.spec.stream not in list_streams(Fs(), layout, settings.table):
             raise TableNotFoundError(
                 "no stream to tell of", where=settings.file, found=f"{settings.spec.stream} of {settings.table}"
             )
-    code = EXIT_DONE
+    code = report_failed(door, unread)
     for each in chosen:
         try:
             found = table_stats(Fs(), layout, each)
@@ -174,7 +174,8 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes, {found['waste']:,} bytes of waste")
     tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
     by_place = {"positions": "position", "rates": "a second", "ends": "end", "lag": "lag"}
-    keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place)
+    left = {"ignored", "passed"}
+    keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place and key not in left)
     streams = [{key: line.get(key) for key in keys} for line in found["streams"]]
     known = [part for part in by_place if any(line.get(part) for line in found["streams"])]
     positions = [
@@ -191,6 +192,9 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
         if lines:
             print(f"\n{part}")
             table(list(lines[0]), [list(line.values()) for line in lines])
+    for line in found["streams"]:
+        for words in passed_lines(line.get("passed", {})):
+            print(f"\n{line['stream']}, not taken: {words}")
     if "dates" not in parts:
         print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}; -v lists them")
 

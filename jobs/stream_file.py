@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from ingest.delta_feed import DeltaFeed
 from ingest.kafka_feed import AvroSource, KafkaFeed, ProtobufSource
 from ingest.spec import (
-    BadRowBudget,
     Clock,
     ColumnSpec,
     CsvOptions,
@@ -115,7 +114,7 @@ def _settings(part: StreamPart, feed: FilesFeed | KafkaPart | DeltaPart, path: P
         partition=partition_of(part.partition),
         columns=columns,
         ignore=tuple(part.ignore),
-        bad_rows=BadRowBudget(part.bad_rows.max_rows, part.bad_rows.max_fraction),
+        bad_rows=part.bad_rows.budget,
         allow_null_alias=part.bad_rows.allow_null_alias,
     )
     quarantine = part.bad_rows.quarantine

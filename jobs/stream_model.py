@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from ingest.spec import UNFINISHED
+from ingest.spec import UNFINISHED, BadRowBudget
 from jobs.kafka_model import KafkaFeed
 from jobs.parts import Count, MaxPerTrigger, Part, Seconds
 from jobs.toml_values import parse_instant_ns
@@ -146,7 +146,13 @@ class BadRowsPart(Part):
     quarantine: str | None = Field(default=None, min_length=1)
     max_rows: int = Field(default=1000, ge=0)
     max_fraction: float = Field(default=0.01, ge=0, le=1)
+    min_rows: int = Field(default=1000, ge=0)
     allow_null_alias: bool = False
+
+    @property
+    def budget(self) -> BadRowBudget:
+        """What of it decoding and the driver keep to."""
+        return BadRowBudget(self.max_rows, self.max_fraction, self.min_rows)
 
 
 class CommitPart(Part):

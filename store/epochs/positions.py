@@ -170,9 +170,9 @@ class FileWindow:
                 where="horizon of the commit log",
                 expected=f"at or before the clock of this machine, {moment(now_ns)}",
                 found=moment(self.horizon),
-                hint="if the clock is wrong now, set it and start again; if it was wrong when the last epochs were made,"
-                " roll back to an epoch before them (`sparkhaven epochs list`, `epochs rollback`): their files are taken"
-                " again",
+                hint="if the clock is wrong now, set it and start again; if it was wrong when the last epochs were"
+                " made, roll back to an epoch before them (`sparkhaven epochs list`, `epochs rollback`): their files"
+                " are taken again",
             )
 
     def take(self, files: Iterable[FileId], horizon: int) -> None:

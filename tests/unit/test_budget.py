@@ -29,7 +29,7 @@ class Stream:
 
 
 def test_a_bad_row_in_a_small_batch_is_weighed_against_the_hour() -> None:
-    stream = Stream(BadRowBudget(5, 0.01))
+    stream = Stream(BadRowBudget(5, 0.01, min_rows=0))
     with pytest.raises(ErrorBudgetExceeded, match="1 bad of 50 rows:"):
         stream.batch(49, 1, at=0.0)
     for second in range(20):
@@ -42,6 +42,24 @@ def test_a_bad_row_in_a_small_batch_is_weighed_against_the_hour() -> None:
         stream.batch(100_000, 6, at=60.0)  # however many are good
     with pytest.raises(ErrorBudgetExceeded, match="1 bad of 50 rows:"):
         stream.batch(49, 1, at=3660.0)  # the hour is over
+
+
+def test_of_few_rows_the_fraction_is_not_judged() -> None:
+    stream = Stream(BadRowBudget(5, 0.01, min_rows=100))
+    stream.batch(0, 4, at=0.0)
+    stream.batch(90, 0, at=1.0)
+    with pytest.raises(ErrorBudgetExceeded, match="6 bad of 6 rows") as caught:
+        stream.batch(0, 6, at=2.0)  # a batch has its own limit all the same
+    assert str(caught.value.expected).endswith("of all in an hour if they are 100 or more")
+    stream.batch(4, 1, at=3.0)
+    with pytest.raises(ErrorBudgetExceeded, match="1 bad of 1 rows, after 5 of 99 in the hour before"):
+        stream.batch(0, 1, at=4.0)
+
+
+def test_the_default_takes_one_bad_row_of_a_small_first_batch() -> None:
+    Stream(BadRowBudget()).batch(9, 1, at=0.0)
+    with pytest.raises(ErrorBudgetExceeded):
+        Stream(BadRowBudget(max_fraction=0.0)).batch(9, 1, at=0.0)
 
 
 def test_what_is_remembered_does_not_grow_with_the_batches() -> None:

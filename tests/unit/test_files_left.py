@@ -45,9 +45,8 @@ def put(path: Path, content: bytes = b"{}\n", age: float = 0.0) -> Path:
 
 def planner(path: Path, time: Time, taken: FileWindow | None = None, **feed: object) -> FilePlanner:
     spec = FeedSpec(str(path), **feed)  # type: ignore[arg-type]
-    return FilePlanner(
-        Fs(), spec, FileWindow() if taken is None else taken, lambda: time.now, steady=lambda: time.steady, pause=time.pause
-    )
+    window = FileWindow() if taken is None else taken
+    return FilePlanner(Fs(), spec, window, lambda: time.now, steady=lambda: time.steady, pause=time.pause)
 
 
 def names(files: tuple[FileId, ...]) -> list[str]:

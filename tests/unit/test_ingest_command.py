@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import threading
@@ -54,17 +55,25 @@ def test_a_dry_ingest_counts_and_makes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "db").exists()
 
 
-def test_what_is_wrong_with_one_of_many_is_told_before_anything_is_made(
+def wrong_streams(base: Path) -> tuple[Path, Path, Path]:
+    """One stream that can run, one whose settings do not fit its schema, one that is no stream file."""
+    right = write_stream(base)
+    (base / "wrong.toml").write_text(
+        right.read_text().replace('"flights"', '"others"', 1).replace('column = "origin"', 'column = "time_hour"')
+    )
+    (base / "broken.toml").write_text("name = ")
+    return right, base / "wrong.toml", base / "broken.toml"
+
+
+def test_what_is_wrong_before_spark_starts_is_told_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
-    right = write_stream(tmp_path)
-    wrong = tmp_path / "wrong.toml"
-    wrong.write_text(
-        right.read_text().replace('"flights"', '"others"', 1).replace('column = "origin"', 'column = "time_hour"')
-    )
-    code, value = told(tmp_path / "db", "ingest", str(right), str(wrong), "--once")
+    right, wrong, broken = wrong_streams(tmp_path)
+    code, value = told(tmp_path / "db", "ingest", str(wrong), "--once")
     assert (code, value["error"]["what"]) == (2, "column time_hour cannot name internal partitions")
+    code, value = told(tmp_path / "db", "ingest", str(broken), "--once")
+    assert (code, value["error"]["what"], value["file"]) == (2, "stream file is not TOML", str(broken))
     code, value = told(tmp_path / "db", "ingest", str(right), "--once", "--memory", "1x")
     assert (code, value["error"]["what"]) == (2, "memory is a whole number with k, m, g or t")
     assert not (tmp_path / "db").exists()
@@ -79,6 +88,55 @@ def test_a_misspelt_setting_of_the_client_is_told_before_spark_starts(
     result = run(tmp_path / "db", "ingest", str(file), "--metrics-port", "0")
     assert result.exit_code == 2 and "sasl.pasword" in result.stderr and "tiger" not in result.stderr
     assert "stopped: the Kafka client refuses its settings (feed.client)" in result.stderr.replace("\n", " ")
+
+
+def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def keep(app: object, run: Run) -> None:
+        ran.append(run.name)
+        run.totals = StreamTotals()
+
+    session = SimpleNamespace(stop=lambda: None, dataSource=SimpleNamespace(register=lambda source: None))
+    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(ingest_run, "delta_conf", lambda fs: {})
+    monkeypatch.setattr(ingest_run, "build_session", lambda *_, **__: session)
+    monkeypatch.setattr(ingest_run, "end_session", lambda spark: None)
+    monkeypatch.setattr(ingest_run, "keep_one", keep)
+    files = list(map(str, wrong_streams(tmp_path)))
+    found = run(tmp_path / "db", "ingest", files[1], files[0], files[2], "--once", "--json")
+    values = [json.loads(line) for line in found.stdout.splitlines()]
+    assert (found.exit_code, ran) == (2, ["flights"])
+    assert [value.get("error", {}).get("what") for value in values] == [
+        None,
+        "stream file is not TOML",
+        "column time_hour cannot name internal partitions",
+    ]
+    assert "others stopped: column time_hour" in found.stderr
+    found = run(tmp_path / "db", "ingest", *files, "--dry-run")
+    assert (found.exit_code, "flights: would take 1 files" in found.stdout) == (2, True)
+
+
+def test_a_missing_feed_directory_is_a_matter_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(ingest_run, "delta_conf", lambda fs: {})
+    file = write_stream(tmp_path)
+    text = file.read_text()
+    file.write_text(text.replace(str(tmp_path / "feed"), str(tmp_path / "nowhere")))
+    for option in ("--once", "--dry-run"):
+        code, value = told(tmp_path / "db", "ingest", str(file), option)
+        assert (code, value["error"]["what"]) == (2, "the feed's directory does not exist")
+        assert value["error"]["where"] == str(tmp_path / "nowhere")
+    file.write_text(file.read_text().replace("[feed]", '[feed]\nmissing_directory = "wait"'))
+    code, value = told(tmp_path / "db", "ingest", str(file), "--dry-run")
+    assert (code, value["waiting_files"]) == (0, 0)
+
+
+def test_a_dry_run_and_stats_name_what_is_not_taken(tmp_path: Path) -> None:
+    file = write_stream(tmp_path)
+    (tmp_path / "feed" / "two.json.tmp").write_text("{}\n")
+    found = run(tmp_path / "db", "ingest", str(file), "--dry-run")
+    assert f"not taken: 1 files, unfinished: {tmp_path / 'feed' / 'two.json.tmp'}" in found.stdout
 
 
 @pytest.mark.parametrize("command", ["list", "drop"])

@@ -58,7 +58,7 @@ def test_no_bad_row_is_committed_away_without_a_quarantine(tmp_path: Path) -> No
         (BadRowBudget(4, 1.0), True),
         (BadRowBudget(3, 1.0), False),
         (BadRowBudget(4, 0.4), True),
-        (BadRowBudget(4, 0.39), False),
+        (BadRowBudget(4, 0.39, min_rows=0), False),
         (BadRowBudget(0, 0.0), False),
     ],
 )

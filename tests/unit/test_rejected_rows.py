@@ -160,4 +160,4 @@ def test_rows_of_every_kind_of_column_are_rejected_whole(tmp_path: Path) -> None
 )
 def test_the_very_fraction_is_allowed(bad: int, read: int, allowed: bool) -> None:
     with nullcontext() if allowed else pytest.raises(ErrorBudgetExceeded):  # 0.29 * 100 is less than 29
-        check_budget([], bad, read, BadRowBudget(1000, 0.29))
+        check_budget([], bad, read, BadRowBudget(1000, 0.29, min_rows=0))

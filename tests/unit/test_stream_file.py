@@ -149,7 +149,10 @@ def test_an_unknown_key_is_an_error_with_the_nearest_known_one(
 
 def test_an_unknown_key_far_from_all_others_is_listed_with_them() -> None:
     error = refused(("max_rows = 0", "xyzzy = 0"))
-    assert (error.expected, error.hint) == ("quarantine, max_rows, max_fraction, allow_null_alias", "remove it")
+    assert (error.expected, error.hint) == (
+        "quarantine, max_rows, max_fraction, min_rows, allow_null_alias",
+        "remove it",
+    )
 
 
 @pytest.mark.parametrize(
