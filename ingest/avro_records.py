@@ -23,7 +23,7 @@ from ingest.exact import Refusal, Value, check_instant
 from ingest.json_paths import path_of, unknown_names, value_at
 from ingest.kafka_feed import AvroSource
 from ingest.records import NotARecordError, from_binary
-from ingest.spec import Target
+from ingest.spec import MissingColumns, Target
 from store.errors import SettingsError
 
 HEAD = struct.Struct(">bI")
@@ -37,10 +37,20 @@ class AvroRecords:
 
     format = "Avro"
 
-    def __init__(self, targets: Sequence[Target], source: AvroSource, *, alias: bool = False) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        source: AvroSource,
+        *,
+        alias: bool = False,
+        missing: MissingColumns = "fail",
+        schemas: Schemas | None = None,
+    ) -> None:
         self._targets, self._alias = tuple(targets), alias
         self._paths = [path_of(t.source) for t in self._targets]
-        self._schemas = Schemas(source)
+        self._schemas = schemas or Schemas(source)
+        if missing == "fail":
+            self._schemas.require = self._require_fields
         if source.registry is None:
             for t, path in zip(self._targets, self._paths, strict=True):
                 self._require(t, path)
@@ -56,6 +66,14 @@ class AvroRecords:
                 found=target.source,
                 hint="name the field with `from` under [columns], as the schema spells it",
             )
+
+    def _require_fields(self, schema: Schema) -> None:
+        """NotARecordError for a schema of a registry that lacks fields of columns: they would be null."""
+        lacking = [
+            t.source for t, path in zip(self._targets, self._paths, strict=True) if fields_in(schema, path) is not None
+        ]
+        if lacking:
+            raise NotARecordError(f"its schema lacks {', '.join(lacking)}")
 
     def read(self, payload: bytes) -> Found:
         """The record of a payload."""
@@ -92,12 +110,17 @@ def from_avro(value: Any, target: Target, alias: bool = False) -> Value | Refusa
 
 
 class Schemas:
-    """The schemas of a source. ``clock`` gives seconds that never go back."""
+    """The schemas of a source. ``clock`` gives seconds that never go back.
+
+    ``require`` may refuse a schema of a registry, by NotARecordError.
+    """
 
     def __init__(
         self, source: AvroSource, registry: Registry | None = None, clock: Callable[[], float] = monotonic
     ) -> None:
         self._registry, self._clock = registry, clock
+        self.require: Callable[[Schema], None] = lambda schema: None
+        self._sound: set[int] = set()
         if source.registry is not None:
             self._registry = registry or kept_registry(source.registry)
         else:
@@ -128,7 +151,12 @@ class Schemas:
             return *self._own, 0
         if len(payload) < HEAD.size or payload[0] != 0:
             raise NotARecordError("it does not begin with a zero byte and the id of its schema")
-        return *self._registry.schema(HEAD.unpack_from(payload)[1], self._clock()), HEAD.size
+        number = HEAD.unpack_from(payload)[1]
+        schema, check = self._registry.schema(number, self._clock())
+        if number not in self._sound:
+            self.require(schema)
+            self._sound.add(number)
+        return schema, check, HEAD.size
 
 
 def parse_avro(text: str, where: str) -> Schema:

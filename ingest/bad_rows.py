@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ingest.lines import LongLine
 from ingest.spec import BadRowBudget
+from store.epochs.state import IGNORED
 from store.errors import ErrorBudgetExceeded
 from store.rejected import REJECTED
 
@@ -25,6 +26,8 @@ MAX_VALUE = 1024  # bytes of a value in messages and in quarantine
 MAX_PAYLOAD = 1 << 20  # bytes of a row kept for quarantine
 HELD_BYTES = 4 << 20  # payload that waits in memory to be handed on
 SHOWN = 5  # bad rows named in an error
+NAMED = 20  # ignored fields of a split that are counted by name; all are counted together
+MAX_NAME = 64
 
 Unit = Literal["line", "row", "offset"]
 _NO_WORD = re.compile(r"[^a-z0-9]+")
@@ -197,9 +200,10 @@ class Rejects:
             self.flush()
 
     def counts(self) -> dict[str, int]:
-        """Counters for the commit record: rows rejected, in all and by reason, and fields ignored."""
+        """Counters for the commit record: rows rejected, in all and by reason; fields ignored, in all and by name."""
         found = {"rejected": self.bad, "ignored_fields": sum(self.ignored.values()), **self.others}
         found |= {f"rejected.{code}": count for code, count in self.reasons.items()}
+        found |= {f"{IGNORED}{shorten(name, MAX_NAME)}": n for name, n in self.ignored.most_common(NAMED)}
         return {name: count for name, count in found.items() if count}
 
 

@@ -27,12 +27,13 @@ from ingest.csv_records import (
     sort_lines,
 )
 from ingest.csv_spans import MAX_RECORD, TOO_LONG, Found, Span, Spans
+from ingest.declared import require_columns
 from ingest.exact import Refusal, Value, from_text
 from ingest.lines import LineBlock
 from ingest.rows import Ints, Rows, merge_rows
-from ingest.spec import CsvOptions, Target
+from ingest.spec import CsvOptions, MissingColumns, Target
 from ingest.typed import csv_texts
-from store.errors import FeedError, SettingsError
+from store.errors import SettingsError
 
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
 
@@ -48,8 +49,9 @@ class CsvRows:
         *,
         alias: bool = False,
         exact: bool = False,
+        missing: MissingColumns = "fail",
     ) -> None:
-        self._only_exact = exact
+        self._only_exact, self._missing = exact, missing
         for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
             if len(mark) != 1 or (not 0x20 <= ord(mark) < 0x7F and mark != "\t"):
                 raise SettingsError(
@@ -71,14 +73,9 @@ class CsvRows:
         self._spans = Spans(options)
         self._held: tuple[LineBlock, dict[int, Span]] = (LineBlock.empty(), {})
         self._header: Header | None = None if options.header else Header(options.names)
-        if self._header is not None and not self._fits(self._header):
-            raise SettingsError(
-                "names of a CSV feed have no field that a column takes",
-                where="feed.names",
-                expected=self._sources,
-                found=", ".join(options.names),
-                hint="correct `names`, or say with `from` under [columns] which field a column takes",
-            )
+        if self._header is not None:
+            source = "names of a CSV feed"
+            require_columns(self._targets, options.names, "feed.names", missing, source=source, kind=SettingsError)
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects, *, last: bool = True) -> tuple[Rows, int]:
         """Typed rows of a block, and how many of its lines were used.
@@ -143,14 +140,7 @@ class CsvRows:
             return first
         where = f"{file} line {block.numbers[first]}"
         self._header = read_header(block.line(first), self._options, where)
-        if not self._fits(self._header):
-            raise FeedError(
-                "header of a CSV file has no field that a column takes: all of its rows would be nulls",
-                where=where,
-                expected=self._sources,
-                found=", ".join(map(repr, self._header.names[:20])),
-                hint="check `delimiter` in [feed]; a file without a header needs header = false and names",
-            )
+        require_columns(self._targets, self._header.names, where, self._missing, source="header of a CSV file")
         return first + 1
 
     def _reject_long_lines(self, block: LineBlock, found: Found, file: str, rejects: Rejects) -> None:
@@ -161,13 +151,6 @@ class CsvRows:
             if not inside and line.number > self._options.skip_lines:
                 rejects.read += 1
                 rejects.add_all([too_long(file, line)])
-
-    def _fits(self, header: Header) -> bool:
-        return not self._targets or any(target.source in header.names for target in self._targets)
-
-    @property
-    def _sources(self) -> str:
-        return "one of " + ", ".join(target.source for target in self._targets)
 
     def _fast(self, block: LineBlock, plain: Ints, header: Header) -> tuple[Ints, list[pa.Array], Ints]:
         """Plain records with their columns, and those in doubt."""

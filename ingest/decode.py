@@ -8,7 +8,7 @@ caller must not commit anything of a split before the iterator has ended, since 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ingest.bad_rows import Rejects, Unit
 from ingest.csv_rows import CsvRows
+from ingest.declared import require_columns
 from ingest.json_rows import JsonRows
 from ingest.lines import LineBlock, line_blocks
 from ingest.parquet_rows import ParquetRows
@@ -38,12 +39,13 @@ NS = 1_000_000_000
 class Known:
     """What is known of a file beside its bytes: how to call the place of its rows, columns that have one value in all
     of them and are not in the file (text, None = null), its time (ns) where that is not its modification time, and
-    whether its timestamps of type INT96 are instants."""
+    whether its timestamps of type INT96 are instants, and names of columns that its table declares without the file."""
 
     place: str | None = None
     constants: Mapping[str, str | None] = field(default_factory=dict)
     time_ns: int | None = None
     utc96: bool = False
+    declared: Callable[[], Collection[str]] = frozenset
 
 
 NOTHING = Known()
@@ -120,13 +122,17 @@ def decoded(
     fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], rejects: Rejects, known: Known = NOTHING
 ) -> Iterator[tuple[Rows, Payload]]:
     """Typed rows of a file block by block, with the text of each line by number."""
-    alias = spec.allow_null_alias
+    alias, missing = spec.allow_null_alias, spec.feed.missing_columns
     if spec.feed.format == "parquet":
         parquet_rows = ParquetRows(
             targets, spec.ignore, alias=alias, constants=known.constants, place=known.place, utc96=known.utc96
         )
         text = parquet_rows.payload(fs, split)
-        for rows in parquet_rows.decode(fs, split, rejects):
+
+        def check(names: Sequence[str]) -> None:
+            require_columns(targets, names, split.path, missing, further=known.declared)
+
+        for rows in parquet_rows.decode(fs, split, rejects, check):
             yield rows, text
         return
     blocks = line_blocks(chunks(fs, split))
@@ -137,7 +143,7 @@ def decoded(
         return
     if spec.feed.format != "csv":
         raise SettingsError("unknown feed format", expected="json, csv or parquet", found=spec.feed.format)
-    csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias)
+    csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias, missing=missing)
     done: int | None = 0
     while done is not None:  # a second time for a file with a quote that nothing closes
         yield from _csv_rows(csv_rows, line_blocks(chunks(fs, split)), done, split.path, rejects)

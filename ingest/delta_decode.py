@@ -13,7 +13,7 @@ from ingest.delta_errors import damaged, file_gone
 from ingest.delta_feed import DeltaFeed
 from ingest.delta_log import Added
 from ingest.delta_planner import entries_of
-from ingest.delta_snapshot import snapshot
+from ingest.delta_snapshot import look, snapshot
 from ingest.route import Routed
 from ingest.spec import StreamSpec
 from store.epochs.state import FileId, OffsetRange
@@ -76,6 +76,7 @@ def path_of(place: str) -> str:
 
 def _files(fs: Fs, split: OffsetRange, feed: DeltaFeed) -> Iterator[tuple[FileId, Known]]:
     entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
+    declared = partial(_declared, fs, feed)  # by the table; files from before a column was added lack it
     for entry in entries:
         file, version = entry.file, unpacked(entry.position).version
         found = fs.stat(Path(file.path))
@@ -83,8 +84,14 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaFeed) -> Iterator[tuple[FileId
             raise file_gone(Path(file.path), version)
         if found.size != file.size:
             raise damaged(Path(file.path), f"{found.size} bytes where version {version} says {file.size}")
-        known = Known(place_name(version, file.path), dict(file.values), file.time_ms * _MS, utc96=True)
+        known = Known(
+            place_name(version, file.path), dict(file.values), file.time_ms * _MS, utc96=True, declared=declared
+        )
         yield FileId(file.path, file.size, found.mtime_ns), known
+
+
+def _declared(fs: Fs, feed: DeltaFeed) -> frozenset[str]:
+    return look(fs, Path(feed.path)).metadata.columns
 
 
 def _snapshot(fs: Fs, feed: DeltaFeed, table_id: str, version: int) -> list[Added]:

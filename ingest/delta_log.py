@@ -54,10 +54,11 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Id of the table, and its settings."""
+    """Id of the table, its settings, and the names of its columns."""
 
     id: str
     configuration: Mapping[str, str]
+    columns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,9 @@ def take(found: Actions, table: Path, kind: str, body: Mapping[str, Any]) -> Non
             found.removed.add(str(data_path(table, body["path"])))
             found.changes |= body.get("dataChange") is not False
         case "metaData":
-            found.metadata = Metadata(body["id"], dict(body.get("configuration") or {}))
+            fields = json.loads(body.get("schemaString") or "{}").get("fields", ())
+            columns = frozenset(field["name"] for field in fields)
+            found.metadata = Metadata(body["id"], dict(body.get("configuration") or {}), columns)
         case "protocol":
             found.protocol = Protocol(body["minReaderVersion"], frozenset(body.get("readerFeatures") or ()))
         case "commitInfo":

@@ -30,7 +30,7 @@ BATCH_ROWS = 4096
 _ADD = ("path", "partitionValues", "size", "modificationTime", "deletionVector", "stats")
 _KINDS: dict[str, tuple[str, ...]] = {
     "add": tuple(f"add.{name}" for name in _ADD),
-    "metaData": ("metaData.id", "metaData.configuration"),
+    "metaData": ("metaData.id", "metaData.configuration", "metaData.schemaString"),
     "protocol": ("protocol.minReaderVersion", "protocol.readerFeatures"),
 }
 

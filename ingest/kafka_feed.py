@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ingest.spec import CsvOptions, Limit
+from ingest.spec import CsvOptions, Limit, MissingColumns
 
 PayloadFormat = Literal["json", "csv", "raw", "avro", "protobuf"]
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
@@ -77,6 +77,7 @@ class KafkaFeed:
     """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
 
     ``tombstones``: a message without a value is a row with nulls for fields of the value, or passed over and counted.
+    ``missing_columns``: ``names`` of CSV or a schema of a registry that lack a stored column are refused, or null.
     ``allow_gap``: where messages are gone that were not read, go on behind them and record the gap.
     """
 
@@ -95,6 +96,7 @@ class KafkaFeed:
     max_per_trigger: Limit = field(default_factory=Limit)
     tombstones: Literal["row", "ignore"] = "row"
     allow_gap: bool = False
+    missing_columns: MissingColumns = "fail"
 
     @property
     def path(self) -> str:

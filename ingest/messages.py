@@ -155,12 +155,14 @@ def _decoder(
     if isinstance(schema, AvroSource):
         from ingest.avro_records import AvroRecords  # fastavro only where it is used
 
-        return RecordRows(targets, ignore, AvroRecords(targets, schema, alias=alias)).decode
+        return RecordRows(
+            targets, ignore, AvroRecords(targets, schema, alias=alias, missing=feed.missing_columns)
+        ).decode
     if isinstance(schema, ProtobufSource):
         from ingest.protobuf_records import ProtobufRecords  # and protobuf
 
         return RecordRows(targets, ignore, ProtobufRecords(targets, schema, alias=alias)).decode
-    csv_rows = CsvRows(targets, ignore, feed.csv, alias=alias)
+    csv_rows = CsvRows(targets, ignore, feed.csv, alias=alias, missing=feed.missing_columns)
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 

@@ -49,11 +49,17 @@ class ParquetRows:
         self._known = {t.source for t in targets} | set(known)
         self._alias, self._unit = alias, unit
 
-    def decode(self, fs: Fs, split: FileId, rejects: Rejects) -> Iterator[Rows]:
-        """Typed rows of a file in batches; FeedError if it is no Parquet file or damaged."""
+    def decode(
+        self, fs: Fs, split: FileId, rejects: Rejects, check: Callable[[Sequence[str]], None] = lambda names: None
+    ) -> Iterator[Rows]:
+        """Typed rows of a file in batches; FeedError if it is no Parquet file or damaged.
+
+        ``check`` gets the names of all columns before the first row is read, and may refuse the file.
+        """
         try:
             file = ParquetFile(fs, split, self._utc96)
             declared = file.declared
+            check([*declared.names, *self._constants])
             wanted = sorted({t.source for t in self._targets} & set(declared.names) - self._constants.keys())
             for target in self._targets:
                 if target.source in wanted:

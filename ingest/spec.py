@@ -24,6 +24,7 @@ Far = Literal["null", "clamp"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 
 MissingDirectory = Literal["fail", "wait"]
+MissingColumns = Literal["fail", "null"]
 
 DAY_S = 86_400.0
 UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".filepart", ".inprogress", "._copying_", ".swp", ".swx", "~")
@@ -77,7 +78,8 @@ class FeedSpec:
     """A feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is remembered.
 
     A file that does not end as a complete one is left until it has not changed for ``settle_s`` (0: taken at once).
-    Names that end as one of ``unfinished`` does are passed over, in whatever case.
+    Names that end as one of ``unfinished`` does are passed over, in whatever case. ``missing_columns``: a file whose
+    header or schema lacks a stored column is refused, or has nulls there.
     """
 
     path: str
@@ -88,6 +90,7 @@ class FeedSpec:
     settle_s: float = 10.0
     unfinished: tuple[str, ...] = UNFINISHED
     missing_directory: MissingDirectory = "fail"
+    missing_columns: MissingColumns = "fail"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example, table
+from jobs.unstored import fields
 from store.epochs.load import EpochEntry, list_epochs, list_streams, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.merged import require_unmerged
 from store.epochs.preview import preview_recovery
 from store.epochs.recover import RecoveryReport
 from store.epochs.replay import StreamState
+from store.epochs.state import ignored_in
 from store.errors import EXIT_DONE, SparkhavenError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName, check_stream
@@ -92,6 +94,8 @@ def show(
         for key, at in sorted(state.locations.items())
     ]
     rows = _rows(state)
+    entries = list_epochs(Fs(), door.database(), TableName.parse(name), stream)
+    counts = next((dict(entry.counts) for entry in entries if entry.epoch == state.epoch), {})
     header = ["source", "date", "rows", "since", "epoch"]
 
     def people() -> None:
@@ -99,10 +103,12 @@ def show(
         if state.offsets:
             table(["partition", "read to offset"], [list(position) for position in positions.items()])
         print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
+        if ignored_in(counts):
+            print(f"fields that no column takes: {fields(ignored_in(counts))}")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
     positions = state.offsets.positions()
-    remembered = {"files": len(state.files), "positions": positions}
+    remembered = {"files": len(state.files), "positions": positions, "counts": counts}
     door.result({"table": name, "stream": stream, **numbers, **remembered, "locations": located}, people)
 
 

@@ -18,6 +18,7 @@ from jobs.stream_schema import checked_schema
 from store.epochs.load import list_streams, load_stream
 from store.epochs.positions import NO_HORIZON
 from store.epochs.replay import StreamState
+from store.epochs.state import ignored_in
 from store.errors import EXIT_DONE, SparkhavenError
 from store.fs import Fs
 from store.layout import Layout
@@ -108,6 +109,7 @@ def _show_run(door: Door, run: Run) -> None:
         "replayed": done.replayed,
         "older": run.older,
         "counts": done.counts,
+        "ignored": ignored_in(done.counts),
         "positions": _positions(state),
     }
     text = f"{run.name}: {done.rows:,} rows of {read:,} {unit} in {done.epochs:,} epochs, now epoch {done.epoch}"

@@ -33,6 +33,7 @@ from jobs.spark_session import build_session, check_memory, end_session, is_aliv
 from jobs.starting import NotStarted, checked, each_that_can
 from jobs.stream_file import StreamSettings
 from jobs.stream_schema import checked_schema
+from jobs.unstored import Remarks
 from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
 from store.errors import SettingsError, SparkhavenError
@@ -68,6 +69,7 @@ class Run:
     error: Exception | None = None
     older: int = 0
     passed: set[str] = field(default_factory=set)  # reasons and files that were told
+    remarks: Remarks = field(default_factory=Remarks)
     so_far: StreamTotals = field(default_factory=StreamTotals)
     watch: SourceWatch | None = None
     opened_s: float = 0.0
@@ -310,6 +312,8 @@ def run_one(app: Application, run: Run) -> None:
         if metrics is not None:
             metrics.batch(done)
         positions = run.log.state.offsets.positions()
+        for text in run.remarks.of(done.outcome):
+            progress.remark(run.name, text)
         ends: Mapping[str, int] = {}
         if run.watch is not None:
             ends = run.watch.fresh(ENDS_AGE_SECONDS).ends

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from ingest.kafka_feed import ClientSettings, PayloadFormat, Start
+from ingest.spec import MissingColumns
 from jobs.kafka_values import parse_client, parse_pattern, parse_start
 from jobs.parts import MaxPerTrigger, Part
 
@@ -61,6 +62,7 @@ class KafkaFeed(Part):
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(rows=1_000_000)
     tombstones: Literal["row", "ignore"] = "row"
     allow_gap: bool = False
+    missing_columns: MissingColumns = "fail"
 
     @property
     def csv(self) -> dict[str, Any]:

@@ -119,6 +119,10 @@ class Progress:
         for line in lines:
             self.say(stream, f"[yellow]not taken: {escape(line)}[/yellow]")
 
+    def remark(self, stream: str, text: str) -> None:
+        """Something about the data that somebody should look at."""
+        self.say(stream, f"[yellow]{escape(text)}[/yellow]")
+
     def growing(self, stream: str, paths: Sequence[str]) -> None:
         """Files that do not come to rest."""
         named = ", ".join(map(escape, paths))

@@ -12,6 +12,7 @@ import typer
 from jobs.door import Door, Json, TableArgument, Verbose, example, report, table
 from jobs.feeds import passed_lines, waiting
 from jobs.starting import load_streams, report_failed
+from jobs.unstored import fields
 from readers.export import check_target, export
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
@@ -193,6 +194,8 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
             print(f"\n{part}")
             table(list(lines[0]), [list(line.values()) for line in lines])
     for line in found["streams"]:
+        if line.get("ignored"):
+            print(f"\n{line['stream']}, fields that no column takes: {fields(line['ignored'])}")
         for words in passed_lines(line.get("passed", {})):
             print(f"\n{line['stream']}, not taken: {words}")
     if "dates" not in parts:

@@ -150,7 +150,9 @@ def _feed(feed: FilesFeed | KafkaPart | DeltaPart, base: Path, fs: Fs) -> FeedSp
     if isinstance(feed, KafkaPart):
         return _kafka(feed, base, fs)
     limit = Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows, feed.max_per_trigger.files)
-    return DeltaFeed(str(_beside(base, feed.path)), feed.start_version, limit, feed.ignore_changes)
+    return DeltaFeed(
+        str(_beside(base, feed.path)), feed.start_version, limit, feed.ignore_changes, feed.missing_columns
+    )
 
 
 def _files(feed: FilesFeed, base: Path) -> FeedSpec:
@@ -164,6 +166,7 @@ def _files(feed: FilesFeed, base: Path) -> FeedSpec:
         settle_s=feed.settle,
         unfinished=tuple(feed.unfinished),
         missing_directory=feed.missing_directory,
+        missing_columns=feed.missing_columns,
     )
 
 
@@ -224,6 +227,7 @@ def _kafka(feed: KafkaPart, base: Path, fs: Fs) -> KafkaFeed:
         max_per_trigger=Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows),
         tombstones=feed.tombstones,
         allow_gap=feed.allow_gap,
+        missing_columns=feed.missing_columns,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from ingest.spec import UNFINISHED, BadRowBudget
+from ingest.spec import UNFINISHED, BadRowBudget, MissingColumns, MissingDirectory
 from jobs.kafka_model import KafkaFeed
 from jobs.parts import Count, MaxPerTrigger, Part, Seconds
 from jobs.toml_values import parse_instant_ns
@@ -39,7 +39,8 @@ class FilesFeed(Part):
     max_file_age: Seconds = 7 * 86_400.0
     settle: Seconds = 10.0
     unfinished: list[Annotated[str, Field(min_length=1)]] = list(UNFINISHED)
-    missing_directory: Literal["fail", "wait"] = "fail"
+    missing_directory: MissingDirectory = "fail"
+    missing_columns: MissingColumns = "fail"
 
     @property
     def csv(self) -> dict[str, Any]:
@@ -66,6 +67,7 @@ class DeltaFeed(Part):
     start_version: int | None = Field(default=None, ge=0)
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
     ignore_changes: bool = False
+    missing_columns: MissingColumns = "fail"
 
 
 class ColumnPart(Part):

@@ -33,5 +33,6 @@ def checked_schema(fs: Fs, settings: StreamSettings) -> TableSchema:
     elif feed.format == "csv":
         from ingest.csv_rows import CsvRows
 
-        CsvRows([target for target in targets if target.meta is None], settings.spec.ignore, feed.csv)
+        payload = [target for target in targets if target.meta is None]
+        CsvRows(payload, settings.spec.ignore, feed.csv, missing=feed.missing_columns)
     return schema

@@ -14,6 +14,7 @@ from typing import Any
 from readers.table import open_table
 from store.epochs.load import EpochEntry, list_epochs, load_stream
 from store.epochs.publish import physical_size
+from store.epochs.state import add_count, ignored_in
 from store.errors import SparkhavenError
 from store.fs import Fs
 from store.layout import Layout, TableName
@@ -112,6 +113,11 @@ def _bytes(slice_: Slice) -> int:
 def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, Any]:
     state = load_stream(fs, layout, table, stream)
     positions = state.offsets.positions()
+    epochs = list_epochs(fs, layout, table, stream)
+    ignored: dict[str, int] = {}
+    for entry in epochs:
+        for name, rows in (entry.counts if entry.live else {}).items():
+            add_count(ignored, name, rows)
     parts = (layout.stream_log, layout.stream_checkpoint, layout.stream_removals)
     return {
         "stream": stream,
@@ -122,7 +128,8 @@ def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, 
         "locations": len(state.locations),
         "rememberedFiles": len(state.files),
         "positions": positions,
-        "rates": _rates(list_epochs(fs, layout, table, stream), positions) if positions else {},
+        "rates": _rates(epochs, positions) if positions else {},
+        "ignored": ignored_in(ignored),
         "logBytes": sum(_size(fs, part(table, stream)) for part in parts),
     }
 

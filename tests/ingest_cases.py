@@ -18,6 +18,7 @@ from ingest.spec import (
     FeedSpec,
     Format,
     InternalRule,
+    MissingColumns,
     PartitionSpec,
     StreamSpec,
     Target,
@@ -63,6 +64,7 @@ def stream(
     budget: BadRowBudget = PLENTY,
     csv: CsvOptions | None = None,
     ignore: tuple[str, ...] = (),
+    missing: MissingColumns = "fail",
     **rest: Any,
 ) -> StreamSpec:
     """A stream that puts all rows into one location unless told otherwise."""
@@ -71,7 +73,7 @@ def stream(
         value or ValueRule(fixed="2013-01-01"),
         clock or Clock("fixed", NOW_NS),
     )
-    feed = FeedSpec("/feed", form, csv or CsvOptions())
+    feed = FeedSpec("/feed", form, csv or CsvOptions(), missing_columns=missing)
     return StreamSpec("s", "Test.Rows", feed, partition, columns, ignore, budget, **rest)
 
 

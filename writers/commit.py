@@ -51,7 +51,8 @@ class BatchOutcome:
     """What became of a batch. ``epoch`` is None when all of it had been committed before (``replayed`` splits).
 
     ``splits`` were read, of them ranges with ``messages`` offsets in all; ``passed`` are offsets that are missing
-    before them, by permission. ``bytes`` are those of the files among the splits.
+    before them, by permission. ``bytes`` are those of the files among the splits. ``empty`` are columns without a
+    value in any row.
     """
 
     batch_id: int
@@ -66,6 +67,7 @@ class BatchOutcome:
     counts: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     bytes: int = 0
+    empty: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -82,6 +84,17 @@ class Gathered:
     def rows(self) -> int:
         """Rows that the batch adds."""
         return sum(report.rows - report.base_rows for report in self.reports.values())
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """Columns that are null in all of these rows."""
+        stats = [report.stats for report in self.reports.values() if report.rows > report.base_rows]
+        names = stats[0] if stats else ()
+        return tuple(
+            name
+            for name in names
+            if all(name in part and part[name].nulls == part[name].stop - part[name].start for part in stats)
+        )
 
     @property
     def files(self) -> tuple[FileId, ...]:
@@ -161,6 +174,7 @@ def write_batch(
                 "publish": clock() - committed,
             },
             sum(file.size for file in gathered.files),
+            gathered.empty,
         )
 
     removals = log.removals_end

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from store.epochs.log import StreamLog
 from store.epochs.positions import refuse_lost_log
-from store.epochs.state import Split
+from store.epochs.state import Split, add_count
 from store.errors import CommitError, SettingsError, SparkhavenError, carried_error
 from store.fs import Fs
 from store.planned import planned_rows, recorded_end
@@ -106,7 +106,7 @@ class StreamTotals:
             self.epochs += 1
             self.epoch = outcome.epoch
         for name, amount in outcome.counts.items():
-            self.counts[name] = self.counts.get(name, 0) + amount
+            add_count(self.counts, name, amount)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from store.epochs.state import Durability, Split
+from store.epochs.state import Durability, Split, add_count
 from store.errors import LockLostError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
@@ -93,8 +93,7 @@ class SplitNotes:
 
     def count(self, name: str, amount: int) -> None:
         """Adds to a named sum."""
-        if amount:
-            self.counts[name] = self.counts.get(name, 0) + amount
+        add_count(self.counts, name, amount)
 
     def merge(self, other: SplitNotes) -> None:
         """Adds what another task noted."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from store.collector import no_cycles
@@ -41,7 +42,10 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class EpochEntry:
-    """One epoch as a list shows it; ``live`` is False once it was rolled back. ``ranges`` and ``gaps`` of offsets."""
+    """One epoch as a list shows it; ``live`` is False once it was rolled back. ``ranges`` and ``gaps`` of offsets.
+
+    ``counts`` are those of its batch: rows rejected by reason, fields not stored by name, and the like.
+    """
 
     epoch: int
     kind: Literal["commit", "rollback"]
@@ -56,6 +60,7 @@ class EpochEntry:
     live: bool
     ranges: tuple[OffsetRange, ...] = ()
     gaps: tuple[OffsetRange, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def messages(self) -> int:
@@ -143,4 +148,4 @@ def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
     batch = record.batch
     counts = batch.rows, len(batch.reports), len(batch.files)
     names = batch.time_ms, batch.query_id, batch.batch_id
-    return EpochEntry(made, "commit", generation, *names, *counts, None, live, batch.ranges, batch.gaps)
+    return EpochEntry(made, "commit", generation, *names, *counts, None, live, batch.ranges, batch.gaps, batch.counts)

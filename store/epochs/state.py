@@ -121,6 +121,11 @@ Split = FileId | OffsetRange
 """What a task reads: the unit of a source position."""
 
 
+MAX_IGNORED = 50
+IGNORED = "ignored."
+"""Before the name of a field in the counts of a batch: in so many rows it was there and not stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What the driver wants to commit as one epoch."""
@@ -137,9 +142,27 @@ class Batch:
     gaps: tuple[OffsetRange, ...] = ()  # jumps over offsets, by permission: from ``start`` to ``stop``
 
     @property
+    def ignored(self) -> dict[str, int]:
+        """Fields that were not stored, with the rows that had them."""
+        return ignored_in(self.counts)
+
+    @property
     def splits(self) -> tuple[Split, ...]:
         """All source positions of the batch."""
         return (*self.files, *self.ranges)
 
 
 Durability = Literal["fsync", "periodic", "none"]
+
+
+def ignored_in(counts: Mapping[str, int]) -> dict[str, int]:
+    """The fields among the counts of a batch or a run that were not stored, with the rows that had them."""
+    return {name.removeprefix(IGNORED): rows for name, rows in counts.items() if name.startswith(IGNORED)}
+
+
+def add_count(counts: dict[str, int], name: str, amount: int) -> None:
+    """Adds to a named sum; of fields that were not stored, only so many get a sum of their own."""
+    if name not in counts and name.startswith(IGNORED) and len(ignored_in(counts)) >= MAX_IGNORED:
+        return
+    if amount:
+        counts[name] = counts.get(name, 0) + amount

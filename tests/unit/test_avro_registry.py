@@ -22,7 +22,7 @@ from ingest.bad_rows import Rejects
 from ingest.kafka_feed import AvroSource
 from ingest.lines import framed_block
 from ingest.records import NotARecordError, RecordRows
-from ingest.spec import BadRowBudget
+from ingest.spec import BadRowBudget, MissingColumns
 from store.errors import RetryableFeedError, SettingsError
 from tests.ingest_cases import target
 
@@ -256,3 +256,20 @@ def test_names_are_those_of_the_specification() -> None:
     assert made["fields"][1]["type"]["fields"][0]["type"] == "io.b.E"  # defined once, at its first use
     plain = whole({"type": "array", "items": {"type": "long", "logicalType": "timestamp-millis"}}, definitions)
     assert plain == {"type": "array", "items": {"type": "long", "logicalType": "timestamp-millis"}}
+
+
+@pytest.mark.parametrize(("missing", "read"), [("fail", False), ("null", True)])
+def test_a_schema_of_a_registry_that_lacks_a_column_is_refused(
+    tmp_path: Path, missing: MissingColumns, read: bool
+) -> None:
+    for number, name in ((1, "id"), (2, "ID")):
+        schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": "long"}]}
+        (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
+    records = AvroRecords([target("long", "id")], AvroSource(registry=str(tmp_path)), missing=missing)
+    assert records.value(records.read(HEAD.pack(0, 1) + b"\x02"), 0) == 1
+    for _ in range(2):
+        if read:
+            assert records.value(records.read(HEAD.pack(0, 2) + b"\x02"), 0) is None
+        else:
+            with pytest.raises(NotARecordError, match="its schema lacks id"):
+                records.read(HEAD.pack(0, 2) + b"\x02")

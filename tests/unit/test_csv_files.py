@@ -43,7 +43,8 @@ def test_csv_dialect(tmp_path: Path) -> None:
     text = "\r\n".join(lines)
     options = CsvOptions(delimiter=";", null=("", "NA"))
     split = write(tmp_path / "a.csv", text)
-    routed, rejects = decode(split, stream(form="csv", csv=options), schema(a="int", b="String", c="int"))
+    spec = stream(form="csv", csv=options, missing="null")
+    routed, rejects = decode(split, spec, schema(a="int", b="String", c="int"))
     assert values(routed, "a") == [1, 2, 3, 4, 5, 10]
     assert values(routed, "b") == [None, "NA", 'x;"y"', "two\r\nlines", 'q"r', "e"]
     assert values(routed, "c") == [None] * 6

@@ -19,12 +19,12 @@ from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, Limit, PartitionSpec, StreamSpec, ValueRule
 from store.epochs.state import OffsetRange
 from store.epochs.versions import TABLE, packed
-from store.errors import CorruptFileError, PositionGapError
+from store.errors import CorruptFileError, FeedError, PositionGapError
 from store.fs import Fs
 from store.layout import LocationKey
 from store.schema.model import Column, Kind, Storage, TableSchema
 from store.schema.types import data_type
-from tests.delta_tables import TABLE_ID, actions_of, put_version, unpack
+from tests.delta_tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
 
 FS = Fs()
 SCHEMA = TableSchema(
@@ -121,6 +121,22 @@ def test_bad_rows_are_named_by_version_file_and_row_and_can_be_sent_again(tmp_pa
     row = again.batch.to_pylist()[0]
     assert (row["id"], row["day"], row["File"], row["Row"]) == (7, "2026-11-22", str(one), 2)
     assert path_of(rejects.rows[1].file) == str(two)
+
+
+def test_a_file_from_before_a_column_was_added_has_nulls_and_an_undeclared_column_is_refused(tmp_path: Path) -> None:
+    table = unpack(tmp_path, until=4)
+    pq.write_table(pa.table({"id": [100], "at": pa.array([AT]).view(pa.timestamp("ns", "UTC"))}), table / "x.parquet")
+    size = (table / "x.parquet").stat().st_size
+    add = {"path": "x.parquet", "size": size, "partitionValues": {"day": "2026-11-22"}, "modificationTime": 0}
+    put_version(table, 5, {"add": {**add, "dataChange": True}})
+    assert decoded(table, packed(5), packed(6))["name"].to_pylist() == [None]
+    fields = [{"name": name} for name in ("id", "at", "day", "Name")]
+    change_metadata(table, schemaString=json.dumps({"type": "struct", "fields": fields}))
+    with pytest.raises(FeedError, match="lacks columns that the table stores") as caught:
+        decoded(table, packed(5), packed(6))
+    assert (caught.value.expected, caught.value.where) == ("'name'", str(table / "x.parquet"))
+    feed = replace(spec_of(table).feed, missing_columns="null")
+    assert decoded(table, packed(5), packed(6), feed=feed)["name"].to_pylist() == [None]
 
 
 def test_rows_whose_timestamp_is_int96_can_be_sent_again(tmp_path: Path) -> None:
