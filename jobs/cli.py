@@ -23,6 +23,7 @@ from jobs import (
     schema_commands,
     validation_commands,
 )
+from jobs.doctor import command as doctor_command
 from jobs.door import Commands, Door, quiet_libraries
 
 app = typer.Typer(
@@ -71,6 +72,7 @@ for group in (
     epoch_commands,
     quarantine_commands,
     jar_commands,
+    doctor_command,
     check_commands,
     checkpoint_commands,
     schema_commands,

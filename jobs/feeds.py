@@ -14,7 +14,7 @@ from ingest.files import FilePlanner
 from ingest.kafka_feed import KafkaFeed
 from ingest.kafka_planner import Position, lag, newcomers, verified
 from ingest.kafka_starts import first_offsets
-from ingest.kafka_topics import KafkaTopics
+from ingest.kafka_topics import PATIENCE_SECONDS, KafkaTopics
 from ingest.listing import missing_directory, split_pattern
 from ingest.spec import DAY_S, FeedSpec
 from jobs.stream_file import StreamSettings
@@ -82,8 +82,13 @@ def require_there(fs: Fs, settings: StreamSettings) -> None:
         raise missing_directory(root, SettingsError)
 
 
-def waiting(fs: Fs, settings: StreamSettings, state: StreamState | None) -> tuple[dict[str, Any], str]:
-    """What a run would take, as values and in words; nothing is opened for writing."""
+def waiting(
+    fs: Fs, settings: StreamSettings, state: StreamState | None, *, patience: float = PATIENCE_SECONDS
+) -> tuple[dict[str, Any], str]:
+    """What a run would take, as values and in words; nothing is opened for writing.
+
+    A broker is waited for ``patience`` seconds.
+    """
     feed = settings.spec.feed
     if isinstance(feed, FeedSpec):
         require_there(fs, settings)
@@ -98,7 +103,7 @@ def waiting(fs: Fs, settings: StreamSettings, state: StreamState | None) -> tupl
         versions.look()
         files, size = versions.waiting()
         return {"waiting_files": files, "waiting_bytes": size}, f"{files:,} data files, {size:,} bytes,"
-    topics = KafkaTopics(feed)
+    topics = KafkaTopics(feed, patience=patience)
     view = topics.look()
     known = {place: Position(end.stop, end.topic_id) for place, end in (state.offsets if state else Offsets()).items()}
     fresh = newcomers(known, view)

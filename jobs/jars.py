@@ -43,6 +43,11 @@ def jars(fs: Fs, name: str, artifacts: Sequence[Artifact], environ: Mapping[str,
     return found if found is not None else _fetch(fs, directory, artifacts, environ)
 
 
+def present(fs: Fs, name: str, environ: Mapping[str, str]) -> list[Path] | None:
+    """The jars in the cache under ``name``; None if they are not all there. Nothing is fetched."""
+    return _complete(fs, cache_directory(environ) / name)
+
+
 def cache_directory(environ: Mapping[str, str]) -> Path:
     """Our directory below the user's cache: ``$XDG_CACHE_HOME/sparkhaven`` or ``~/.cache/sparkhaven``."""
     base = environ.get("XDG_CACHE_HOME")

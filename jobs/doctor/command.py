@@ -1,0 +1,101 @@
+"""The command ``doctor``: every check once, worst last, with the next command to type."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.doctor.dates import dates
+from jobs.doctor.finding import Check, Finding, Found, Visit, checked
+from jobs.doctor.locks import locks
+from jobs.doctor.machine import jars, jdk, versions
+from jobs.doctor.parked import quarantined
+from jobs.doctor.streams import clock, epochs, lag, logs
+from jobs.doctor.volumes import file_systems, free_space
+from jobs.door import Door, Json, Verbose, example
+from jobs.ingest_commands import load_streams
+from store.errors import EXIT_BAD_DATA, TableNotFoundError
+from store.fs import Fs
+from store.layout import TableName
+from store.schema.deploy import deployed_tables
+
+CHECKS: dict[str, Check] = {
+    "versions": versions,
+    "jdk": jdk,
+    "jars": jars,
+    "file system": file_systems,
+    "free space": free_space,
+}
+OF_DATA: dict[str, Check] = {
+    "logs": logs,
+    "streams": epochs,
+    "locks": locks,
+    "lag": lag,
+    "clock": clock,
+    "dates": dates,
+    "quarantine": quarantined,
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(epilog=example("doctor", "doctor Nyc13.Flight --feed conf/streams/flights.toml"))(doctor)
+
+
+def doctor(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")] = None,
+    feeds: Annotated[
+        list[Path] | None, typer.Option("--feed", metavar="FILE.toml", help="Ask this stream's source how much waits.")
+    ] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Checks machine, volumes, streams, dates and logs, and says what to type next; exit code 1 if anything is wrong.
+
+    Reads only, and starts no Spark; also for a tree that is empty, damaged or mounted read-only.
+    """
+    door: Door = ctx.obj
+    only = TableName.parse(name) if name is not None else None
+    visit = Visit(Fs(), door.layout(), time.time(), socket.gethostname(), os.environ, only, load_streams(feeds or []))
+    found = findings(visit)
+    wrong = sum(each.state == "wrong" for each in found)
+    notes = sum(each.state == "note" for each in found)
+    value = {"root": str(visit.layout.root), "wrong": wrong, "notes": notes}
+    value["findings"] = [each.to_json() for each in found]
+    door.result(value, "\n".join([*map(_line, found), f"{wrong} wrong, {notes} notes"]))
+    if wrong:
+        raise typer.Exit(EXIT_BAD_DATA)
+
+
+def findings(visit: Visit) -> list[Finding]:
+    """All findings; those of one check stand together."""
+    found = [each for name, check in CHECKS.items() for each in checked(name, check, visit)]
+    if visit.fs.stat(visit.layout.root) is None:
+        what = f"{visit.layout.root} does not exist: ingest makes it"
+        return [*found, Finding("root", "note", what, visit.command("ingest", "FILE.toml"))]
+    readable = checked("root", _root, visit)
+    found += readable
+    if not any(each.state == "wrong" for each in readable):
+        found += [each for name, check in OF_DATA.items() for each in checked(name, check, visit)]
+    return found
+
+
+def _root(visit: Visit) -> list[Found]:
+    tables = deployed_tables(visit.fs, visit.layout)
+    if visit.only is not None and visit.only not in tables:
+        raise TableNotFoundError(
+            f"no table {visit.only}", where=visit.layout.root, found=", ".join(map(str, tables)) or "no table",
+            hint=visit.command("stats"),
+        )  # fmt: skip
+    return [("ok", f"{visit.layout.root} has {len(tables):,} tables", None)]
+
+
+def _line(found: Finding) -> str:
+    text = f"{found.state:<6}{found.check + ':':<13}{found.what}"
+    return text + (f"\n{'':<6}{'':<13}next: {found.next}" if found.next else "")

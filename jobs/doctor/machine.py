@@ -1,0 +1,71 @@
+"""What the machine has: versions of packages, the JDK, and jars."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
+
+from jobs import delta_session
+from jobs.doctor.finding import Found, Visit
+from jobs.jars import cache_directory, present
+from jobs.java import check_jdk
+
+PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "duckdb", "confluent-kafka", "fastavro", "protobuf")
+LEAST_PYTHON = (3, 11)
+_PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][^;,\s]*)")
+
+
+def versions(visit: Visit) -> Iterator[Found]:
+    """Python, ours and what we are built on; a package that is missing, or is not the pinned one, is wrong."""
+    found = {name: _version(name) for name in ("sparkhaven", *PACKAGES)}
+    yield "ok", ", ".join([f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in found.items() if v)]), None
+    if tuple(map(int, platform.python_version_tuple()[:2])) < LEAST_PYTHON:
+        yield "wrong", "Python is older than 3.11", "install Python 3.11 or later"
+    yield from _unfit(found, _pins(_requirements()))
+    if platform.system() != "Linux":
+        yield "wrong", f"{platform.system()} is not supported: syncs and locks are those of Linux", "use Linux"
+
+
+def _unfit(found: Mapping[str, str | None], pins: Mapping[str, str]) -> Iterator[Found]:
+    for name, there in found.items():
+        if name == "sparkhaven" and there is None:
+            yield "note", "sparkhaven is run from a checkout that is not installed", "pip install -e ."
+        elif there is None:
+            yield "wrong", f"{name} is not installed", f"pip install {name}{'==' * (name in pins)}{pins.get(name, '')}"
+        elif name in pins and there != pins[name]:
+            yield "wrong", f"{name} is {there}, expected {pins[name]}", f"pip install {name}=={pins[name]}"
+
+
+def _pins(requirements: Iterable[str]) -> dict[str, str]:
+    return {match[1]: match[2] for line in requirements if "extra" not in line and (match := _PIN.match(line))}
+
+
+def _requirements() -> list[str]:
+    try:
+        return requires("sparkhaven") or []
+    except PackageNotFoundError:
+        return []
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def jdk(visit: Visit) -> Iterator[Found]:
+    """The JDK that Spark will start; readers and merges with --local need none."""
+    yield "ok", f"JDK {check_jdk(visit.fs, visit.environ)}", None
+
+
+def jars(visit: Visit) -> Iterator[Found]:
+    """The jars of Delta, which the quarantine needs."""
+    name = f"delta-{delta_session.VERSION}"
+    if present(visit.fs, name, visit.environ) is not None:
+        yield "ok", f"jars of {name} are in {cache_directory(visit.environ)}", None
+    else:
+        what = f"jars of {name} are not in {cache_directory(visit.environ)}: a stream that may set bad rows aside"
+        yield "note", f"{what} fetches them when it starts", "sparkhaven jars"

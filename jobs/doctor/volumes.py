@@ -1,0 +1,119 @@
+"""File systems of the root and of the storage partitions: what they guarantee, and how much is free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.doctor.finding import Found, Visit, named
+
+MOUNTS = Path("/proc/self/mountinfo")
+LITTLE, LEAST = 10 << 30, 1 << 30  # bytes
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_NETWORK = "not guaranteed: what one host has committed may be seen late on another, and locks depend on the server"
+LACKS = {
+    "nfs": _NETWORK,
+    "nfs4": _NETWORK,
+    "cifs": _NETWORK,
+    "smb3": _NETWORK,
+    "9p": _NETWORK,
+    "ceph": _NETWORK,
+    "tmpfs": "not guaranteed: everything is lost when the machine goes down",
+    "ramfs": "not guaranteed: everything is lost when the machine goes down",
+    "overlay": "not guaranteed: syncs are those of the layers below, and all is lost with the container",
+}
+TRIED = ("ext4", "xfs")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of ``/proc/self/mountinfo``."""
+
+    place: str
+    kind: str
+    options: frozenset[str]
+
+
+def mount_of(text: str, path: Path) -> Mount | None:
+    """The mount that a resolved path lies on; of several at one place the last counts."""
+    found: Mount | None = None
+    for line in text.splitlines():
+        front, _, back = line.partition(" - ")
+        fields, kind = front.split(" "), back.split(" ")
+        if len(fields) < 6 or len(kind) < 3:
+            continue
+        place = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
+        if (path == Path(place) or Path(place) in path.parents) and (found is None or len(place) >= len(found.place)):
+            found = Mount(place, kind[0], frozenset([*fields[5].split(","), *kind[2].split(",")]))
+    return found
+
+
+def guarantees(mount: Mount) -> Found:
+    """What a mount guarantees, as a finding."""
+    where = f"{mount.place} is {mount.kind}"
+    if mount.options & {"nobarrier", "barrier=0"}:
+        return "wrong", f"{where} without write barriers: a power failure may take what was committed", (
+            "mount it without nobarrier"
+        )  # fmt: skip
+    if "ro" in mount.options:
+        return "note", f"{where}, mounted read-only: readers work, streams and merges do not", None
+    if mount.kind in TRIED:
+        return "ok", f"{where}: synced files and renames survive a power failure", None
+    move = "keep the root on ext4 or xfs of one host"
+    lack = LACKS.get(mount.kind) or (LACKS["nfs"] if mount.kind.startswith("fuse") else None)
+    return "note", f"{where}: {lack or 'not tried with power failures'}", move if lack else None
+
+
+def places(visit: Visit) -> dict[Path, list[str]]:
+    """Resolved directories of the database, and what lies there: the root, and storage partitions."""
+    fs, layout = visit.fs, visit.layout
+    found = {_nearest(visit, layout.root): ["root"]}
+    for namespace in fs.names(layout.root / "Systems"):
+        for name in fs.names(layout.partitions(namespace)):
+            path = layout.partitions(namespace) / name
+            if fs.stat(path) is not None:
+                found.setdefault(_nearest(visit, path), []).append(f"storage partition {namespace}/{name}")
+    return found
+
+
+def file_systems(visit: Visit) -> Iterator[Found]:
+    """Each mount once, with what it guarantees; a storage partition whose link leads nowhere is wrong."""
+    fs, layout = visit.fs, visit.layout
+    text = fs.read(MOUNTS).decode("utf-8", "replace")
+    seen = set()
+    for path in places(visit):
+        mount = mount_of(text, path)
+        if mount is not None and mount not in seen:
+            seen.add(mount)
+            yield guarantees(mount)
+    for namespace in fs.names(layout.root / "Systems"):
+        for name in fs.names(layout.partitions(namespace)):
+            path = layout.partitions(namespace) / name
+            if fs.stat(path) is None:
+                yield "wrong", f"storage partition {path} leads nowhere", "mount its volume, or mend the link"
+
+
+def free_space(visit: Visit) -> Iterator[Found]:
+    """Free bytes of each volume."""
+    seen: dict[int, list[str]] = {}
+    sizes: dict[int, tuple[Path, int]] = {}
+    for path, what in places(visit).items():
+        stat = visit.fs.stat(path)
+        if stat is not None:
+            seen.setdefault(stat.device, []).extend(what)
+            sizes[stat.device] = path, visit.fs.free_bytes(path)
+    for device, (path, free) in sizes.items():
+        told = f"{free / (1 << 30):,.1f} GiB free at {path} ({named(seen[device])})"
+        if free < LITTLE:
+            make = f"make room there; `{visit.command('stats')}` tells what is waste"
+            yield ("wrong" if free < LEAST else "note"), told, make
+        else:
+            yield "ok", told, None
+
+
+def _nearest(visit: Visit, path: Path) -> Path:
+    """The directory itself, or the nearest one above it that is there."""
+    path = visit.fs.resolve(path)
+    return next((each for each in (path, *path.parents) if visit.fs.stat(each) is not None), Path("/"))
