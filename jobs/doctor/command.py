@@ -11,14 +11,14 @@ from typing import Annotated
 import typer
 
 from jobs.doctor.dates import dates
-from jobs.doctor.finding import Check, Finding, Found, Visit, checked
+from jobs.doctor.finding import Check, Finding, Found, Visit, checked, headline
 from jobs.doctor.locks import locks
 from jobs.doctor.machine import jars, jdk, versions
 from jobs.doctor.parked import quarantined
 from jobs.doctor.streams import clock, epochs, lag, logs
 from jobs.doctor.volumes import file_systems, free_space
 from jobs.door import Door, Json, Verbose, example
-from jobs.ingest_commands import load_streams
+from jobs.starting import load_streams
 from store.errors import EXIT_BAD_DATA, TableNotFoundError
 from store.fs import Fs
 from store.layout import TableName
@@ -62,8 +62,13 @@ def doctor(
     """
     door: Door = ctx.obj
     only = TableName.parse(name) if name is not None else None
-    visit = Visit(Fs(), door.layout(), time.time(), socket.gethostname(), os.environ, only, load_streams(feeds or []))
+    asked, unread = load_streams(feeds or [])
+    visit = Visit(Fs(), door.layout(), time.time(), socket.gethostname(), os.environ, only, asked)
     found = findings(visit)
+    for one in unread:
+        found.append(
+            Finding("feed", "wrong", headline(one.error), getattr(one.error, "hint", None) or "correct the file")
+        )
     wrong = sum(each.state == "wrong" for each in found)
     notes = sum(each.state == "note" for each in found)
     value = {"root": str(visit.layout.root), "wrong": wrong, "notes": notes}
