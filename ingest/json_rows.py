@@ -61,7 +61,7 @@ _DECIMAL_POINT = np.zeros(256, np.bool_)
 _DECIMAL_POINT[0x2E] = True
 _NEGATIVE_ZERO = r"-0[^.0-9eE]"
 _LONG_NUMBER = r"\.[0-9]{8}|[0-9]{9}[.eE]|[eE]-"
-_EXPECTED = "one JSON object"
+_EXPECTED = "one JSON object a line, not an array or an object over several lines"
 
 
 class JsonRows:

@@ -13,6 +13,38 @@ from jobs.parts import Part
 from jobs.stream_model import DeltaFeed, FilesFeed, StreamPart
 from store.errors import SettingsError
 
+TABLE = ("model_type", "model_attributes_type", "dict_type", "mapping_type", "is_instance_of", "dataclass_type")
+EXPECTED = {
+    **dict.fromkeys(TABLE, "a table"),
+    "string_type": "a text in quotes",
+    "string_too_short": "a text that is not empty",
+    "string_too_long": "one character",
+    "int_type": "a whole number, without quotes",
+    "int_parsing": "a whole number, without quotes",
+    "int_from_float": "a whole number",
+    "float_type": "a number, without quotes",
+    "bool_type": "true or false, without quotes",
+    "list_type": "a list in brackets",
+    "too_short": "a list that is not empty",
+}
+EXAMPLES = {
+    "name": 'name = "flights"',
+    "table": 'table = "Namespace.Table"',
+    "schema": 'schema = "Namespace.Table.schema"',
+    "type": 'type = "files"',
+    "feed": 'a table [feed] with type = "files", "kafka" or "delta"',
+    "partition": "a table [partition] with internal and value",
+    "internal": 'internal = { column = "origin" }',
+    "value": 'value = { column = "time", zone = "UTC" }',
+    "path": 'path = "feed/*.json"',
+    "bootstrap": 'bootstrap = "127.0.0.1:9092"',
+    "message": 'message = "pkg.Trade"',
+    "format": 'format = "json"',
+    "max_per_trigger": '{ bytes = "64MB" }',
+    "commit": '[commit] with trigger = "1 second"',
+    "bad_rows": "[bad_rows] with max_rows = 1000",
+    "columns": '[columns] with name = { from = "field" }',
+}
 FEEDS: dict[str, type[Part]] = {"files": FilesFeed, "kafka": KafkaFeed, "delta": DeltaFeed}
 
 
@@ -39,20 +71,27 @@ def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, A
     fault: dict[str, Any] = {
         "what": f"{key}: {item['msg'][:1].lower()}{item['msg'][1:]}",
         "where": ".".join(map(str, loc)),
-        "expected": None,
+        "expected": EXPECTED.get(kind),
         "found": _as_written(raw, loc),
         "hint": None,
         "unknown": False,
     }
+    if kind in EXPECTED:
+        fault["hint"] = f"write it like {EXAMPLES[key]}" if key in EXAMPLES else f"correct {key} in the file"
+    if kind in TABLE:  # the message names a class of ours
+        fault["what"] = f"{key}: input should be a table"
     if kind == "extra_forbidden":
         known = _known_keys(loc[:-1], raw)
         fault |= {"what": f"unknown key {key!r}", "expected": ", ".join(known), "found": key, "unknown": True}
         fault["hint"] = _near(key, known) or "remove it"
     elif kind in ("missing", "union_tag_not_found"):
         missing = "feed.type" if kind == "union_tag_not_found" else ".".join(map(str, loc))
-        fault |= {"what": f"missing key {missing!r}", "found": None, "where": ".".join(map(str, loc[:-1]))}
-        if kind == "union_tag_not_found":
-            fault["expected"] = 'type = "files"'
+        fault |= {"what": f"missing key {missing!r}", "found": "no such key", "where": ".".join(map(str, loc[:-1]))}
+        last = missing.rpartition(".")[2]
+        fault["expected"] = EXAMPLES.get(last, f"{last} = ...")
+        fault["hint"] = (
+            f"add it{f' to [{loc[0]}]' if len(loc) > 1 or kind == 'union_tag_not_found' else ' above the first table'}"
+        )
     elif kind in ("literal_error", "union_tag_invalid"):
         choices = ["files", "kafka", "delta"] if kind == "union_tag_invalid" else _choices(item["ctx"]["expected"])
         found = item["ctx"]["tag"] if kind == "union_tag_invalid" else _as_written(raw, loc)
@@ -61,6 +100,10 @@ def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, A
         fault["hint"] = _near(str(found), choices)
     elif kind == "value_error":
         fault["what"] = f"{key or path.name}: {item['ctx']['error']}"
+        fault["hint"] = f"correct {key} in the file" if key else "correct the file"
+    elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        fault["expected"] = item["msg"].removeprefix("Input should be ")
+        fault["hint"] = f"correct {key} in the file"
     return fault
 
 

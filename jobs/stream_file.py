@@ -33,7 +33,7 @@ from jobs.kafka_model import KafkaFeed as KafkaPart
 from jobs.stream_faults import translate
 from jobs.stream_model import ColumnPart, FilesFeed, PartitionPart, StreamPart, ValuePart
 from jobs.stream_model import DeltaFeed as DeltaPart
-from jobs.toml_values import fill_environment
+from jobs.toml_values import as_written, fill_environment, named_in
 from store.epochs.state import Durability
 from store.errors import InvalidNameError, SettingsError
 from store.fs import Fs
@@ -69,7 +69,7 @@ def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSe
             hint="name a TOML file; conf/streams has examples",
         )
     try:
-        raw = tomllib.loads(fs.read(path).decode("utf-8"))
+        raw = tomllib.loads(fs.read(path).decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError("stream file is not TOML", where=path, found=str(error)) from None
     return parse_stream(raw, path, environ, fs)
@@ -85,12 +85,31 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
             where=path,
             hint=f"export {error.args[0]}=..., or write the value; $${{ stands for the text ${{",
         ) from None
+    with as_in_file(raw, environ):
+        try:
+            part = StreamPart.model_validate(_lift_ignored(filled))
+        except ValidationError as error:
+            raise translate(error, _lift_ignored(raw), path) from None
+        with names_of(path):
+            return _settings(part, part.feed, path, fs or Fs())
+
+
+@contextmanager
+def as_in_file(raw: dict[str, Any], environ: Mapping[str, str]) -> Iterator[None]:
+    """Lets errors show ``${NAME}`` as the file has it, not what it stands for: that may be a secret."""
+    names = named_in(raw)
     try:
-        part = StreamPart.model_validate(_lift_ignored(filled))
-    except ValidationError as error:
-        raise translate(error, _lift_ignored(raw), path) from None
-    with names_of(path):
-        return _settings(part, part.feed, path, fs or Fs())
+        yield
+    except (InvalidNameError, SettingsError) as error:
+        what, where, expected, found, hint = (
+            as_written(text, environ, names)
+            for text in (error.what, error.where, error.expected, error.found, error.hint)
+        )
+        extra = {
+            key: as_written(text, environ, names) if isinstance(text, str) else text
+            for key, text in error.extra.items()
+        }
+        raise type(error)(str(what), where=where, expected=expected, found=found, hint=hint, **extra) from None
 
 
 @contextmanager

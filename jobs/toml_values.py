@@ -20,6 +20,7 @@ SIZE_UNITS = {
     **{name: 1000**power for power, name in enumerate(("kb", "mb", "gb", "tb"), 1)},
     **{name: 1024**power for power, name in enumerate(("kib", "mib", "gib", "tib"), 1)},
 }
+SHORT = 3  # characters of a value below which it is only hidden where it stands alone
 _NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*\Z")
 _NAME = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NAME_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -71,6 +72,24 @@ def fill_environment(value: Any, environ: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [fill_environment(item, environ) for item in value]
     return value
+
+
+def named_in(value: Any) -> set[str]:
+    """The names of the environment that text values of a tree take."""
+    if isinstance(value, str):
+        return {match[2] for match in _NAME.finditer(value) if not match[1]}
+    if isinstance(value, dict):
+        return set().union(*map(named_in, value.values()))
+    return set().union(*map(named_in, value)) if isinstance(value, list) else set()
+
+
+def as_written(text: str | None, environ: Mapping[str, str], names: set[str]) -> str | None:
+    """A message with ``${NAME}`` where the value of that name stands."""
+    for name in sorted(names, key=lambda name: -len(environ.get(name, ""))):
+        value = environ.get(name, "")
+        if text is not None and value and (text == value or len(value) >= SHORT):
+            text = text.replace(value, f"${{{name}}}")
+    return text
 
 
 def _filled(match: re.Match[str], environ: Mapping[str, str]) -> str:

@@ -156,6 +156,86 @@ def test_an_unknown_key_far_from_all_others_is_listed_with_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "what", "expected", "hint"),
+    [
+        (
+            ('format = "json"', "max_per_trigger = 7"),
+            "max_per_trigger: input should be a table",
+            "a table",
+            '{ bytes = "64MB" }',
+        ),
+        (('format = "json"', "settle = 7"), "settle: a duration is a number with a unit", None, "correct settle"),
+        (
+            ("[commit]", "[commit]\nkeep_epochs = true"),
+            "keep_epochs: input should be a valid",
+            "whole number",
+            "correct",
+        ),
+        (('name = "flights"', ""), "missing key 'name'", 'name = "flights"', "add it above the first table"),
+        (('path = "feed/*.json"', ""), "missing key 'feed.path'", 'path = "feed/*.json"', "add it to [feed]"),
+        (('type = "files"', ""), "missing key 'feed.type'", 'type = "files"', "add it to [feed]"),
+        (('name = "flights"', "name = 7"), "name: input should be a valid string", "a text in quotes", "name = "),
+        (
+            ("max_rows = 0", "max_rows = -1"),
+            "max_rows: input should be",
+            "greater than or equal to 0",
+            "correct max_rows",
+        ),
+        (
+            ('internal = { column = "origin" }', 'internal = "origin"'),
+            "internal: input should be a table",
+            "a table",
+            "internal =",
+        ),
+        (("[bad_rows]\nmax_rows = 0", ""), None, None, None),
+    ],
+)
+def test_words_for_missing_keys_and_wrong_types(
+    change: tuple[str, str], what: str | None, expected: str | None, hint: str | None
+) -> None:
+    if what is None:
+        assert parse(change).spec.bad_rows.max_rows == 1000
+        return
+    error = refused(change)
+    assert error.what.startswith(what) and "instance" not in str(error)
+    assert expected is None or expected in str(error.expected)
+    assert hint is not None and hint in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (('name = "flights"', 'name = "${NAME}"'), "tiger/9"),
+        (('table = "Nyc13.Flight"', 'table = "Nyc13.${NAME}"'), "tiger/9"),
+        (('type = "files"', 'type = "${NAME}"'), "tiger/9"),
+        (('trigger = "1 second"', 'trigger = "${NAME}"'), "tiger/9"),
+        (('"../schemas/Nyc13.Flight.schema"', '"${NAME}"\nfoo = 1'), "tiger/9"),
+        (('zone = "America/New_York" }', 'zone = "${NAME}", format = "x" }'), "tiger/9"),
+    ],
+)
+def test_what_comes_from_the_environment_is_never_shown(change: tuple[str, str], name: str) -> None:
+    error = refused_any(change, {"NAME": name})
+    assert "tiger" not in str(error)
+
+
+def refused_any(change: tuple[str, str], environ: dict[str, str]) -> Exception:
+    with pytest.raises((SettingsError, InvalidNameError)) as caught:
+        parse(change, environ=environ)
+    return caught.value
+
+
+def test_a_name_from_the_environment_is_shown_as_it_is_written() -> None:
+    error = refused_any(('table = "Nyc13.Flight"', 'table = "Nyc13.${NAME}"'), {"NAME": "a/b"})
+    assert "${NAME}" in str(error)
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + RIGHT.encode())
+    assert load_stream_file(Fs(), path, {}).spec.stream == "flights"
+
+
+@pytest.mark.parametrize(
     ("change", "what"),
     [
         (('name = "flights"', ""), "missing key 'name'"),
@@ -197,7 +277,7 @@ def test_an_unknown_key_far_from_all_others_is_listed_with_them() -> None:
         (("[columns]", "[columns]\nignore = [1]"), "ignore: input should be a valid string"),
         (('"feed/*.json"', '"s3://bucket/feed"'), "path: expected a path of this machine"),
         (('{ column = "origin" }', '{ column = "" }'), "column: string should have at least 1 character"),
-        (("[columns]", '[columns]\nignore = "a"'), "ignore: input should be a valid dictionary"),
+        (("[columns]", '[columns]\nignore = "a"'), "ignore: input should be a table"),
     ],
 )
 def test_wrong_values(change: tuple[str, str], what: str) -> None:
