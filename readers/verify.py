@@ -7,23 +7,30 @@ values against statistics and grouping. A stream may run meanwhile: what it has 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from readers.findings import Finding, finding, from_error
+from readers.findings import Finding, Severity, finding, from_error
 from readers.verify_location import check_location
 from readers.verify_streams import check_head, check_log, stray_stream_files
 from readers.verify_values import Expected
 from store import merges
 from store.epochs.load import list_streams, load_stream
+from store.epochs.publish import record_bytes
 from store.epochs.state import LocationState
 from store.errors import SparkhavenError
-from store.format.tlmi import decode_tlmi
+from store.format import tablesize
+from store.format.tlmi import IndexEntry, decode_tlmi
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import MergeRecord
 from store.scan import Stream
 from store.schema.deploy import load_deployed, standing_tables
 from store.schema.model import TableSchema
+from store.schema.versions import definitions
+
+REINDEX = "with the file removed, the next merge (of new rows, or --rewrite) writes the index from the locations"
 
 
 @dataclass(slots=True)
@@ -89,11 +96,14 @@ class _TableCheck:
         self.located: dict[LocationKey, LocationState] = {}
         self.records: dict[str, MergeRecord] = {}
         self.unfinished: dict[str, MergeRecord] = {}
+        self.definitions: frozenset[bytes] = frozenset()
+        self.times: dict[str, set[int]] = {}
 
     def run(self) -> Iterator[Finding]:
         """All findings of the table."""
         try:
             schema = load_deployed(self.fs, self.layout, self.table)
+            self.definitions = frozenset(definitions(self.fs, self.layout, self.table).values())
         except (SparkhavenError, OSError) as error:
             yield from_error(error, self.layout.schema(self.table))
             return
@@ -101,7 +111,8 @@ class _TableCheck:
         yield from self._merges()
         for stream in self.streams:
             for key in sorted(stream.locations):
-                yield from self._location(schema, _intraday(self.layout, self.table, stream.locations[key]))
+                at = _intraday(self.layout, self.table, stream.stream, stream.locations[key])
+                yield from self._location(schema, at)
         for value, record in sorted(self.records.items()):
             for output in record.outputs:
                 directory = self.layout.history_location(self.table, LocationKey(output.internal, value))
@@ -117,7 +128,7 @@ class _TableCheck:
         self.report.locations += 1
         self.report.rows += expected.rows
         self.report.bytes += sum(state.size for state in expected.files.values())
-        yield from check_location(self.fs, schema, expected, deep=self.deep)
+        yield from check_location(self.fs, schema, expected, self.definitions, deep=self.deep)
 
     def _streams(self) -> Iterator[Finding]:
         yield from stray_stream_files(self.fs, self.layout, self.table)
@@ -150,6 +161,7 @@ class _TableCheck:
                 numbers = merges.generations(self.fs, self.layout, self.table, value)
                 for number in numbers:
                     record = merges.load_record(self.fs, self.layout, self.table, value, number)
+                    self.times.setdefault(value, set()).add(record.time_ms)
                     (self.records if record.complete else self.unfinished)[value] = record
             except (SparkhavenError, OSError) as error:
                 yield from_error(error, directory)
@@ -164,6 +176,11 @@ class _TableCheck:
                 )
             if value in self.records:
                 yield from self._proof(self.records[value], directory)
+        emptied = {key.value for key, at in self.located.items() if at.truncated}
+        for value in sorted(emptied - self.records.keys()):
+            yield from_error(
+                merges.record_missing(self.layout, self.table, value), self.layout.merges(self.table) / value
+            )
 
     def _proof(self, record: MergeRecord, directory: object) -> Iterator[Finding]:
         path = f"{directory}/{record.generation}.json"
@@ -217,11 +234,14 @@ class _TableCheck:
                 elif value in self.records:
                     yield finding("note", path, "replaced by a newer merge: kept until no reader can hold it")
                 else:
+                    whole = self.fs.stat(path / tablesize.NAME) is not None
                     yield finding(
-                        "warning",
+                        "error" if whole else "warning",
                         path,
                         "no merge record names this location: readers do not see it",
-                        hint="move it away, or restore the merge records that belong to it",
+                        expected=f"a record in {self.layout.merges(self.table) / value}",
+                        found="none",
+                        hint="restore the merge records of the date, or move the location away if it is a stray copy",
                     )
         writable = self.layout.writable_partitions(self.table.namespace)
         for name in self.fs.names(writable):
@@ -233,30 +253,60 @@ class _TableCheck:
         path = self.layout.metadata_index(self.table)
         if self.fs.stat(path) is None:
             if self.records:
-                yield finding("warning", path, "location index is missing", hint="merge any date, it is written again")
+                hint = (
+                    "merge any date with new rows, or one with --rewrite: the index is written again from the locations"
+                )
+                yield finding(self._index_severity, path, "location index is missing", hint=hint)
             return
         try:
-            entries = {(e.key.internal, e.key.value): e.rows for e in decode_tlmi(self.fs.read(path), path)}
+            found = {(e.key.internal, e.key.value): e for e in decode_tlmi(self.fs.read(path), path, keep_empty=True)}
         except (SparkhavenError, OSError) as error:
-            yield from_error(error, path)
+            told = from_error(error, path)
+            yield replace(told, hint=REINDEX) if isinstance(error, SparkhavenError) else told
             return
+        entries = {key: entry.rows for key, entry in found.items() if entry.rows}
         wanted = {(o.internal, v): o.rows for v, r in self.records.items() for o in r.outputs if o.rows}
         for key in sorted({*entries, *wanted}):
-            if entries.get(key) != wanted.get(key):
+            if entries.get(key) == wanted.get(key):
+                yield from self._index_time(path, found[key])
+            else:
                 yield finding(
-                    "warning",
+                    self._index_severity,
                     path,
                     "location index is out of step with the merge records",
                     at=f"internal partition {key[0]}, {key[1]}",
                     expected=wanted.get(key, "no entry"),
                     found=entries.get(key, "no entry"),
-                    hint="merge the date again, the index is then written anew",
+                    hint=REINDEX,
                 )
 
+    @property
+    def _index_severity(self) -> Severity:
+        """A merge that runs, or was killed, has not written the index yet."""
+        return "warning" if self.unfinished else "error"
 
-def _intraday(layout: Layout, table: TableName, at: LocationState) -> Expected:
-    directory = layout.intraday_location(table, at.key)
-    return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated)
+    def _index_time(self, path: Path, entry: IndexEntry) -> Iterator[Finding]:
+        """The time of an entry is that of a merge of its date, or of the location's own record."""
+        if entry.modified_ms in self.times.get(entry.key.value, ()):
+            return
+        with suppress(SparkhavenError, OSError):  # told with the location
+            size = tablesize.load(self.fs, self.layout.history_location(self.table, entry.key))
+            if size is None or size.last_modified_ms == entry.modified_ms:
+                return
+            yield finding(
+                "error",
+                path,
+                "location index has a time at which nothing was merged",
+                at=f"internal partition {entry.key.internal}, {entry.key.value}",
+                expected=size.last_modified_ms,
+                found=entry.modified_ms,
+                hint=REINDEX,
+            )
+
+
+def _intraday(layout: Layout, table: TableName, stream: str, at: LocationState) -> Expected:
+    directory, published = layout.intraday_location(table, at.key), record_bytes(stream, at)
+    return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated, published)
 
 
 def _is_dir(fs: Fs, path: object) -> bool:

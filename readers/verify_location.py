@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from readers.findings import Finding, finding, from_error
 from readers.verify_values import Expected, check_values
+from store.checksums import crc32
 from store.columnfile import OVR, column_header, committed_prefix
-from store.epochs.publish import OWNER
+from store.epochs.publish import OWNER, TABLE_DEFINITION
 from store.epochs.state import FileState
 from store.errors import SparkhavenError
 from store.format.prefix import Prefix
 from store.format.tablesize import NAME as TABLE_SIZE
-from store.format.tablesize import TableSize, decode
+from store.format.tablesize import TableSize, decode, encode
+from store.format.tblread import decode_tbl
 from store.fs import Fs
 from store.schema.model import Column, TableSchema
 
@@ -23,10 +25,16 @@ BLOCK = 8 << 20
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
 REMERGE = "merge the date again with --rewrite; reads do not use the grouping and go on"
 RECOVER = "run `sparkhaven recover`"
+AGAIN = "remove the file, then run `sparkhaven recover`: it is written anew from the schema"
 
 
-def check_location(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool) -> Iterator[Finding]:
-    """Findings of one location, files in order; the next file is looked at whatever is wrong with one."""
+def check_location(
+    fs: Fs, schema: TableSchema, expected: Expected, definitions: Collection[bytes], *, deep: bool
+) -> Iterator[Finding]:
+    """Findings of one location, files in order; the next file is looked at whatever is wrong with one.
+
+    ``definitions`` are the contents that a ``table.tbl`` can have: those of all versions of the schema.
+    """
     directory = expected.directory
     names = fs.names(directory)
     if not names:
@@ -46,7 +54,39 @@ def check_location(fs: Fs, schema: TableSchema, expected: Expected, *, deep: boo
     for column in schema.stored:
         if column.files[0] in expected.files and column.files[0] in names:
             yield from _column(fs, expected, column, names, deep=deep)
+    yield from _definition(fs, schema, expected, names, definitions)
     yield from _strays(fs, schema, expected, names)
+
+
+def _definition(
+    fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str], definitions: Collection[bytes]
+) -> Iterator[Finding]:
+    """The location's ``table.tbl`` against the schemas that were deployed; readers here use the deployed schema."""
+    found = [name for name in (TABLE_DEFINITION, f"{schema.name}.tbl") if name in names]
+    path = expected.directory / (found[0] if found else TABLE_DEFINITION)
+    intraday = expected.tier == "intraday"
+    if not found:
+        if not expected.truncated:
+            hint = RECOVER if intraday else REMERGE
+            yield finding("error", path, "definition is missing", expected=TABLE_DEFINITION, found="nothing", hint=hint)
+        return
+    try:
+        data = fs.read(path)
+        if data in definitions:
+            return
+        decode_tbl(data, path)
+    except (SparkhavenError, OSError) as error:
+        told = from_error(error, path)
+        yield replace(told, hint=AGAIN if intraday else REMERGE) if isinstance(error, SparkhavenError) else told
+        return
+    yield finding(
+        "error",
+        path,
+        "definition is none that was deployed for this table",
+        expected=f"that of a version of {schema.full_name}",
+        found=f"{len(data)} bytes of another definition",
+        hint=AGAIN if intraday else REMERGE,
+    )
 
 
 def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
@@ -61,7 +101,10 @@ def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Findin
         )
         return
     try:
-        record = decode(fs.read(path), path)
+        data = fs.read(path)
+        if data == expected.published:
+            return
+        record = decode(data, path)
     except (SparkhavenError, OSError) as error:
         yield from_error(error, path)
         return
@@ -69,17 +112,24 @@ def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Findin
         if name not in names:
             yield finding("error", expected.directory / name, "index is missing", expected="a directory", hint=hint)
     sizes = {name: state.size for name, state in expected.files.items()}
-    if (record.size, dict(record.data_file_sizes), record.truncated) == (expected.rows, sizes, expected.truncated):
+    same = (record.size, dict(record.data_file_sizes), record.truncated) == (expected.rows, sizes, expected.truncated)
+    sums = {name: state.crc for name, state in expected.files.items()}
+    if not intraday and same and dict(record.checksums) == sums and encode(record) == data:
         return
     behind = intraday and (record.epoch or 0) < (expected.epoch or 0)
     yield finding(
         "warning" if behind else "error",
         path,
         "record is behind the commit log" if behind else "record differs from what was committed",
-        expected=f"{expected.rows} rows, epoch {expected.epoch}" + _differing(sizes, record),
+        expected=f"{expected.rows} rows, epoch {expected.epoch}"
+        + _differing(sizes, record)
+        + ("" if not same else _SAME),
         found=f"{record.size} rows, epoch {record.epoch}",
         hint=hint,
     )
+
+
+_SAME = ", and what goes with them: times, stream, checksums"
 
 
 def _differing(sizes: Mapping[str, int], record: TableSize) -> str:
@@ -146,7 +196,7 @@ def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
     """CRC-32 of ``length`` bytes from ``offset``, read in blocks."""
     crc = 0
     for at in range(offset, offset + length, BLOCK):
-        crc = zlib.crc32(fs.read_range(path, at, min(BLOCK, offset + length - at)), crc)
+        crc = crc32(fs.read_range(path, at, min(BLOCK, offset + length - at)), crc)
     return crc
 
 
@@ -189,7 +239,11 @@ def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str
     """Names in the directory that nothing accounts for."""
     overflow = {column.name + OVR for column in schema.columns}
     for name in names:
-        if name in expected.files or name in overflow or name in (TABLE_SIZE, OWNER, "table.tbl", f"{schema.name}.tbl"):
+        if (
+            name in expected.files
+            or name in overflow
+            or name in (TABLE_SIZE, OWNER, TABLE_DEFINITION, f"{schema.name}.tbl")
+        ):
             continue
         path = expected.directory / name
         if name.startswith("Index-") or name == ".dh_metadata":
@@ -203,8 +257,4 @@ def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str
             "left over from an interrupted replace" if temporary else "file that no epoch has committed",
             found=f"{(found := fs.stat(path)) and found.size} bytes",
             hint=RECOVER if expected.tier == "intraday" else "look at it with `sparkhaven inspect`, then remove it",
-        )
-    if not {"table.tbl", f"{schema.name}.tbl"} & set(names):
-        yield finding(
-            "warning", expected.directory / "table.tbl", "definition is missing", expected="table.tbl", hint=RECOVER
         )

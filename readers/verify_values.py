@@ -29,6 +29,7 @@ class Expected:
     stats: Mapping[str, Sequence[RangeStats]]
     epoch: int | None = None
     truncated: bool = False
+    published: bytes | None = None  # content of ``table.size``, where the log alone makes it
 
 
 def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding]:

@@ -31,6 +31,7 @@ from store.layout import Layout, TableName, check_partition
 MAGIC = b"SHVMRG1\n"
 PHASES = ("plan", "stage", "sync", "check", "publish", "index", "record", "clean")
 _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
+_VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -149,9 +150,19 @@ def store_records(fs: Fs, layout: Layout, table: TableName, records: Iterable[Me
 
 
 def generations(fs: Fs, layout: Layout, table: TableName, value: str) -> list[int]:
-    """Numbers of the records of a date, ascending, complete or not."""
-    names = fs.names(layout.merges(table) / check_partition("partition value", value))
-    return sorted(int(match[1]) for name in names if (match := _FILE.match(name)))
+    """Numbers of the records of a date, ascending, complete or not.
+
+    CorruptFileError where there is the validation of a newer merge: an older record would hide or double rows.
+    """
+    directory = layout.merges(table) / check_partition("partition value", value)
+    names = fs.names(directory)
+    found = sorted(int(match[1]) for name in names if (match := _FILE.match(name)))
+    validated = max((int(match[1]) for name in names if (match := _VALIDATED.match(name))), default=0)
+    if validated > max(found, default=0):
+        raise _missing(
+            directory / f"{validated}.json", f"the record of a merge that was validated: {validated}.validation"
+        )
+    return found
 
 
 def load_record(fs: Fs, layout: Layout, table: TableName, value: str, generation: int) -> MergeRecord:
@@ -194,6 +205,21 @@ def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
 def all_values(fs: Fs, layout: Layout, table: TableName) -> list[str]:
     """Partition values that ever had a merge begun, sorted; one listing, no file is opened."""
     return [name for name in fs.names(layout.merges(table)) if not name.startswith(".")]
+
+
+def record_missing(layout: Layout, table: TableName, value: str) -> CorruptFileError:
+    """The error for a date of which intraday rows were removed with proof, and that has no merge record."""
+    return _missing(layout.merges(table) / value, "the record of the merge that has its rows")
+
+
+def _missing(path: object, expected: str) -> CorruptFileError:
+    return CorruptFileError(
+        "a merge record is missing: what history holds of this date is not known",
+        where=path,
+        expected=expected,
+        found="no such record",
+        hint="restore the directory of the date below .merges from a copy; history itself is untouched",
+    )
 
 
 def _corrupt(what: str, where: object, byte: int, expected: object, found: object) -> CorruptFileError:

@@ -22,7 +22,7 @@ from store.epochs.state import FileState, LocationState, RangeStats
 from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import MergeInput, MergeRecord, all_values, newest
+from store.merges import MergeInput, MergeRecord, all_values, newest, record_missing
 from store.schema.model import TableSchema
 from store.selection import (
     Selection,
@@ -145,6 +145,8 @@ def make_plan(
             continue
         located = intraday.get(value, [])
         record = usable_record(fs, layout, snapshot, value) if value in merged else None
+        if record is None and tier != "intraday" and any(at.truncated for _, at in located):
+            raise record_missing(layout, snapshot.table, value)
         if record is not None:
             known |= {output.internal for output in record.outputs}
             found += _history(layout, snapshot.table, record)

@@ -2,9 +2,10 @@
 
 The plan refuses to go on (CorruptFileError, nothing changed) where a committed file is missing or shorter than its
 committed length, or where a published location is ahead of the log. Otherwise it holds: tails to cut, column files
-that no epoch knows, locations that were never committed or were rolled back, and ``table.size`` files that are
-missing, torn or old. Cost: one directory listing, one read and one stat a file for each location of the stream, and one
-listing of each internal partition; no data is read. Applying it again after a crash does the rest of it.
+that no epoch knows, locations that were never committed or were rolled back, ``table.size`` files that are missing,
+torn or old, and ``table.tbl`` files that are missing. Cost: one directory listing, one read and one stat a file for
+each location of the stream, and one listing of each internal partition; no data is read. Applying it again after a
+crash does the rest of it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from store.epochs.publish import (
+    TABLE_DEFINITION,
     TABLE_SIZE,
     named_owner,
     physical_size,
@@ -28,6 +30,7 @@ from store.errors import CorruptFileError
 from store.format.tablesize import TableSize
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.schema.versions import definitions
 
 COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 
@@ -58,6 +61,7 @@ class Settlement:
     stray_locations: list[Path] = field(default_factory=list)
     foreign: list[Path] = field(default_factory=list)
     unpublished: list[LocationState] = field(default_factory=list)
+    undefined: list[LocationState] = field(default_factory=list)
     ahead: int = 0
 
 
@@ -94,7 +98,7 @@ class RecoveryReport:
             stray_files=tuple(plan.stray_files),
             stray_locations=tuple(plan.stray_locations),
             unpublished_locations=tuple(plan.foreign),
-            republished=len(plan.unpublished),
+            republished=len(plan.unpublished) + len(plan.undefined),
             lost_epochs=lost,
         )
 
@@ -121,6 +125,8 @@ def settle_locations(
             plan.ahead = max(plan.ahead, _beyond(published[0], state))
         if published is None or published[1] != record_bytes(state.stream, location):
             plan.unpublished.append(location)
+        if not location.truncated and TABLE_DEFINITION not in names and fs.stat(layout.schema(table)) is not None:
+            plan.undefined.append(location)
         if not location.truncated:
             _settle_files(fs, directory, location, names, published[0] if published else None, plan)
     return plan
@@ -238,6 +244,12 @@ def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlemen
             _remove_location(fs, layout, table, stream, path)
     for location in plan.unpublished:
         publish_location(fs, layout, table, stream, location)
+    if plan.undefined:
+        known = definitions(fs, layout, table)
+        for location in plan.undefined:
+            path = layout.intraday_location(table, location.key) / TABLE_DEFINITION
+            with fs.during("publish-definition"):
+                fs.replace(path, known.get(location.schema_version, known[max(known)]))
 
 
 def _remove_location(fs: Fs, layout: Layout, table: TableName, stream: str, directory: Path) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from store.errors import CorruptFileError, SchemaMismatchError
 from store.format.javareader import HINT, loads
 from store.format.javavalues import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
-from store.format.javawriter import Writer
+from store.format.javawriter import Writer, dumps
 from store.schema.types import DataType
 
 Positions = npt.NDArray[np.int64]
@@ -150,4 +150,13 @@ def decode_ovr(data: bytes, data_type: DataType, where: object) -> GroupRanges:
         raise CorruptFileError(
             "overflow file holds no map", where=where, expected="a LinkedHashMap", found=type(found).__name__, hint=HINT
         )
-    return read_map(found, data_type, where)
+    ranges = read_map(found, data_type, where)
+    if dumps(found) != data:
+        raise CorruptFileError(
+            "overflow file is damaged: its bytes are not those that its content is written as",
+            where=where,
+            expected=f"{len(dumps(found))} bytes of this map",
+            found=f"{len(data)} other bytes",
+            hint=HINT,
+        )
+    return ranges

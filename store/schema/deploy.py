@@ -58,7 +58,7 @@ def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[flo
         fs.sync_dirs([layout.schemas()])  # who deployed it may have died before its own sync
         return _numbered(file.schema, current)
     with _locked(fs, layout, pause):
-        history = _history(fs, layout, table)
+        history = load_history(fs, layout, table)
         current = _deployed(fs, layout, table)
         if current is not None and current.sha256 == digest:
             return _numbered(file.schema, current)
@@ -135,7 +135,7 @@ def deployed_tables(fs: Fs, layout: Layout) -> list[TableName]:
 
 def load_version(fs: Fs, layout: Layout, table: TableName, version: int) -> Version:
     """The record of one version; TableNotFoundError if the table never had it."""
-    found = next((v for v in _history(fs, layout, table) if v.version == version), None)
+    found = next((v for v in load_history(fs, layout, table) if v.version == version), None)
     if found is None:
         raise TableNotFoundError(
             f"table {table} has no schema version {version}",
@@ -182,7 +182,7 @@ def _deployed(fs: Fs, layout: Layout, table: TableName) -> Version | None:
         return None
     # the history is read second: it is written first, so it knows every file that can be there
     digest = sha256(fs.read(path)).hexdigest()
-    history = _history(fs, layout, table)
+    history = load_history(fs, layout, table)
     found = [v for v in history if v.sha256 == digest]
     if not history:
         raise CorruptFileError(
@@ -203,7 +203,8 @@ def _deployed(fs: Fs, layout: Layout, table: TableName) -> Version | None:
     return found[-1]
 
 
-def _history(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
+def load_history(fs: Fs, layout: Layout, table: TableName) -> list[Version]:
+    """Every version that was deployed, oldest first; none without the file, CorruptFileError where it is damaged."""
     path = layout.schema_history(table)
     return [] if fs.stat(path) is None else decode_history(fs.read(path), path)
 

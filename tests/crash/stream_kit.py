@@ -34,7 +34,7 @@ from writers.task import Task, TaskResult, run_task
 TABLE = TableName("Test", "Event")
 STREAM = "feed"
 COLUMNS = (
-    Column("Date", data_type("String"), Kind.PARTITIONING, Storage.NONE, 0),
+    Column("Date", data_type("String"), Kind.PARTITIONING, Storage.NONE, 0, "UTF_8"),
     Column("Src", data_type("String"), Kind.NORMAL, Storage.SYMBOL, 1, "UTF_8"),
     Column("N", data_type("long"), Kind.NORMAL, Storage.FIXED, 2),
     Column("Sym", data_type("String"), Kind.NORMAL, Storage.SYMBOL, 3, "UTF_8"),
