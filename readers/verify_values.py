@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from readers.findings import Finding, finding
 from store.columnfile import open_column, read_grouping
 from store.epochs.state import FileState, RangeStats
+from store.format.grouping import key_identity
 from store.fs import Fs
 from store.schema.model import Column, Kind, Storage
 
@@ -72,9 +73,12 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
 
 def _ungrouped(values: pa.Array, keys: Sequence[object], starts: np.ndarray, stops: np.ndarray) -> int | None:
     """The first row whose value is not the key of the range it lies in."""
-    kind = pa.int64() if pa.types.is_timestamp(values.type) else values.type
-    table = pa.array(list(keys), kind).cast(values.type)
-    wanted = table.take(pa.array(np.repeat(np.arange(len(keys)), stops - starts)))
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    for start, key, value in zip(starts.tolist(), keys, values.take(pa.array(starts)).to_pylist(), strict=True):
+        if key_identity(key) != key_identity(value):
+            return int(start)
+    wanted = values.take(pa.array(np.repeat(starts, stops - starts)))
     same = pc.fill_null(pc.equal(values, wanted), pc.and_(values.is_null(), wanted.is_null()))
     if pa.types.is_floating(values.type):
         same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(values), pc.is_nan(wanted)), False))

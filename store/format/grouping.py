@@ -42,7 +42,7 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def _identity(key: Any) -> Hashable:
+def key_identity(key: Any) -> Hashable:
     """Equal where Java's ``equals`` says so: one NaN, two zeros."""
     if isinstance(key, float):
         return "NaN" if math.isnan(key) else (key, math.copysign(1.0, key))
@@ -84,7 +84,7 @@ class GroupRanges:
                 found=f"{covered} rows",
                 hint="merge the date again; until then read without grouping",
             )
-        if len({_identity(key) for key in self.keys}) != len(self.keys):
+        if len({key_identity(key) for key in self.keys}) != len(self.keys):
             raise CorruptFileError("a grouping key comes twice", where=where, hint=HINT)
         return self
 
