@@ -12,7 +12,6 @@ from store.epochs.load import list_streams, load_read, read_files
 from store.epochs.offsets import Offsets
 from store.epochs.records import CommitRecord
 from store.epochs.removals import read_removals
-from store.epochs.replay import chain
 from store.epochs.state import Batch, FileId
 from store.errors import PositionGapError, SparkhavenError
 from store.fs import Fs
@@ -41,15 +40,15 @@ def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Fin
 def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
     """What is odd in a log that can be read; damage is raised by reading it."""
     path = layout.stream_log(table, stream)
-    files = read_files(fs, layout, table, stream)
+    files = read_files(fs, layout, table, stream, whole=True)
     removals = read_removals(fs, layout, table, stream)
     yield from _torn(path, files.found.end, files.found.rest)
     yield from _torn(layout.stream_removals(table, stream), removals.end, removals.torn)
     base = files.checkpoint.state
     taken: dict[str, tuple[FileId, int]] = {file.path: (file, base.epoch) for file in base.files}
     horizon, offsets = base.horizon, base.offsets
-    bytes_at = {record.n: part.offset for record, part in zip(files.records, files.frames, strict=True)}
-    for record in chain(files.records, base.epoch, None, path):
+    bytes_at = {record.n: start for record, (start, _) in zip(files.records, files.places, strict=True)}
+    for record in files.chain():
         if not isinstance(record, CommitRecord):
             continue
         at = f"epoch {record.epoch}, byte {bytes_at[record.n]}"

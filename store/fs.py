@@ -23,6 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from store.errors import CorruptFileError
+from store.opened import Opened
 from store.syncing import SYNCFS_FROM, SyncGuard, each, fdatasync, syncfs
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
@@ -88,6 +89,10 @@ class Fs:
     def read(self, path: Path) -> bytes:
         """The whole content of a file."""
         return path.read_bytes()
+
+    def open(self, path: Path) -> Opened:
+        """A file for reading piece by piece."""
+        return Opened(path)
 
     def read_range(self, path: Path, offset: int, length: int) -> bytes:
         """Exactly ``length`` bytes from ``offset``; a file that ends earlier is a CorruptFileError."""

@@ -192,9 +192,7 @@ def _require_durable(proof: RemovalProof, state: StreamState, location: Location
 
 
 def _require_deletable(table: TableName, stones: Removals, location: LocationState, now: float, grace_s: float) -> int:
-    stone = next(
-        (r for _, r in stones.entries if (r.key, r.since, r.phase) == (location.key, location.since, "truncate")), None
-    )
+    stone = next((r for _, r in stones.entries if r.phase == "truncate" and r.means(location)), None)
     if stone is None or not location.truncated:
         raise ValidationFailedError(
             "only a truncated location can be deleted",
@@ -231,9 +229,10 @@ def _record(
 ) -> None:
     now = int(clock() * 1000)
     counts = rows if rows is not None else [location.rows for location in locations]
-    epoch = states.of(stream).epoch
+    epoch, generation = states.of(stream).epoch, states.of(stream).generation
+    evidence = proof.evidence()
     removals = [
-        Removal(location.key, location.since, count, phase, epoch, proof.evidence(), now)
+        Removal(location.key, location.since, count, phase, epoch, evidence, now, location.made_ms, generation)
         for location, count in zip(locations, counts, strict=True)
     ]
     with fs.during(f"{phase}-record"):

@@ -29,6 +29,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -155,22 +156,26 @@ class Saved:
 
     def files(self) -> Iterator[Taken]:
         """The taken files, frame by frame."""
-        at, end = self.taken
+        (at, end), count = self.taken, 0
         while at < end:
             part = frame_at(self.data, at)
             if part is None:
                 raise _damaged(self.where, at, "taken files", "damage")
-            yield _decode_taken(part, self.where)
-            at = part.end
+            found = _decode_taken(part, self.where)
+            yield found
+            at, count = part.end, count + len(found[0])
+        if count != self.locations.files:
+            raise _damaged(self.where, end, f"{self.locations.files} taken files", count)
 
     def decode(
-        self, stream: str, *, locations: bool = True, rescue: Callable[[], Locations] | None = None
+        self, stream: str, *, locations: bool = True, rescue: Callable[[int], StreamState] | None = None
     ) -> Checkpoint:
         """The state; without ``locations`` only what does not speak of them. ``rescue``: in place of a damaged one."""
-        saved = _Rescued(self.locations, rescue) if rescue else self.locations
+        saved = _Rescued(self.locations, self.epoch, rescue) if rescue else self.locations
         try:
             state = first_state(stream, self.first, Locations(saved=saved) if locations else Locations())
-            state.files = FileWindow.later(self.files, self.locations.files, int(self.first["horizon"]))
+            read = partial(_rescued_files, self.files, self.epoch, rescue) if rescue else self.files
+            state.files = FileWindow.later(read, self.locations.files, int(self.first["horizon"]))
             if state.epoch != self.epoch:
                 raise _damaged(self.where, 0, f"epoch {self.epoch}", state.epoch)
             return Checkpoint(state, int(self.first["removals"]))
@@ -184,21 +189,31 @@ class Saved:
 class _Rescued:
     """Locations of a cache: one that is damaged is put together from what it is a cache of."""
 
-    def __init__(self, saved: SavedLocations, rescue: Callable[[], Locations]) -> None:
-        self._saved, self._rescue = saved, rescue
+    def __init__(self, saved: SavedLocations, epoch: int, rescue: Callable[[int], StreamState]) -> None:
+        self._saved, self._epoch, self._rescue = saved, epoch, rescue
         self.keys, self.values, self.of_value = saved.keys, saved.values, saved.of_value
 
     def find(self, key: LocationKey) -> LocationState | None:
         try:
             return self._saved.find(key)
         except CorruptFileError:
-            return self._rescue().get(key)
+            return self._rescue(self._epoch).locations.get(key)
 
     def __len__(self) -> int:
         return len(self._saved)
 
     def __contains__(self, key: object) -> bool:
         return key in self._saved
+
+
+def _rescued_files(
+    read: Callable[[], Iterator[Taken]], epoch: int, rescue: Callable[[int], StreamState]
+) -> Iterator[Taken]:
+    try:
+        yield from list(read())
+    except CorruptFileError:
+        files = list(rescue(epoch).files)
+        yield [f.path for f in files], [f.size for f in files], [f.mtime_ns for f in files]
 
 
 def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> StreamState:

@@ -1,26 +1,35 @@
 """Compaction: the checkpoint moves up to a new rollback floor, the log keeps what came after it.
 
 Due when the log holds at least twice the epochs to keep and at least as many bytes as the checkpoint (and 1 MiB), so
-the cost per epoch is constant however long the stream lives. Order: checkpoint, then log, each by temporary file,
-sync, rename, sync of the directory. Between the two the log begins before the checkpoint; readers skip
-those records by their number.
+the cost per epoch is constant however long the stream lives. It is done in slices between batches: a state at the old
+floor goes forward record by record, is written to a temporary file piece by piece, and what the log keeps is copied
+likewise; each slice syncs what it has written. Nobody reads any of that before the last slice, which copies what came
+meanwhile and renames, under the lock of commits. Order: head, checkpoint, log. Between the last two the log begins
+before the checkpoint; readers skip those records by their number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from store.epochs.checkpoint import Checkpoint, encode_checkpoint
-from store.epochs.framing import LOG_MAGIC, header, refuse_damage
+from store.epochs.checkpoint import Checkpoint, checkpoint_parts, open_saved
+from store.epochs.framing import HEADER, LOG_MAGIC, header, walk
 from store.epochs.graves import Graves
-from store.epochs.load import read_files
-from store.epochs.records import CommitRecord, Record, RollbackRecord
+from store.epochs.logfile import LogFile
+from store.epochs.logs import mapped
+from store.epochs.records import CommitRecord, Record, RollbackRecord, decode
 from store.epochs.removals import read_removals
-from store.epochs.replay import chain
+from store.epochs.replay import StreamState
+from store.epochs.rollbacks import restored
+from store.errors import CorruptFileError
 from store.fs import Fs
-from store.layout import Layout, TableName
+from store.layout import Layout, LocationKey, TableName
 
 COMPACT_BYTES = 1 << 20
+LEAST_WORK = 50
+BYTES_A_UNIT = 4096  # what is copied in the time in which a location goes on by a record
+PIECE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,42 +47,154 @@ def is_due(epochs: int, keep_epochs: int, log_bytes: int, checkpoint_bytes: int,
     return epochs >= 2 * max(1, keep_epochs) and log_bytes >= max(least_bytes, checkpoint_bytes)
 
 
-def compact(fs: Fs, layout: Layout, table: TableName, stream: str, *, keep_epochs: int) -> Compacted | None:
-    """Compacts to the newest epoch that is at least ``keep_epochs`` old; None if that is the floor already.
-
-    Everything in the log must be durable. OSError: either nothing changed, or one of the two files was replaced.
-    """
-    path = layout.stream_log(table, stream)
-    files = read_files(fs, layout, table, stream)
-    refuse_damage(files.found, path)
-    state = files.checkpoint.state
-    base = state.epoch
-    kept = chain(files.records, base, None, path)
-    made = [record.epoch for record in kept if isinstance(record, CommitRecord | RollbackRecord)]
-    newest = made[-1] if made else base
-    floor = max((epoch for epoch in made if epoch <= newest - keep_epochs), default=base)
-    if floor <= base:
-        return None
-    cut = _records_to(files.records, floor)
-    for record in files.records[:cut]:
-        state.note(record)
-    for record in chain(files.records[:cut], base, None, path):
-        state.apply(record)
-    folded = files.checkpoint.removals
-    for end, removal in read_removals(fs, layout, table, stream, folded).entries:
-        if removal.epoch > floor:
-            break
-        state.remove(removal)
-        folded = end
-    checkpoint = encode_checkpoint(Checkpoint(state, folded))
-    with fs.during("checkpoint-replace"):
-        fs.replace(layout.stream_checkpoint(table, stream), checkpoint)
-    log = header(LOG_MAGIC, floor) + b"".join(files.log[f.offset : f.end] for f in files.frames[cut:])
-    with fs.during("log-replace"):
-        fs.replace(path, log)
-    return Compacted(floor, Graves.of(files.records[cut:], kept), len(log), len(checkpoint))
+def new_floor(state: StreamState, graves: Graves, keep_epochs: int) -> int | None:
+    """The newest epoch that is at least ``keep_epochs`` old and was not rolled back; None if that is the floor."""
+    floor = state.epoch - keep_epochs
+    while (older := restored(graves.dead, floor)) is not None:
+        floor = older
+    return floor if floor > state.floor else None
 
 
-def _records_to(records: tuple[Record, ...], floor: int) -> int:
-    """How many records lie before the first one of an epoch above the floor."""
-    return next((i for i, record in enumerate(records) if record.epoch > floor), len(records))
+class Compaction:
+    """One compaction to epoch ``floor``, which is durable, under way. A rollback ends it: ``drop``."""
+
+    def __init__(
+        self, fs: Fs, layout: Layout, table: TableName, stream: str, *, log: LogFile, graves: Graves, floor: int
+    ) -> None:
+        self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
+        self._log, self._dead, self.floor = log, graves.dead, floor
+        self._log_path, self._checkpoint = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream)
+        self._temporaries = [path.with_name(f".{path.name}.tmp-next") for path in (self._checkpoint, self._log_path)]
+        self._lengths = [0, 0]
+        self._written: set[int] = set()
+        self._cut = self._copied = 0
+        self._locations: set[LocationKey] = set()
+        self._work = self._slices()
+        self._ready = False
+
+    def step(self, work: float) -> bool:
+        """Does a slice of about so much work, a unit being what one location of one record takes; True at the end.
+
+        OSError: what was written is to be dropped.
+        """
+        with self._fs.during("compaction-slice"):
+            for done in self._work:
+                work -= done
+                if work <= 0:
+                    break
+            else:
+                self._ready = True
+            self._fs.sync([self._temporaries[place] for place in sorted(self._written)])
+            self._written.clear()
+        return self._ready
+
+    @property
+    def moved(self) -> int:
+        """By how many bytes the records of the log move to the front."""
+        return self._cut - HEADER.size
+
+    @property
+    def graves(self) -> Graves:
+        """What was rolled back after the new floor."""
+        dead = tuple(pair for pair in self._dead if pair[1] > self.floor)
+        return Graves(dead, frozenset(self._locations))
+
+    def finish(self) -> Compacted:
+        """The last slice, for who holds the lock of commits. OSError: one of the two files may have been replaced."""
+        fs = self._fs
+        while self._copied < self._log.length:
+            self._copy()
+        fs.sync(self._temporaries)
+        with fs.during("checkpoint-replace"):
+            fs.rename(self._temporaries[0], self._checkpoint)
+            fs.sync_dirs([self._checkpoint.parent])
+        with fs.during("log-replace"):
+            fs.rename(self._temporaries[1], self._log_path)
+            fs.sync_dirs([self._log_path.parent])
+        return Compacted(self.floor, self.graves, self._lengths[1], self._lengths[0])
+
+    def drop(self) -> None:
+        """Removes what was written; what cannot be removed goes at the next start."""
+        for path in self._temporaries:
+            try:
+                self._fs.unlink(path)
+            except OSError:
+                continue
+
+    def _slices(self) -> Iterator[float]:
+        state, removals = self._start()
+        folded = state.n
+        source = self._fs.open(self._log_path)
+        for part in walk(source):
+            record = decode(part.payload, f"{self._log_path} at byte {part.offset}")
+            if record.epoch > self.floor:
+                break
+            self._cut = part.end
+            if record.n <= folded:
+                continue
+            if record.n != state.n + 1:
+                raise self._damaged("commit log has a gap", state.n + 1, record.n)
+            state.note(record)
+            yield 0.1
+            if self._is_live(record):
+                for _ in state.steps(record):
+                    yield 1
+        if state.epoch != self.floor:
+            raise self._damaged("commit log does not lead to its new floor", self.floor, state.epoch)
+        self._cut = self._cut or HEADER.size
+        path = self._layout.stream_removals(self._table, self._stream)
+        if self._fs.stat(path) is not None:
+            self._fs.sync([path])  # whoever wrote the last of them may not have
+        for end, removal in read_removals(self._fs, self._layout, self._table, self._stream, removals).entries:
+            if removal.epoch > self.floor:
+                break
+            state.remove(removal)
+            removals = end
+            yield 0.1
+        self._fs.write_new(self._temporaries[0], b"")
+        for data in checkpoint_parts(Checkpoint(state, removals), state.files.stream()):
+            self._append(0, data)
+            yield 0.5 + len(data) / BYTES_A_UNIT
+        yield from self._rolled_back()
+        self._fs.write_new(self._temporaries[1], b"")
+        self._append(1, header(LOG_MAGIC, self.floor))
+        self._copied = self._cut
+        while self._log.length - self._copied > PIECE:
+            yield self._copy() / BYTES_A_UNIT
+
+    def _start(self) -> tuple[StreamState, int]:
+        data = mapped(self._fs, self._checkpoint)
+        if data is None:
+            return StreamState(self._stream), 0
+        found = open_saved(data, self._checkpoint).decode(self._stream)
+        return found.state, found.removals
+
+    def _is_live(self, record: Record) -> bool:
+        if isinstance(record, CommitRecord | RollbackRecord):
+            return restored(self._dead, record.epoch) is None
+        return False
+
+    def _rolled_back(self) -> Iterator[float]:
+        """Looks up what rolled-back epochs after the new floor touched."""
+        if not any(made > self.floor for _, made in self._dead):
+            return
+        for part in walk(self._fs.open(self._log_path), self._cut):
+            record = decode(part.payload, self._log_path)
+            if isinstance(record, CommitRecord) and not self._is_live(record):
+                self._locations.update(report.key for report in record.batch.reports)
+            yield 1
+
+    def _damaged(self, what: str, expected: int, found: int) -> CorruptFileError:
+        hint = "restore log and checkpoint from one copy; nothing was changed or deleted"
+        return CorruptFileError(what, where=self._log_path, expected=expected, found=found, hint=hint)
+
+    def _copy(self) -> int:
+        data = self._fs.read_range(self._log_path, self._copied, min(PIECE, self._log.length - self._copied))
+        self._append(1, data)
+        self._copied += len(data)
+        return len(data)
+
+    def _append(self, place: int, data: bytes) -> None:
+        self._fs.write_at(self._temporaries[place], self._lengths[place], data)
+        self._lengths[place] += len(data)
+        self._written.add(place)

@@ -22,7 +22,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from store.errors import CorruptFileError, UnsupportedVersionError
 
@@ -32,6 +34,7 @@ LOG_MAGIC = b"SHVLOG2\n"
 CHECKPOINT_MAGIC = b"SHVCKP2\n"
 REMOVALS_MAGIC = b"SHVREM1\n"
 HEAD_MAGIC = b"SHVHED2\n"
+PIECE = 1 << 20
 _OPENING = b'{"'
 
 
@@ -42,6 +45,27 @@ class Frame:
     offset: int
     end: int
     payload: bytes
+
+
+class Source(Protocol):
+    """Where bytes come from piece by piece; ``read`` gives fewer at the end."""
+
+    @property
+    def size(self) -> int: ...
+    def read(self, offset: int, length: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What lies in a file behind a place: where sound frames ``end``, how many bytes come after them, and sound frames
+    among those, as far as the line feed in each. ``last``: where the last sound one begins, and its length and
+    checksum (none: no bytes).
+    """
+
+    end: int
+    rest: int
+    beyond: tuple[Frame, ...]
+    last: tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +128,45 @@ def scan(data: bytes, start: int = HEADER.size) -> Scan:
     return Scan(tuple(frames), offset, len(data) - offset, _beyond(data, offset))
 
 
-def refuse_damage(found: Scan, where: object) -> None:
+def walk(source: Source, start: int = HEADER.size) -> Iterator[Frame]:
+    """Sound frames from ``start`` to the first damage or the end; holds one of them, and ``PIECE`` bytes, at a time."""
+    piece, base, offset = b"", start, start
+    while True:
+        if offset + FRAME.size > base + len(piece):
+            piece, base = source.read(offset, PIECE), offset
+            if len(piece) < FRAME.size:
+                return
+        length, _ = FRAME.unpack_from(piece, offset - base)
+        end = offset + FRAME.size + length
+        if end > source.size:
+            return
+        if end > base + len(piece):
+            piece, base = source.read(offset, max(PIECE, end - offset)), offset
+        found = _frame_at(piece, offset - base)
+        if found is None:
+            return
+        yield Frame(offset, end, found.payload)
+        offset = end
+
+
+def survey(source: Source, start: int = HEADER.size) -> Survey:
+    """Looks at every frame from ``start``; never raises, the caller judges."""
+    end, last = start, None
+    for part in walk(source, start):
+        end, last = part.end, part
+    return ending(source, end, last)
+
+
+def ending(source: Source, end: int, last: Frame | None) -> Survey:
+    """What comes after the last sound frame."""
+    mark = (last.offset, frame(last.payload)[: FRAME.size]) if last else (HEADER.size, b"")
+    rest = source.size - end
+    beyond = () if rest <= FRAME.size else _beyond(source.read(end, rest), 0)
+    found = (Frame(f.offset + end, f.end + end, f.payload.partition(b"\n")[0]) for f in beyond)
+    return Survey(end, rest, tuple(found), mark)
+
+
+def refuse_damage(found: Scan | Survey, where: object) -> None:
     """CorruptFileError if sound frames follow the place where reading had to stop."""
     if found.beyond:
         raise CorruptFileError(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from store.collector import no_cycles
-from store.epochs.framing import Scan, refuse_damage
-from store.epochs.logs import LogFiles, read_files, read_newest, read_rollbacks
+from store.epochs.framing import Survey, refuse_damage
+from store.epochs.logs import LogFiles, advance, read_files, read_newest, read_rollbacks
 from store.epochs.offsets import Offsets
 from store.epochs.positions import FileWindow
 from store.epochs.records import CommitRecord, Record, RollbackRecord
@@ -33,10 +33,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A state, the frames of the log that it was read from, and the end of the removals that are in it."""
+    """A state, the end of the log that it was read from, and the end of the removals that are in it."""
 
     state: StreamState
-    found: Scan
+    found: Survey
     removals_end: int
 
 
@@ -95,7 +95,7 @@ def load_read(
         files = read_newest(fs, layout, table, stream, cached=cached and epoch is None)
         refuse_damage(files.found, path)
         state = files.start
-        replay(state, files.records, epoch, path)
+        advance(state, files, epoch, path)
     state.floor = files.floor
     removals = read_removals(fs, layout, table, stream, files.removals)
     for _, removal in removals.entries:
@@ -110,7 +110,8 @@ def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tup
         files = read_newest(fs, layout, table, stream, reports=False)
         refuse_damage(files.found, path)
         state = files.start
-        replay(state, files.records, None, path)
+        advance(state, files, None, path, locations=False)
+        len(state.files)
     return state.files, state.offsets
 
 
@@ -129,8 +130,9 @@ def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[E
     files = read_files(fs, layout, table, stream)
     path = layout.stream_log(table, stream)
     refuse_damage(files.found, path)
-    live = {record.n for record in chain(files.records, files.checkpoint.state.epoch, None, path)}
-    return [_entry(r, r.n in live) for r in files.records if isinstance(r, CommitRecord | RollbackRecord)]
+    live = {record.n for record in chain(files.records, files.epoch, None, path)}
+    made = (files.full(r) for r in files.records if isinstance(r, CommitRecord | RollbackRecord))
+    return [_entry(r, r.n in live) for r in made if isinstance(r, CommitRecord | RollbackRecord)]
 
 
 def list_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[tuple[int, int]]:

@@ -1,8 +1,8 @@
 """The locations of a state: those of a checkpoint or head, each decoded when it is asked for, and what came since.
 
-A location of a checkpoint of version 2 is one frame, little-endian: i8 since, i8 epoch, i8 rows, i8 time (ms), i4
-schema version, u1 truncated, u4 place of its shape; files (``store.epochs.packed``); for each group of columns u4
-number of rows of statistics, the u4 length of each, and the rows (``store.epochs.rows``).
+A location of a checkpoint of version 2 is one frame, little-endian: i8 since, i8 epoch, i8 rows, i8 time (ms), i8
+time when it was made (ms), i4 schema version, u1 truncated, u4 place of its shape; files (``store.epochs.packed``); for
+each group of columns u4 number of rows of statistics, the u4 length of each, and the rows (``store.epochs.rows``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from store.epochs.reports import Shape
 from store.epochs.state import LocationReport, LocationState
 from store.layout import LocationKey
 
-_FIXED = struct.Struct("<qqqqiBI")
+_FIXED = struct.Struct("<qqqqqiBI")
 _COUNT = struct.Struct("<I")
 
 
@@ -30,7 +30,7 @@ def shape_of(location: LocationState) -> tuple[Shape, Files, Stats]:
 def encode_location(location: LocationState, shapes: MutableMapping[Shape, int]) -> bytes:
     """The payload of a location's frame; ``shapes`` numbers them."""
     shape, files, stats = shape_of(location)
-    times = location.since, location.epoch, location.rows, location.time_ms
+    times = location.since, location.epoch, location.rows, location.time_ms, location.made_ms
     parts = [_FIXED.pack(*times, location.schema_version, location.truncated, shapes[shape]), files.data]
     for _, rows in stats.groups:
         parts.append(struct.pack(f"<{1 + len(rows)}I", len(rows), *map(len, rows)))
@@ -40,7 +40,7 @@ def encode_location(location: LocationState, shapes: MutableMapping[Shape, int])
 
 def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) -> LocationState:
     """The inverse; IndexError, ValueError or struct.error where a part is missing."""
-    since, epoch, rows, time_ms, schema, truncated, shape = _FIXED.unpack_from(data)
+    since, epoch, rows, time_ms, made_ms, schema, truncated, shape = _FIXED.unpack_from(data)
     names, groups = shapes[shape]
     at = _FIXED.size
     length = Files.length(len(names), data, at)
@@ -55,7 +55,7 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
     if at != len(data):
         raise ValueError(f"location ends at byte {at} of {len(data)}")
     stats = Stats(tuple(found))
-    return LocationState(key, since, epoch, rows, files, stats, schema, time_ms, bool(truncated))
+    return LocationState(key, since, epoch, rows, files, stats, schema, time_ms, bool(truncated), made_ms)
 
 
 class Saved(Protocol):

@@ -23,10 +23,9 @@ from dataclasses import replace
 from types import TracebackType
 
 from store.collector import no_cycles
-from store.epochs.compaction import compact, is_due
+from store.epochs.compaction import new_floor
 from store.epochs.framing import frame
 from store.epochs.graves import Graves
-from store.epochs.head import HeadFiles, HeadWriter
 from store.epochs.holder import take_gate, take_lock, write_holder
 from store.epochs.keeping import DEFAULTS, Keeping
 from store.epochs.load import load_stream
@@ -47,9 +46,9 @@ from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState
 from store.epochs.requirements import require
 from store.epochs.resume import resume
+from store.epochs.shortening import Shortening
 from store.epochs.state import Batch
 from store.epochs.unsynced import Unsynced
-from store.errors import EpochConflictError
 from store.fs import Fs, Lock, SyncGuard
 from store.layout import Layout, LocationKey, TableName, check_stream
 from store.merges import lock_table
@@ -79,11 +78,13 @@ class StreamLog:
         self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
         self._lock, self._keeping, self._clock = lock, keeping, clock
         self._file = LogFile(fs, layout.stream_log(table, stream), lock.path)
-        self._head, self._graves = HeadWriter(HeadFiles.of(fs, layout, table, stream), keeping.head_bytes), Graves()
+        self._short = Shortening(fs, layout, table, stream, log=self._file, keeping=keeping)
+        self._graves = Graves()
         self._unsynced = Unsynced(layout, table)
         self._guard: SyncGuard | None = None if keeping.synced else SyncGuard(fs, layout.root)
         self._pending: dict[int, list[LocationKey]] = {}
-        self._checkpoint_bytes = self._removals_end = self._no_compaction_before = 0
+        self._removals_end = 0
+        self._last_removal: tuple[int, bytes] = (0, b"")
 
     @classmethod
     def open(
@@ -156,6 +157,7 @@ class StreamLog:
             self._file.append(record, sync=self._keeping.synced)
             state.apply(record)
             state.note(record)
+        self._short.touched += len(batch.reports)
         self._pending[record.epoch] = [report.key for report in batch.reports]
         if not self._keeping.synced:
             self._unsynced.note(batch.reports)
@@ -187,6 +189,7 @@ class StreamLog:
                 if removal.phase == "delete":
                     self._unsynced.forget(removal.key)
             self._removals_end = removals.end
+            self._last_removal = removals.last if removals.last[1] else self._last_removal
 
     @property
     def removals_end(self) -> int:
@@ -211,49 +214,35 @@ class StreamLog:
     def compact_if_due(self, *, now: bool = False) -> bool:
         """Moves the floor up when the log has grown enough (``now``: whenever it can move); True if it did.
 
-        Else the head is replaced, where the log has grown enough since the last one.
+        That takes several calls where it is much: each does about twice as much as the batches since the last one have
+        done; ``now`` does it all. Else the head is replaced, where the log has grown enough since the last one.
+        EpochConflictError: there was no room for it, the log is as it was.
         """
         self._file.require_usable()
-        state, epochs = self.state, self.state.epoch - self.state.floor
-        keeping, log_bytes = self._keeping, self._file.length
-        due = is_due(epochs, keeping.keep_epochs, log_bytes, self._checkpoint_bytes, keeping.compact_bytes)
-        if not now and (not due or state.epoch < self._no_compaction_before):
-            if self._head.is_due(log_bytes):
+        short = self._short
+        if not short.running and (now or short.is_due(self.state)):
+            floor = new_floor(self.state, self._graves, self._keeping.keep_epochs)
+            if floor is not None:
+                self.sync_now()
+                short.start(floor, self._graves)
+        if not short.running:
+            if short.head_is_due(self._removals_end):
                 self.write_head()
             return False
-        self.sync_now()
+        if not short.step(whole=now):
+            return False
         with self._gate():
-            return self._compact()
+            self._file.require_owned()
+            done = short.finish(self.state, (self._removals_end, self._last_removal))
+            self.state.floor, self._graves = done.floor, done.graves
+        return True
 
     def write_head(self) -> bool:
         """Stores the newest state, so that nobody reads the records before it; False where it could not be written."""
         self._file.require_usable()
         with self._gate():
             self._file.require_owned()
-            return self._head.write(self.state, self._graves, self._file, removals_end=self._removals_end)
-
-    def _compact(self) -> bool:
-        state = self.state
-        self._file.require_owned()
-        before = self._inodes()
-        try:
-            done = compact(self._fs, self._layout, self._table, self._stream, keep_epochs=self._keeping.keep_epochs)
-        except OSError as error:
-            if self._inodes() != before:
-                raise self._file.poison("a compaction stopped half way", error) from error
-            raise EpochConflictError(
-                "the log could not be compacted; it is as it was",
-                where=self._layout.stream_log(self._table, self._stream),
-                found=error,
-                hint="make room on the disk; the stream goes on with the longer log until then",
-            ) from error
-        if done is None:
-            self._no_compaction_before = state.epoch + max(1, self._keeping.keep_epochs)
-            return False
-        state.floor, self._graves, self._checkpoint_bytes = done.floor, done.graves, done.checkpoint_bytes
-        self._file.adopt(done.log_bytes)
-        self._head.drop(done.checkpoint_bytes)
-        return True
+            return self._short.write_head(self.state, self._graves, (self._removals_end, self._last_removal))
 
     def rollback(self, to: int, *, reason: str = "asked for") -> int:
         """Makes a new epoch with the state of epoch ``to`` (from the floor to now), positions included; its number.
@@ -271,6 +260,7 @@ class StreamLog:
             history.release()
 
     def _rollback(self, to: int, reason: str) -> int:
+        self._short.stop()
         with self._gate():
             self.refresh()
             self._file.require_owned()
@@ -301,6 +291,7 @@ class StreamLog:
         """Syncs what is not durable yet and lets the stream go; harmless when called twice."""
         if self._lock.held:
             try:
+                self._short.stop()
                 if not self._file.poisoned:
                     self.sync_now()
             finally:
@@ -316,10 +307,10 @@ class StreamLog:
         self.state = state = resumed.state
         self._graves = resumed.graves
         plan = plan_recovery(fs, layout, table, resumed)
-        records, lost = resumed.log, resumed.lost
+        more, lost = resumed.more, resumed.lost
         if plan.ahead:
             lost += lost_beyond(state, plan)
-            records += frame(encode(self._pass_over(plan.ahead)))
+            more += frame(encode(self._pass_over(plan.ahead)))
         record = OpenRecord(
             n=state.n + 1,
             epoch=state.epoch,
@@ -336,10 +327,10 @@ class StreamLog:
             columns=schema_columns(schema) if schema else (),
         )
         remove_temporaries(fs, layout, table, stream)
-        self._file.begin(records, record)
+        self._file.begin(resumed.log, more, record)
         state.note(record)
-        self._checkpoint_bytes, self._removals_end = resumed.checkpoint_bytes, resumed.removals_end
-        self._head.begin(resumed.head_end, max(resumed.head_bytes, resumed.checkpoint_bytes))
+        self._removals_end, self._last_removal = resumed.removals_end, resumed.last_removal
+        self._short.begin(resumed.checkpoint_bytes, resumed.head_end, resumed.head_bytes)
         write_holder(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
         with fs.during("recover-files"):
             apply(fs, layout, table, stream, plan)
@@ -368,11 +359,6 @@ class StreamLog:
             yield
         finally:
             gate.release()
-
-    def _inodes(self) -> tuple[int, ...]:
-        layout, table, stream = self._layout, self._table, self._stream
-        found = [self._fs.stat(p) for p in (layout.stream_log(table, stream), layout.stream_checkpoint(table, stream))]
-        return tuple(stat.inode if stat else 0 for stat in found)
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -2,42 +2,76 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from store.epochs.framing import checksum, frame
+from store.epochs.framing import FRAME, HEADER, LOG_MAGIC, Source, frame, header
 from store.epochs.holder import lock_lost
 from store.epochs.records import Record, encode
 from store.errors import CommitUnknownError, EpochConflictError
 from store.fs import Fs
 
+PIECE = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a new log takes over from the one before, which begins at epoch ``base``: bytes ``[start, end)``."""
+
+    base: int
+    start: int = 0
+    end: int = 0
+    source: Source | None = field(default=None, compare=False)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes, piece by piece."""
+        for at in range(self.start, self.end, PIECE) if self.source else ():
+            assert self.source is not None  # noqa: S101 - asked above
+            yield self.source.read(at, min(PIECE, self.end - at))
+
 
 class LogFile:
     """The file at ``path`` as this generation left it: ``length`` bytes under one inode, or poisoned.
 
-    ``last_crc``: CRC-32 of the payload of its last record.
+    ``last``: where its last record begins, and the length and checksum there.
     """
 
     def __init__(self, fs: Fs, path: Path, lock_path: Path) -> None:
         self._fs, self._path, self._lock_path = fs, path, lock_path
         self._inode = 0
         self._poison: str | None = None
-        self.length = self.last_crc = 0
+        self.length = 0
+        self.last: tuple[int, bytes] = (HEADER.size, b"")
 
-    def begin(self, data: bytes, record: Record) -> None:
-        """Replaces the file by ``data`` and a record under a new inode, durably."""
+    def begin(self, kept: Kept, more: bytes, record: Record) -> None:
+        """Replaces the file by what is kept, ``more`` and a record under a new inode, durably."""
         last = frame(encode(record))
+        temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")
         with self._fs.during("log-open"):
-            self._fs.replace(self._path, data + last)
-        self.adopt(len(data) + len(last))
-        self.last_crc = checksum(last)
+            data, length = header(LOG_MAGIC, kept.base), 0
+            for piece in kept.pieces():
+                data += piece
+                if len(data) >= PIECE:
+                    self._fs.write_at(temporary, length, data)
+                    data, length = b"", length + len(data)
+            data += more + last
+            self._fs.write_at(temporary, length, data)
+            length += len(data)
+            self._fs.sync([temporary])
+            self._fs.rename(temporary, self._path)
+            self._fs.sync_dirs([self._path.parent])
+        self.adopt(length)
+        self.last = length - len(last), last[: FRAME.size]
 
-    def adopt(self, length: int) -> None:
-        """Takes the file that is there now, of that length, as ours."""
+    def adopt(self, length: int, moved: int = 0) -> None:
+        """Takes the file that is there now, of that length, as ours; its records have ``moved`` to the front."""
         found = self._fs.stat(self._path)
         self._inode, self.length = found.inode if found else 0, length
+        self.last = self.last[0] - moved, self.last[1]
 
     @property
     def poisoned(self) -> bool:
@@ -71,8 +105,8 @@ class LogFile:
         if sync:
             with self.unknown_on_failure("the log could not be synced"), self._fs.during("log-sync"):
                 self._fs.sync([self._path])
+        self.last = self.length, data[: FRAME.size]
         self.length += len(data)
-        self.last_crc = checksum(data)
 
     @contextmanager
     def unknown_on_failure(self, what: str) -> Iterator[None]:

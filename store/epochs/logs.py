@@ -1,21 +1,37 @@
 """Log, checkpoint and head of a stream as they lie on disk: the one place that reads them.
 
-``read_files`` decodes every record from the checkpoint on. ``read_newest`` gives what leads to the newest state, which
-is less where a head (``store.epochs.head``) stands in for the records before it. Every frame of the log is looked at
-either way, so damage is found wherever it is.
+``read_files`` looks at every record from the checkpoint on, piece by piece, and keeps what does not speak of locations;
+``LogFiles.full`` reads one again with them. ``read_newest`` gives what leads to the newest state: where a head
+(``store.epochs.head``) stands in for the records before it, only those after it are read. So damage before the head is
+not met by a reader: it uses nothing of those bytes. The start of a writer, and ``verify``, look at every frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+import pyarrow as pa
+
 from store.epochs.checkpoint import Checkpoint, Saved, open_saved
-from store.epochs.framing import LOG_MAGIC, Frame, Scan, read_header, scan
+from store.epochs.framing import (
+    HEADER,
+    LOG_MAGIC,
+    Frame,
+    Source,
+    Survey,
+    ending,
+    frame_at,
+    read_header,
+    refuse_damage,
+    walk,
+)
 from store.epochs.graves import Graves
 from store.epochs.head import Head, HeadFiles
-from store.epochs.records import ROLLBACK, Record, RollbackRecord, decode
+from store.epochs.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode, written
+from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
 from store.epochs.rollbacks import RolledBack
 from store.errors import CorruptFileError, TableNotFoundError
@@ -29,16 +45,44 @@ READ_ATTEMPTS = 20
 class LogFiles:
     """Checkpoint and log of a stream as they lie on disk, from one moment between compactions.
 
-    ``records`` are those after the checkpoint, ``frames`` the same as bytes; ``found`` covers the whole log.
+    ``records`` are those after the checkpoint, commits without locations; ``places`` tell where each begins and ends.
+    ``found`` is about the end of the log.
     """
 
-    checkpoint: Checkpoint
+    stream: str
+    path: Path
+    saved: Saved | None
     checkpoint_bytes: int
-    log: bytes
+    source: Source
     base: int
-    found: Scan
-    frames: tuple[Frame, ...]
+    found: Survey
+    places: tuple[tuple[int, int], ...]
     records: tuple[Record, ...]
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The state that the records go on from."""
+        return self.saved.decode(self.stream) if self.saved else Checkpoint(StreamState(self.stream), 0)
+
+    @property
+    def epoch(self) -> int:
+        """That of the checkpoint."""
+        return self.saved.epoch if self.saved else 0
+
+    def full(self, record: Record) -> Record:
+        """One of the records with its locations."""
+        if not isinstance(record, CommitRecord):
+            return record
+        start, end = self.places[record.n - self.records[0].n]
+        part = frame_at(self.source.read(start, end - start), 0)
+        if part is None:
+            raise CorruptFileError("a record changed while it was read", where=f"{self.path} at byte {start}")
+        return decode(part.payload, f"{self.path} at byte {start}")
+
+    def chain(self, epoch: int | None = None) -> Iterator[Record]:
+        """The records that lead to ``epoch`` (None: the newest), with their locations, one at a time."""
+        for record in chain(self.records, self.epoch, epoch, self.path):
+            yield self.full(record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,40 +90,42 @@ class Newest:
     """What leads to the newest state: ``start``, of the head or else of the checkpoint, and the records after it.
 
     ``removals``: how many bytes of the removals are in ``start``. ``floor``: epoch of the checkpoint; the state's is
-    set by who takes it to the end. ``frames`` are those of the log after the checkpoint, ``records`` the last of them.
+    set by who takes it to the end. ``records`` come without their locations where there is no head; ``full`` gives one
+    with them. ``at``: where in the log the first of them begins. ``folded``: number of the checkpoint's last record.
     """
 
     start: StreamState
     removals: int
     floor: int
     records: tuple[Record, ...]
-    frames: tuple[Frame, ...]
-    found: Scan
-    log: bytes
+    full: Callable[[Record], Record]
+    found: Survey
+    source: Source
+    at: int
     checkpoint_bytes: int
+    folded: int
     head: Head | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Bytes:
-    """The three files, checksums looked at, nothing else decoded."""
+class _Opened:
+    """The three files, and nothing decoded."""
 
     stream: str
     path: Path
     checkpoint: Saved | None
     checkpoint_bytes: int
-    log: bytes
+    source: Source
     base: int
-    found: Scan
-    head: bytes | None
-
-    def decoded(self) -> Checkpoint:
-        return self.checkpoint.decode(self.stream) if self.checkpoint else Checkpoint(StreamState(self.stream), 0)
+    head: memoryview | None
 
 
-def read_files(fs: Fs, layout: Layout, table: TableName, stream: str, *, reports: bool = True) -> LogFiles:
-    """Checkpoint and log, read again while a compaction comes between the two; ``reports`` as in ``decode``."""
-    return _files(_read(fs, layout, table, stream, None), reports)
+def read_files(fs: Fs, layout: Layout, table: TableName, stream: str, *, whole: bool = False) -> LogFiles:
+    """Checkpoint and log, read again while a compaction comes between the two.
+
+    ``whole``: every byte of the checkpoint is looked at.
+    """
+    return _files(_open(fs, layout, table, stream, None, whole=whole))
 
 
 def read_newest(
@@ -87,11 +133,17 @@ def read_newest(
 ) -> Newest:
     """The same for the newest state alone, from the head on where there is one that can be used.
 
-    Without ``cached`` the head is left aside. Without ``reports`` the state has no locations from records or head.
+    Without ``cached`` the head is left aside, and all of the checkpoint is looked at. Without ``reports`` the state has
+    no locations from records or head.
     """
     files = HeadFiles.of(fs, layout, table, stream)
-    found = _read(fs, layout, table, stream, files if cached else None)
-    return (found.head and _from_head(files, found, reports)) or _from_checkpoint(_files(found, reports))
+    found = _open(fs, layout, table, stream, files if cached else None, whole=not cached)
+
+    @lru_cache
+    def rescue(epoch: int) -> StreamState:
+        return _again(fs, layout, table, stream, epoch)
+
+    return (found.head and _from_head(files, found, reports, rescue)) or _from_checkpoint(_files(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,68 +152,130 @@ class Rollbacks:
 
     logged: RolledBack
     folded: RolledBack
-    found: Scan
+    found: Survey
 
 
 def read_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> Rollbacks:
     """The rollbacks that are on record, oldest first; decodes hardly anything else."""
-    files = _read(fs, layout, table, stream, None)
-    parts = [part for part in files.found.frames if ROLLBACK in part.payload]
-    records = [decode(part.payload, f"{files.path} at byte {part.offset}") for part in parts]
-    logged = tuple((record.to, record.epoch) for record in records if isinstance(record, RollbackRecord))
-    return Rollbacks(logged, files.checkpoint.rolled_back() if files.checkpoint else (), files.found)
+    files = _open(fs, layout, table, stream, None)
+    logged, last = [], None
+    for part in walk(files.source):
+        last = part
+        if ROLLBACK in written(part.payload):
+            record = decode(part.payload, f"{files.path} at byte {part.offset}")
+            if isinstance(record, RollbackRecord):
+                logged.append((record.to, record.epoch))
+    found = ending(files.source, last.end if last else HEADER.size, last)
+    return Rollbacks(tuple(logged), files.checkpoint.rolled_back() if files.checkpoint else (), found)
 
 
 def read_graves(fs: Fs, layout: Layout, table: TableName, stream: str) -> Graves:
     """What was rolled back since the checkpoint."""
     files = read_files(fs, layout, table, stream)
-    path = layout.stream_log(table, stream)
-    return Graves.of(files.records, chain(files.records, files.checkpoint.state.epoch, None, path))
+    return graves_of(files.records, files.epoch, files.full)
+
+
+def graves_of(records: tuple[Record, ...], base: int, full: Callable[[Record], Record]) -> Graves:
+    """The same of records after epoch ``base``; those that were rolled back are looked up with their locations."""
+    kept = chain(records, base, None, "log")
+    live = {record.n for record in kept}
+    return Graves.of((r if r.n in live else full(r) for r in records), kept)
+
+
+def advance(state: StreamState, files: Newest, epoch: int | None, where: object, *, locations: bool = True) -> None:
+    """Takes the start forward to ``epoch`` (None: the newest) along its chain.
+
+    From a head on, locations are changed when they are asked for.
+    """
+    floor = state.epoch
+    for record in files.records:
+        state.note(record)
+    for record in chain(files.records, floor, epoch, where):
+        state.apply(files.full(record) if locations else record, later=files.head is not None)
+    state.floor = floor
+
+
+def _again(fs: Fs, layout: Layout, table: TableName, stream: str, epoch: int) -> StreamState:
+    files = read_newest(fs, layout, table, stream, cached=False)
+    advance(files.start, files, epoch, layout.stream_log(table, stream))
+    for _, removal in read_removals(fs, layout, table, stream, files.removals).entries:
+        files.start.remove(removal)
+    return files.start
 
 
 def _from_checkpoint(files: LogFiles) -> Newest:
-    start, removals = files.checkpoint.state, files.checkpoint.removals
+    found, size = files.checkpoint, files.checkpoint_bytes
+    at = files.places[0][0] if files.places else files.found.end
+    start = found.state
     return Newest(
-        start, removals, start.epoch, files.records, files.frames, files.found, files.log, files.checkpoint_bytes
+        start=start,
+        removals=found.removals,
+        floor=start.epoch,
+        records=files.records,
+        full=files.full,
+        found=files.found,
+        source=files.source,
+        at=at,
+        checkpoint_bytes=size,
+        folded=start.n,
     )
 
 
-def _from_head(files: HeadFiles, found: _Bytes, reports: bool) -> Newest | None:
-    frames, floor = found.found.frames, found.checkpoint.epoch if found.checkpoint else 0
+def _from_head(files: HeadFiles, found: _Opened, reports: bool, rescue: Callable[[int], StreamState]) -> Newest | None:
     assert found.head is not None  # noqa: S101 - asked before
-    placed = files.find(found.head, found.stream, found.checkpoint, frames, locations=reports)
+    floor = found.checkpoint.epoch if found.checkpoint else 0
+    if found.base > floor:
+        return None
+    placed = files.find(found.head, found.stream, floor, found.source, locations=reports, rescue=rescue)
     if placed is None:
         return None
-    index, head = placed
-    _, records = _decoded(found.path, frames[index + 1 :], head.state.n + 1, reports)
+    at, head = placed
+    _, records, end = _decoded(found.path, walk(found.source, at), head.state.n + 1, reports, found.source, at)
     if any(isinstance(record, RollbackRecord) and record.to < head.state.epoch for record in records):
         return None
-    folded = found.checkpoint.number("n") if found.checkpoint else 0
-    after = frames[index - (head.state.n - folded) + 1 :]
+    if end.last[1] == b"":
+        end = Survey(end.end, end.rest, end.beyond, head.mark)
     return Newest(
-        head.state, head.removals, floor, records, after, found.found, found.log, found.checkpoint_bytes, head
+        start=head.state,
+        removals=head.removals,
+        floor=floor,
+        records=records,
+        full=_itself,
+        found=end,
+        source=found.source,
+        at=at,
+        checkpoint_bytes=found.checkpoint_bytes,
+        folded=found.checkpoint.number("n") if found.checkpoint else 0,
+        head=head,
     )
 
 
-def _read(fs: Fs, layout: Layout, table: TableName, stream: str, files: HeadFiles | None) -> _Bytes:
+def _itself(record: Record) -> Record:
+    return record
+
+
+def _open(
+    fs: Fs, layout: Layout, table: TableName, stream: str, files: HeadFiles | None, *, whole: bool = False
+) -> _Opened:
     path = layout.stream_log(table, stream)
     checkpoint_path = layout.stream_checkpoint(table, stream)
     epoch = base = 0
     for _ in range(READ_ATTEMPTS):
-        saved, size = _checkpoint(fs, checkpoint_path)
+        saved, size = _checkpoint(fs, checkpoint_path, whole)
         head = files.read() if files else None  # before the log, which then is not behind it
-        log = _read_or_none(fs, path)
-        if log is None:
+        try:
+            source = fs.open(path)
+        except FileNotFoundError:
             raise TableNotFoundError(
                 "stream has no commit log",
                 where=path,
                 expected="a log",
                 found="checkpoint only" if size else "nothing",
                 hint="`sparkhaven stats` lists the streams of a table",
-            )
-        epoch, base = saved.epoch if saved else 0, read_header(log, LOG_MAGIC, path)
+            ) from None
+        epoch, base = saved.epoch if saved else 0, read_header(source.read(0, HEADER.size), LOG_MAGIC, path)
         if base <= epoch:
-            return _Bytes(stream, path, saved, size, log, base, scan(log), head)
+            return _Opened(stream, path, saved, size, source, base, head)
     raise CorruptFileError(
         "the checkpoint that the commit log goes on from is missing",
         where=checkpoint_path,
@@ -171,35 +285,45 @@ def _read(fs: Fs, layout: Layout, table: TableName, stream: str, files: HeadFile
     )
 
 
-def _checkpoint(fs: Fs, path: Path) -> tuple[Saved | None, int]:
-    if fs.stat(path) is None:
+def _checkpoint(fs: Fs, path: Path, whole: bool) -> tuple[Saved | None, int]:
+    data = mapped(fs, path)
+    if data is None:
         return None, 0
-    data = fs.read(path)
     saved = open_saved(data, path)
-    saved.check()
+    if whole:
+        saved.check()
     return saved, len(data)
 
 
-def _read_or_none(fs: Fs, path: Path) -> bytes | None:
-    try:
-        return fs.read(path)
-    except FileNotFoundError:
-        return None
+def mapped(fs: Fs, path: Path) -> memoryview | None:
+    """The bytes of a file that is only ever replaced as a whole, or None."""
+    for _ in range(READ_ATTEMPTS):
+        found = fs.stat(path)
+        if found is None:
+            return None
+        try:
+            return memoryview(fs.map(path, found.size))
+        except (CorruptFileError, FileNotFoundError):
+            continue  # replaced by a shorter one just now
+    return memoryview(pa.py_buffer(fs.read(path)))
 
 
-def _files(found: _Bytes, reports: bool) -> LogFiles:
-    checkpoint = found.decoded()
-    frames, records = _decoded(found.path, found.found.frames, checkpoint.state.n + 1, reports)
-    return LogFiles(checkpoint, found.checkpoint_bytes, found.log, found.base, found.found, frames, records)
+def _files(found: _Opened) -> LogFiles:
+    expected = found.checkpoint.number("n") + 1 if found.checkpoint else 1
+    places, records, end = _decoded(found.path, walk(found.source), expected, False, found.source, HEADER.size)
+    size = found.checkpoint_bytes
+    return LogFiles(found.stream, found.path, found.checkpoint, size, found.source, found.base, end, places, records)
 
 
 def _decoded(
-    path: Path, parts: Sequence[Frame], expected: int, reports: bool
-) -> tuple[tuple[Frame, ...], tuple[Record, ...]]:
-    """The records from number ``expected`` on, with their frames; CorruptFileError where one is missing."""
-    frames: list[Frame] = []
+    path: Path, parts: Iterator[Frame], expected: int, reports: bool, source: Source, start: int
+) -> tuple[tuple[tuple[int, int], ...], tuple[Record, ...], Survey]:
+    """The records from number ``expected`` on, with their places; CorruptFileError where one is missing."""
+    places: list[tuple[int, int]] = []
     records: list[Record] = []
+    last: Frame | None = None
     for part in parts:
+        last = part
         record = decode(part.payload, f"{path} at byte {part.offset}", reports=reports)
         if record.n < expected and not records:
             continue
@@ -211,6 +335,9 @@ def _decoded(
                 found=f"record {record.n}",
                 hint="restore log and checkpoint from one copy; nothing was changed or deleted",
             )
-        frames.append(part)
+        places.append((part.offset, part.end))
         records.append(record)
-    return tuple(frames), tuple(records)
+    return tuple(places), tuple(records), ending(source, last.end if last else start, last)
+
+
+__all__ = ["LogFiles", "Newest", "advance", "graves_of", "read_files", "read_graves", "read_newest", "refuse_damage"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 from store.epochs.load import read_files
 from store.epochs.records import CommitRecord, RollbackRecord
-from store.epochs.replay import chain
 from store.errors import TableExistsError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
@@ -37,7 +38,7 @@ def _since(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> tu
     then: dict[Made, int] = {}
     touched: set[Made] = set()
     passed = state.epoch == to
-    for record in [None, *chain(files.records, state.epoch, None, layout.stream_log(table, stream))]:
+    for record in itertools.chain([None], files.chain()):
         if record is not None:
             state.apply(record)
         if passed and isinstance(record, CommitRecord):

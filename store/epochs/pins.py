@@ -8,14 +8,14 @@ maps first and looks at the records then: what it mapped is good if they say not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from store.epochs.framing import FRAME, HEADER, Frame, frame, refuse_damage, scan
+from store.epochs.framing import FRAME, Frame, frame, refuse_damage, scan
 from store.epochs.load import Loaded, load_read
 from store.epochs.logs import read_rollbacks
 from store.epochs.publish import TABLE_SIZE
-from store.epochs.records import ROLLBACK, RollbackRecord, decode
+from store.epochs.records import ROLLBACK, RollbackRecord, decode, written
 from store.epochs.removals import Phase, read_removals
 from store.epochs.replay import StreamState
 from store.epochs.rollbacks import RolledBack, restored
@@ -38,7 +38,7 @@ class Pin:
         stream = loaded.state.stream
         self._log, self._removals = layout.stream_log(table, stream), layout.stream_removals(table, stream)
         self._seen, self._removals_end = seen, loaded.removals_end
-        self._last, self._mark = _mark(loaded.found.frames)
+        self._last, self._mark = loaded.found.last
         self._restored: int | None = None
         self._removed: dict[LocationKey, Phase] = {}
 
@@ -104,7 +104,7 @@ class Pin:
             new = read_removals(self._fs, self._layout, self._table, self.state.stream, self._removals_end)
             for _, removal in new.entries:
                 location = self.state.locations.get(removal.key)
-                if location is not None and location.since == removal.since:
+                if location is not None and removal.means(location):
                     self._removed[removal.key] = removal.phase
             self._removals_end = max(self._removals_end, new.end)
 
@@ -120,25 +120,21 @@ class Pin:
         if data[: FRAME.size] != self._mark or not found.frames or found.beyond:
             return None
         mark_at = self._last
-        last, self._mark = _mark(found.frames)
-        self._last = mark_at + last
-        rollbacks = (decode(part.payload, self._log) for part in found.frames[1:] if ROLLBACK in part.payload)
+        self._last, self._mark = _mark(found.frames[-1], mark_at)
+        rollbacks = (decode(part.payload, self._log) for part in found.frames[1:] if ROLLBACK in written(part.payload))
         return tuple((record.to, record.epoch) for record in rollbacks if isinstance(record, RollbackRecord))
 
     def _all(self) -> RolledBack:
         """Rollbacks of the whole log and those in the checkpoint: the log was replaced."""
         rollbacks = read_rollbacks(self._fs, self._layout, self._table, self.state.stream)
         refuse_damage(rollbacks.found, self._log)
-        self._last, self._mark = _mark(rollbacks.found.frames)
+        self._last, self._mark = rollbacks.found.last
         return *rollbacks.folded, *rollbacks.logged
 
 
-def _mark(frames: Sequence[Frame]) -> tuple[int, bytes]:
-    """Where the last frame begins, and its length and checksum, which tell it from any other; none: no bytes."""
-    if not frames:
-        return HEADER.size, b""
-    last = frames[-1]
-    return last.offset, frame(last.payload)[: FRAME.size]
+def _mark(last: Frame, start: int) -> tuple[int, bytes]:
+    """Where a frame begins that was read from ``start`` on, and its length and checksum."""
+    return start + last.offset, frame(last.payload)[: FRAME.size]
 
 
 def left(directory: Path, rows: int) -> SnapshotMovedError:

@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from store.epochs.state import FileId, OffsetRange, Split
-from store.errors import CorruptFileError, PositionGapError
+from store.errors import PositionGapError
 
 NO_HORIZON = -(2**63)
 DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
@@ -59,7 +59,7 @@ class Verdict:
 class FileWindow:
     """The taken files at or after ``horizon`` (ns since the epoch; ``NO_HORIZON`` before the first)."""
 
-    __slots__ = ("_count", "_old", "_order", "_since", "_unread", "horizon")
+    __slots__ = ("_old", "_order", "_since", "_unread", "horizon")
 
     def __init__(self, files: Iterable[FileId] = (), horizon: int = NO_HORIZON) -> None:
         self.horizon = horizon
@@ -67,7 +67,6 @@ class FileWindow:
         self._order: list[tuple[int, str]] = []
         self._unread: Callable[[], Iterable[Taken]] | None = None
         self._since: list[tuple[tuple[FileId, ...], int]] = []
-        self._count = 0
         self.take(files, horizon)
 
     @classmethod
@@ -75,7 +74,7 @@ class FileWindow:
         """``count`` files that lie somewhere, none before the horizon: read when somebody asks what is taken."""
         window = cls(horizon=horizon)
         if count:
-            window._unread, window._count = read, count
+            window._unread = read
         return window
 
     @property
@@ -94,10 +93,6 @@ class FileWindow:
         for paths, sizes, times in self._unread():
             self._order += zip(times, paths, strict=True)
             self._old.update(zip(paths, zip(sizes, times, strict=True), strict=True))
-        if len(self._old) != self._count:
-            raise CorruptFileError(
-                "taken files are missing in a checkpoint", expected=f"{self._count} files", found=f"{len(self._old)}"
-            )
         self._unread = None
         waiting, self._since = self._since, []
         for files, horizon in waiting:
@@ -116,6 +111,19 @@ class FileWindow:
         return self.horizon == other.horizon and self._taken == other._taken
 
     __hash__ = None  # type: ignore[assignment]
+
+    def stream(self) -> Iterator[FileId]:
+        """The same, without holding those that were not read yet: frame by frame."""
+        if self._unread is None:
+            return iter(self)
+        new = {file.path: file for files, _ in self._since for file in files if file.mtime_ns >= self.horizon}
+        old = (
+            FileId(path, size, mtime)
+            for paths, sizes, times in self._unread()
+            for path, size, mtime in zip(paths, sizes, times, strict=True)
+            if mtime >= self.horizon and path not in new
+        )
+        return heapq.merge(old, sorted(new.values(), key=_age), key=_age)
 
     def known(self, path: str) -> FileId | None:
         """The file that was taken under this path, if it is remembered."""
@@ -197,6 +205,10 @@ def moment(ns: int) -> str:
         return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(sep=" ", timespec="seconds")
     except (ValueError, OverflowError, OSError):
         return f"{ns} ns"
+
+
+def _age(file: FileId) -> tuple[int, str]:
+    return file.mtime_ns, file.path
 
 
 def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = False) -> None:

@@ -6,8 +6,9 @@ a rollback continues at the epoch that it restored. Records that were rolled bac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from store.epochs.locations import Locations
 from store.epochs.offsets import Offsets
@@ -15,6 +16,7 @@ from store.epochs.packed import Files, Stats
 from store.epochs.positions import FileWindow, Verdict
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
 from store.epochs.removals import Removal
+from store.epochs.reports import Reports
 from store.epochs.rollbacks import RolledBack, fold
 from store.epochs.state import Durability, FileId, LocationReport, LocationState, OffsetRange, Split
 from store.errors import CorruptFileError, TableNotFoundError
@@ -57,13 +59,23 @@ class StreamState:
         ranges = self.offsets.judge((split for split in given if isinstance(split, OffsetRange)), gaps)
         return Verdict((*files.fresh, *ranges.fresh), (*files.taken, *ranges.taken), files.below, ranges.cut)
 
-    def apply(self, record: Record) -> None:
-        """Goes on by one record of the chain."""
+    def apply(self, record: Record, *, later: bool = False) -> None:
+        """Goes on by one record of the chain; ``later``: locations change when they are asked for."""
+        if later and isinstance(record, CommitRecord) and isinstance(record.batch.reports, Reports):
+            for place, key in enumerate(record.batch.reports.keys):
+                self.locations.later(key, partial(_grow, record, place))
+            record = replace(record, batch=replace(record.batch, reports=()))
+        for _ in self.steps(record):
+            pass
+
+    def steps(self, record: Record) -> Iterator[None]:
+        """The same location by location, for who wants to do something else in between."""
         match record:
             case CommitRecord(batch=batch):
                 for report in batch.reports:
-                    base = self.locations.get(report.key) if report.base_epoch else None
-                    self.locations[report.key] = grown(base, report, record.epoch, batch.schema_version, batch.time_ms)
+                    found = self.locations.get(report.key)
+                    self.locations[report.key] = grown(found, report, record.epoch, batch.schema_version, batch.time_ms)
+                    yield
                 self.files.take(batch.files, record.horizon)
                 self.offsets.take(batch.ranges)
                 self.epoch = record.epoch
@@ -96,7 +108,7 @@ class StreamState:
     def remove(self, removal: Removal) -> LocationState | None:
         """Empties or drops the location that a removal means; returns it as it is now, None if it is gone."""
         found = self.locations.get(removal.key)
-        if found is None or found.since != removal.since:
+        if found is None or not removal.means(found):
             return None
         if removal.phase == "delete":
             del self.locations[removal.key]
@@ -109,7 +121,9 @@ class StreamState:
 def grown(
     base: LocationState | None, report: LocationReport, epoch: int, schema_version: int, time_ms: int
 ) -> LocationState:
-    """A location after one append; ``base`` is None for a new one."""
+    """A location after one append; ``base``, what there was, counts for nothing where the report is of a new one."""
+    if not report.base_epoch:
+        base = None
     return LocationState(
         key=report.key,
         since=base.since if base else epoch,
@@ -119,7 +133,14 @@ def grown(
         stats=Stats.of(base.stats if base else {}).extended(report.stats),
         schema_version=schema_version,
         time_ms=time_ms,
+        made_ms=base.made_ms if base else time_ms,
     )
+
+
+def _grow(record: Record, place: int, base: LocationState | None) -> LocationState:
+    assert isinstance(record, CommitRecord)  # noqa: S101 - made by apply
+    batch = record.batch
+    return grown(base, batch.reports[place], record.epoch, batch.schema_version, batch.time_ms)
 
 
 def chain(records: Sequence[Record], base: int, epoch: int | None, where: object) -> list[Record]:

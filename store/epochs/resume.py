@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from store.epochs.framing import HEADER, LOG_MAGIC, Scan, frame, header, refuse_damage
+from store.epochs.framing import HEADER, Survey, frame, refuse_damage, survey, walk
 from store.epochs.graves import Graves
-from store.epochs.load import replay
-from store.epochs.logs import Newest, read_newest
+from store.epochs.logfile import Kept
+from store.epochs.logs import Newest, advance, graves_of, read_newest
 from store.epochs.records import CommitRecord, Record, RollbackRecord, decode, encode
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
@@ -29,14 +29,16 @@ from store.layout import Layout, LocationKey, TableName
 class Resumed:
     """State at the newest epoch that holds, and the log up to it.
 
-    ``log`` is what the new log begins with; the files of its epochs are on disk.
+    ``log`` is what the new log begins with, and ``more`` a record behind it; the files of their epochs are on disk.
     ``head_end``: where in it the record lies that the head in use ends with (0: none was used). ``went_down`` is True
     when epochs without a sync met another boot id.
     """
 
     state: StreamState
-    log: bytes
+    log: Kept
     removals_end: int
+    more: bytes = b""
+    last_removal: tuple[int, bytes] = (HEADER.size, b"")
     checkpoint_bytes: int = 0
     head_end: int = 0
     head_bytes: int = 0
@@ -52,47 +54,65 @@ def resume(fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: st
     if fs.stat(path) is None:
         return _first(fs, layout, table, stream, path)
     files = _read(fs, layout, table, stream)
+    found = survey(files.source)
+    if files.head is not None and found.end < files.at:  # the damage lies before the head
+        files = read_newest(fs, layout, table, stream, cached=False)
     records, state, base = files.records, files.start, files.start.epoch
-    kept_log = files.log[files.frames[0].offset : files.frames[-1].end] if files.frames else b""
-    log = header(LOG_MAGIC, files.floor) + kept_log
+    start = _first_kept(files, path)
+    kept_log = Kept(files.floor, start, max(start, found.end), files.source)
     for record in records:
         state.note(record)
     went_down = state.boot_id != boot_id and state.durability != "fsync"
-    _refuse_damage(files.found, path, went_down=went_down)
+    _refuse_damage(found, path, went_down=went_down)
     kept = chain(records, base, None, path)
-    durable = _apply(state, kept, state.durable)
+    durable = _apply(state, kept, files)
     unsynced = [r for r in kept if isinstance(r, CommitRecord) and r.epoch > state.durable]
     lost: tuple[int, ...] = ()
+    more = b""
     if unsynced:
+        commits = [r for r in map(files.full, unsynced) if isinstance(r, CommitRecord)]
         with fs.during("resume-sync"):
             left = first_lost if went_down else first_unwritten
-            first = left(fs, layout, table, durable, unsynced)
+            first = left(fs, layout, table, durable, commits)
         if first is not None:
-            gone = [r for r in unsynced if r.epoch >= first]
+            gone = [r for r in commits if r.epoch >= first]
             rollback = _fall_back(kept, gone, state, base, time_ms)
             lost = tuple(r.epoch for r in gone)
-            log += frame(encode(rollback))
+            more = frame(encode(rollback))
             files = _read(fs, layout, table, stream)
-            state, records = files.start, (*files.records, rollback)
-            replay(state, records, None, path)
-            kept = chain(records, base, None, path)
+            files = replace(files, records=(*files.records, rollback))
+            state, records = files.start, files.records
+            advance(state, files, None, path)
     state.floor = files.floor
     removals = read_removals(fs, layout, table, stream, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
-    graves = Graves.of(records, kept)
+    state.locations.settle()
+    len(state.files)
+    graves = graves_of(records, base, files.full)
+    last = files.head.last_removal if files.head and not removals.last[1] else removals.last
     return Resumed(
         state=state,
-        log=log,
+        log=kept_log,
+        more=more,
         removals_end=removals.end,
+        last_removal=last,
         checkpoint_bytes=files.checkpoint_bytes,
-        head_end=_head_end(files),
+        head_end=HEADER.size + files.at - start if files.head else 0,
         head_bytes=files.head.size if files.head else 0,
         graves=files.head.graves + graves if files.head else graves,
-        dropped_bytes=files.found.rest,
+        dropped_bytes=found.rest,
         lost=lost,
         went_down=went_down,
     )
+
+
+def _first_kept(files: Newest, path: Path) -> int:
+    """Where the first record after the checkpoint begins."""
+    for part in walk(files.source):
+        if decode(part.payload, f"{path} at byte {part.offset}", reports=False).n > files.folded:
+            return part.offset
+    return HEADER.size
 
 
 def _read(fs: Fs, layout: Layout, table: TableName, stream: str) -> Newest:
@@ -107,13 +127,6 @@ def _read(fs: Fs, layout: Layout, table: TableName, stream: str) -> Newest:
     return files
 
 
-def _head_end(files: Newest) -> int:
-    """Where in a log that begins after the checkpoint the record lies that the head ends with; 0 without a head."""
-    if files.head is None:
-        return 0
-    return HEADER.size + files.frames[-len(files.records) - 1].end - files.frames[0].offset
-
-
 def _first(fs: Fs, layout: Layout, table: TableName, stream: str, path: Path) -> Resumed:
     checkpoint = layout.stream_checkpoint(table, stream)
     if fs.stat(checkpoint) is not None:
@@ -125,22 +138,23 @@ def _first(fs: Fs, layout: Layout, table: TableName, stream: str, path: Path) ->
             hint="restore the log from a copy; nothing was changed or deleted",
         )
     removals = read_removals(fs, layout, table, stream)
-    return Resumed(StreamState(stream), header(LOG_MAGIC, 0), removals.end)
+    return Resumed(StreamState(stream), Kept(0), removals.end, last_removal=removals.last)
 
 
-def _refuse_damage(found: Scan, path: Path, *, went_down: bool) -> None:
-    later = [decode(part.payload, f"{path} at byte {part.offset}") for part in found.beyond]
+def _refuse_damage(found: Survey, path: Path, *, went_down: bool) -> None:
+    later = [decode(part.payload, f"{path} at byte {part.offset}", reports=False) for part in found.beyond]
     if not went_down or any(not isinstance(record, CommitRecord) for record in later):
         refuse_damage(found, path)
 
 
-def _apply(state: StreamState, kept: list[Record], durable: int) -> Mapping[LocationKey, LocationState]:
+def _apply(state: StreamState, kept: list[Record], files: Newest) -> Mapping[LocationKey, LocationState]:
     """Takes the state along the chain; returns the locations as they were at the durable epoch."""
-    snapshot: dict[LocationKey, LocationState] | None = None
+    snapshot: Mapping[LocationKey, LocationState] | None = None
+    durable = state.durable
     for record in kept:
         if snapshot is None and isinstance(record, CommitRecord) and record.epoch > durable:
             snapshot = dict(state.locations)
-        state.apply(record)
+        state.apply(files.full(record), later=files.head is not None)
     return snapshot if snapshot is not None else state.locations
 
 

@@ -46,6 +46,8 @@ class RangeStats:
 class LocationState:
     """One committed location. ``since`` is the epoch that made it, ``epoch`` the last that changed it.
 
+    ``made_ms``: time of the commit that made it, which tells it from one that a log had at the same epoch before it was
+    restored from a copy; 0 = unknown.
     ``truncated``: emptied for good by maintenance, rows 0, takes no more until it is deleted.
     """
 
@@ -58,6 +60,7 @@ class LocationState:
     schema_version: int = 1
     time_ms: int = 0
     truncated: bool = False
+    made_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from readers.verify import Report, verify
 from store.epochs.framing import frame
 from store.epochs.head import decode_head, encode_head, open_head
 from store.epochs.load import read_files
+from store.epochs.locations import Locations
 from store.epochs.publish import read_published
 from store.epochs.records import CommitRecord, encode
 from store.epochs.state import OffsetRange, RangeStats
@@ -297,12 +298,12 @@ def test_a_head_that_says_something_else_than_the_log(small: SmallTable) -> None
     assert check(small).findings == []
     data = path.read_bytes()
     found = decode_head(open_head(data, path), "s", len(data))
-    other = replace(found.state, locations={})
+    other = replace(found.state, locations=Locations())
     path.write_bytes(encode_head(replace(found, state=other)))
     told = only(check(small))
     assert (told.severity, told.path, told.found) == ("error", str(path), "other locations")
     assert "delete it" in str(told.hint)
-    path.write_bytes(encode_head(replace(found, record_crc=found.record_crc ^ 1, state=other)))
+    path.write_bytes(encode_head(replace(found, mark=(found.mark[0] + 1, found.mark[1]), state=other)))
     assert check(small).findings == []  # of another log: it is not used
     path.write_bytes(data[:-1])
     told = only(check(small))
