@@ -2,6 +2,7 @@
 
     python -m benchmarks.merge_memory                 10 M rows x 20 columns under 1 GiB per worker
     python -m benchmarks.merge_memory --memory 512    the same under 512 MiB
+    python -m benchmarks.merge_memory --shape symbols --rows 1600000 --memory 256    every row has symbols of its own
 
 The merge runs in a process of its own, its workers in processes of theirs. Peak is the kernel's ``VmHWM``: all resident
 pages, those of mapped source files included. (``ru_maxrss`` would be that of the parent before the child began.)
@@ -92,13 +93,47 @@ def batch_of(number: int, seed: int) -> pa.Table:
     return pa.table(columns)
 
 
-def make(root: Path, rows: int) -> None:
+def symbol_schema() -> bytes:
+    """Two symbol columns in which nearly every row has a text of its own, a text without symbol table, and a time."""
+    columns = "".join(
+        f'<Column name="{name}" dataType="{kind}"/>'
+        for name, kind in (
+            ("Order", "String"),
+            ("Client", "String"),
+            ("Note", 'String" symbolTable="None'),
+            ("EventTime", "Instant"),
+        )
+    )
+    return schema().split(b'<Column name="Sym"')[0] + columns.encode() + b"</Table>"
+
+
+def symbol_batch(number: int, seed: int) -> pa.Table:
+    """Rows of one batch; no text comes twice."""
+    rng = np.random.default_rng(seed)
+    keys = rng.permutation(number) + seed * 10_000_000
+    return pa.table(
+        {
+            "Order": pa.array([f"O{key:016d}" for key in keys.tolist()]),
+            "Client": pa.array([f"client-{key * 7919 % 10**12:x}" for key in keys.tolist()]),
+            "Note": pa.array([f"note {key}" for key in keys.tolist()]),
+            "EventTime": pa.array(
+                rng.integers(1_709_622_000, 1_709_650_000, number) * 10**9, pa.timestamp("ns", "UTC")
+            ),
+        }
+    )
+
+
+SHAPES = {"wide": (schema, batch_of), "symbols": (symbol_schema, symbol_batch)}
+
+
+def make(root: Path, rows: int, shape: str = "wide") -> None:
     """The day as committed intraday locations."""
-    house = IntradayRows(root, schema())
+    schema_, batch = SHAPES[shape]
+    house = IntradayRows(root, schema_())
     each = rows // SOURCES
     for source in range(SOURCES):
         for low in range(0, each, BATCH):
-            house.commit({(f"source-{source}", DAY): batch_of(min(BATCH, each - low), source * 1000 + low)})
+            house.commit({(f"source-{source}", DAY): batch(min(BATCH, each - low), source * 1000 + low)})
     house.log.close()
 
 
@@ -166,6 +201,7 @@ def main() -> int:
     """Makes the day, merges it in a child, prints a table; 1 if a process took more than its limit."""
     parser = argparse.ArgumentParser(description="merge of a day under a memory limit")
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--shape", choices=sorted(SHAPES), default="wide", help="symbols: all distinct")
     parser.add_argument("--memory", type=int, default=1024, help="MiB per worker")
     parser.add_argument("--memory-bytes", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=2)
@@ -178,13 +214,14 @@ def main() -> int:
     place = Path(tempfile.mkdtemp(prefix="merge-memory-", dir=arguments.dir))
     limit = arguments.memory << 20
     try:
-        print(f"making {arguments.rows:,} rows x 20 columns in {SOURCES} sources", file=sys.stderr)
-        make(place / "db", arguments.rows)
+        print(f"making {arguments.rows:,} rows, shape {arguments.shape}, in {SOURCES} sources", file=sys.stderr)
+        make(place / "db", arguments.rows, arguments.shape)
         found = run_child(place / "db", limit, arguments.workers, processes=True)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     print(
-        f"{found['rows']:,} rows x 20 columns, limit {arguments.memory} MiB per worker, {arguments.workers} workers, "
+        f"{found['rows']:,} rows, shape {arguments.shape}, limit {arguments.memory} MiB per worker, "
+        f"{arguments.workers} workers, "
         f"{found['pieces']} pieces, {found['seconds']:.1f} s; Python {platform.python_version()}, "
         f"numpy {np.__version__}, pyarrow {pa.__version__}"
     )

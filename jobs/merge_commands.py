@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
-from jobs.date_choice import intraday_dates, parse_choice
-from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example
+from jobs.date_choice import CLOSED_GRACE_S, intraday_dates, parse_choice
+from jobs.door import Door, DryRun, Json, Verbose, as_ours, error_json, example
+from jobs.merge_status import show_status
 from jobs.spark_session import build_session, end_session
 from jobs.toml_values import parse_size
-from store.errors import EXIT_DONE, SettingsError
+from store.errors import EXIT_DONE, SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import TableName
 from store.merges import all_values
@@ -28,21 +29,35 @@ from writers.merge.spark import SparkExecutor
 DateOption = Annotated[str | None, typer.Option("--date", metavar="D", help="One date, like 2013-07-04.")]
 DatesOption = Annotated[str | None, typer.Option("--dates", metavar="A..B", help="All dates from A to B.")]
 FORMATS = ("default", "deephaven")
+EXITS = (
+    "Exit codes: 0 merged, or nothing new to merge; with --allow-empty also no rows, no dates · 1 a date failed · "
+    "2 no such table or dates, wrong options · 3 worth retrying: another merge runs, rows are not synced, no room."
+)
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command(
-        epilog=example("merge Nyc13.Flight --date 2013-07-04", "merge Nyc13.Flight --dates 2013-01-01..2013-12-31")
-    )(merge)
+    lines = (
+        "merge Nyc13.Flight --date 2013-07-04",
+        "merge Nyc13.Flight --closed --zone America/New_York",
+        "merge --status",
+    )
+    app.command(epilog=f"{example(*lines)}\n\n{EXITS}")(merge)
 
 
 def merge(
     ctx: typer.Context,
-    name: TableArgument,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NS.T", help="Namespace and table; may miss with --status.")
+    ] = None,
     date: DateOption = None,
     dates: DatesOption = None,
-    closed: Annotated[bool, typer.Option("--closed", help="All dates before today (UTC).")] = False,
+    closed: Annotated[bool, typer.Option("--closed", help="All dates whose day is over in --zone.")] = False,
+    zone: Annotated[str, typer.Option("--zone", metavar="Z", help="Time zone of the partition rule.")] = "UTC",
+    grace: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="With --closed: time after the end of a day.")
+    ] = CLOSED_GRACE_S,
+    status: Annotated[bool, typer.Option("--status", help="Only tell what is unfinished.")] = False,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     format_: Annotated[str, typer.Option("--format", help="default (the schema's) or deephaven.")] = "default",
@@ -51,7 +66,9 @@ def merge(
         typer.Option(metavar="COL[:desc],...|none", help="Order inside groups; default: that of the last merge."),
     ] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="A date without rows is no error.")] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Tasks at once; all cores unless told.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Tasks at once; default: all cores, 1 with --local.")
+    ] = None,
     memory: Annotated[str, typer.Option(help="Memory of one worker, like 1GiB.")] = "1GiB",
     local: Annotated[bool, typer.Option("--local", help="In this process, without Spark.")] = False,
     stop_on_error: Annotated[bool, typer.Option("--stop-on-error", help="The first failed date ends it.")] = False,
@@ -59,9 +76,19 @@ def merge(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Sorts dates into history: grouped, deduplicated symbols, proved equal to what came in."""
+    """Sorts dates into history: grouped, deduplicated symbols, proved equal to what came in.
+
+    Replaced generations whose grace is over go at the end, as `clean` removes them.
+    """
     door: Door = ctx.obj
-    choice = parse_choice(date, dates, closed)
+    if status:
+        code = show_status(door, Fs(), door.database(), name)
+        if code:
+            raise typer.Exit(code)
+        return
+    if name is None:
+        raise SettingsError("which table?", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
+    choice = parse_choice(date, dates, closed, zone=zone, grace_s=grace)
     fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
     schema = load_deployed(fs, layout, parsed)
     if force:
@@ -76,7 +103,19 @@ def merge(
     )
     _check_format(format_, schema.merge_format)
     known = intraday_dates(fs, layout, parsed)
-    values = choice.pick(known | set(all_values(fs, layout, parsed)) if rewrite else known, time.time())
+    if rewrite:
+        known |= set(all_values(fs, layout, parsed))
+    try:
+        values = choice.pick(known, time.time())
+    except TableNotFoundError as error:
+        if not allow_empty:
+            raise
+        why = f"{error.what}: expected {error.expected}, found {error.found}"
+        door.note(f"0 dates merged; {why}")
+        door.result(
+            {"table": name, "outcome": "nothing", "dates": 0, "message": why, "dry_run": dry_run}, "nothing to do"
+        )
+        return
     with ExitStack() as opened:
         executor = _executor(opened, workers, local or dry_run, verbose)
         results = merge_dates(
@@ -89,6 +128,7 @@ def merge(
             clock=time.time,
             dry_run=dry_run,
             stop_on_error=stop_on_error,
+            on_progress=door.note,
         )
         code = _show(door, name, results, dry_run)
     if code:
@@ -108,7 +148,8 @@ def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -
     code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
     begun = time.monotonic()
     for result in results:
-        dates, rows, seconds = dates + 1, rows + result.rows_out, time.monotonic() - begun
+        rows += result.rows_in if dry_run else result.rows_out
+        dates, seconds = dates + 1, time.monotonic() - begun
         parts = ", ".join(f"{internal} {n:,}" if n else internal for internal, n in result.destinations)
         value = {
             "table": name,
@@ -117,7 +158,7 @@ def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -
             "phase": result.phase,
             "rows_in": result.rows_in,
             "rows_out": result.rows_out,
-            "destinations": dict(result.destinations),
+            "destinations": {internal: None if dry_run else n for internal, n in result.destinations},
             "generation": result.generation,
             "sort": list(result.sort),
             "waiting_rows": result.waiting,
@@ -133,7 +174,7 @@ def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -
         if result.waiting and result.error is None:
             left_out = f"{result.waiting:,} rows are not on disk yet and are left out"
             door.note(f"{result.value}: {left_out}; {after_sync(TableName.parse(name))}, then merge again")
-    door.note(f"{dates:,} dates, {rows:,} rows in {seconds:.1f} s")
+    door.note(f"{dates:,} dates, {rows:,} rows{' to merge (dry run)' if dry_run else ''} in {seconds:.1f} s")
     return code
 
 

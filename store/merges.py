@@ -228,7 +228,7 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
         where=f"{where} at byte {byte}",
         expected=expected,
         found=found,
-        hint="run `sparkhaven inspect` on the file; restore it, or merge the date again with --rewrite",
+        hint="run `sparkhaven inspect` on the file; restore it from a copy; nothing else tells what history holds",
     )
 
 

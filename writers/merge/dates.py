@@ -15,13 +15,16 @@ from store.errors import SparkhavenError
 from store.fs import Fs
 from store.layout import Layout, TableName
 from store.merges import PHASES, MergeRecord, lock_table, newest, store_records
+from writers.merge.cleaning import clean_after
 from writers.merge.closing import Closing, staging_of
 from writers.merge.executor import Executor
 from writers.merge.intake import Intake, holds, still_pinned, take_in
 from writers.merge.phases import Failure, WholeDate, run_group, run_large
 from writers.merge.pins import Pins
 from writers.merge.plan import PARALLEL_ROWS, MergeOptions, MergePlan
+from writers.merge.progress import Told
 from writers.merge.publish import sweep
+from writers.partitions import DEFAULT_PARTITION
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
 GROUP_DATES = 16  # small dates that one task takes at most; they wait for the disk together
@@ -80,10 +83,12 @@ def merge_dates(
     clock: Callable[[], float],
     dry_run: bool = False,
     stop_on_error: bool = False,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[DateResult]:
     """Merges dates under the table's lock; yields one result a date. A date that fails does not stop the others.
 
-    ``clock`` gives seconds since the epoch. With ``dry_run`` nothing is written and the results say what would be.
+    ``clock`` gives seconds since the epoch; ``on_progress`` hears how far a large date is. At the end those replaced
+    locations go, of whatever date, whose grace is over. With ``dry_run`` nothing is written; results say what would be.
     """
     if dry_run:
         pins = Pins(fs, layout, table)
@@ -92,11 +97,12 @@ def merge_dates(
         return
     lock = lock_table(fs, layout, table)
     try:
-        merge = _Merge(fs, layout, table, options, executor, clock)
+        merge = _Merge(fs, layout, table, options, executor, clock, on_progress)
         for result in merge.run(values):
             yield replace(result, waiting=merge.pins.waiting(result.value))
             if stop_on_error and result.error is not None:
                 return
+        clean_after(fs, layout, table, clock, on_progress)
     finally:
         lock.release()
 
@@ -117,6 +123,8 @@ def _dry(
         return DateResult(value, "failed", "plan", 0, 0, (), clock() - begun, error=error)
     outcome = "planned" if intake.outcome in ("merged", "supplement") else intake.outcome
     names = tuple((d.internal, 0) for d in intake.plan.destinations) if intake.plan else ()
+    if intake.plan and not names:  # the merge makes the first partition
+        names = ((DEFAULT_PARTITION, 0),)
     rows = intake.plan.rows if intake.plan else 0
     pieces = intake.plan.ranges() if intake.plan else 1
     generation, sort = intake.record.generation, _sort_of(intake.record)
@@ -136,7 +144,9 @@ class _Merge:
         options: MergeOptions,
         executor: Executor,
         clock: Callable[[], float],
+        on_progress: Callable[[str], None],
     ) -> None:
+        self.on_progress = on_progress
         self.fs, self.layout, self.table = fs, layout, table
         self.options = replace(options, workers=max(options.workers, executor.workers))
         self.executor, self.clock = executor, clock
@@ -198,7 +208,8 @@ class _Merge:
     def _large(self, each: _Taken) -> Iterator[DateResult]:
         result: MergeRecord | Failure
         try:
-            result = run_large(self.fs, self.layout, each.task, self.executor.run)
+            told = Told(self.executor, each.value, self.clock, self.on_progress)
+            result = run_large(self.fs, self.layout, each.task, told.run)
         except (SparkhavenError, OSError) as error:
             result = Failure(error)
         yield from self._end([each], [result])

@@ -1,0 +1,95 @@
+"""Replaced generations of history that wait for their grace: which there are, and their removal.
+
+Only what a complete merge record names as replaced goes, and only when no newer record has it among its outputs and
+the grace since the switch is over. What no record names, the staging of a merge that is not finished and everything
+of an unreachable volume stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.errors import SparkhavenError
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.merges import MergeRecord, all_values, generations, load_record, lock_table
+from writers.merge.closing import GRACE_S, Closing
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A replaced location: where it lies, its files' ``size`` in bytes, and seconds until it may go (0: now)."""
+
+    value: str
+    internal: str
+    path: Path
+    size: int
+    due_s: float
+
+
+def waiting(fs: Fs, layout: Layout, table: TableName, now_s: float, *, value: str | None = None) -> list[Replaced]:
+    """The replaced locations that are still on disk, of one date or of all; ``now_s`` is seconds since the epoch."""
+    found: list[Replaced] = []
+    for each in [value] if value is not None else all_values(fs, layout, table):
+        numbers = generations(fs, layout, table, each)
+        records = [load_record(fs, layout, table, each, number) for number in numbers]
+        found += _of_date(fs, layout, table, [record for record in records if record.complete], now_s)
+    return found
+
+
+def _of_date(fs: Fs, layout: Layout, table: TableName, records: list[MergeRecord], now_s: float) -> list[Replaced]:
+    if not records:
+        return []
+    alive = {output.internal for output in records[-1].outputs}
+    found = []
+    for record in records:
+        switched_s = record.details.get("switched_ms", record.time_ms) / 1000
+        for internal in record.replaces:
+            path = fs.resolve(layout.partitions(table.namespace) / internal) / record.value / table.table
+            if internal in alive or fs.stat(path) is None:
+                continue
+            size = sum(stat.size for name in fs.names(path) if (stat := fs.stat(path / name)) is not None)
+            due = max(0.0, switched_s + GRACE_S - now_s)
+            found.append(Replaced(record.value, internal, path, size, due))
+    return found
+
+
+def clean(
+    fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float], *, dry_run: bool = False
+) -> tuple[list[Replaced], list[Replaced]]:
+    """Removes what may go; the removed ones (with ``dry_run`` those to be removed), and those that still wait.
+
+    LockLostError beside a merge.
+    """
+    if dry_run:
+        return _parted(waiting(fs, layout, table, clock()))
+    lock = lock_table(fs, layout, table)
+    try:
+        due, later = _parted(waiting(fs, layout, table, clock()))
+        closing = Closing(fs, layout, table, clock)
+        for value in sorted({each.value for each in due}):
+            closing.retire_replaced(value)
+    finally:
+        lock.release()
+    return due, later
+
+
+def clean_after(
+    fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float], on_progress: Callable[[str], None]
+) -> None:
+    """The same at the end of a merge, which holds the table's lock; what hinders it is told and fails no merge."""
+    closing = Closing(fs, layout, table, clock)
+    for value in all_values(fs, layout, table):
+        try:
+            if len(generations(fs, layout, table, value)) < 2:
+                continue
+            if _parted(waiting(fs, layout, table, clock(), value=value))[0]:
+                closing.retire_replaced(value)
+        except (SparkhavenError, OSError) as error:
+            on_progress(f"{value}: replaced locations stay, `sparkhaven clean {table}` tries again: {error}")
+
+
+def _parted(found: list[Replaced]) -> tuple[list[Replaced], list[Replaced]]:
+    return [each for each in found if not each.due_s], [each for each in found if each.due_s]

@@ -1,0 +1,80 @@
+"""What is unfinished about the dates of a table: unmerged, unvalidated, untruncated, merges that stopped, old files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from store.errors import FormatError
+from store.fs import Fs
+from store.layout import Layout, TableName
+from store.merges import MergeRecord, all_values, newest
+from store.schema.deploy import load_deployed
+from store.schema.model import Rule
+from store.validations import binding, load_validation
+from writers.merge.cleaning import Replaced, waiting
+from writers.merge.pins import Pins
+
+
+@dataclass(frozen=True, slots=True)
+class DateStatus:
+    """One date. ``merged`` and ``unmerged`` are rows; ``generation`` is 0 before the first merge.
+
+    ``validation`` is passed, failed, stale, damaged or missing, None for a date without merge. ``untruncated`` are
+    merged rows that are still in intraday. ``unfinished`` is the last phase of a merge that runs or was stopped.
+    """
+
+    value: str
+    merged: int
+    unmerged: int
+    generation: int
+    validation: str | None
+    untruncated: int
+    unfinished: str | None
+    replaced: tuple[Replaced, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do."""
+        left = self.unmerged or self.untruncated or self.unfinished or self.replaced
+        return not left and self.validation == "passed"
+
+
+def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list[DateStatus]:
+    """Every date that has rows in intraday or was ever merged; ``now_s`` is seconds since the epoch."""
+    pins, schema = Pins(fs, layout, table), load_deployed(fs, layout, table)
+    found = []
+    for value in sorted({*pins.values(), *all_values(fs, layout, table)}):
+        record = newest(fs, layout, table, value)
+        last = newest(fs, layout, table, value, complete=False)
+        taken = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
+        unmerged, untruncated = pins.waiting(value), 0
+        for stream, at in pins.locations(value):
+            merged = min(taken.get((stream, at.key.internal, at.since), 0), at.rows)
+            untruncated += merged
+            unmerged += at.rows - merged
+        found.append(
+            DateStatus(
+                value,
+                sum(output.rows for output in record.outputs) if record else 0,
+                unmerged,
+                record.generation if record else 0,
+                _validation(fs, layout, table, record, schema.rules) if record else None,
+                untruncated,
+                last.phase if last is not None and last.phase != "clean" else None,
+                tuple(waiting(fs, layout, table, now_s, value=value)),
+            )
+        )
+    return found
+
+
+def _validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, rules: Sequence[Rule]) -> str:
+    try:
+        found = load_validation(fs, layout, table, record)
+    except FormatError:
+        return "damaged"
+    if found is None:
+        return "missing"
+    if found.binding != binding(record, rules):
+        return "stale"
+    return "passed" if found.passed else "failed"
