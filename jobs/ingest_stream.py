@@ -1,6 +1,11 @@
 """Streams under spark-submit: `spark-submit --py-files sparkhaven.zip jobs/ingest_stream.py --root DIR FILE.toml`."""
 
-from jobs.submitted import submit
+import sys
+
+try:
+    from jobs.submitted import submit
+except ModuleNotFoundError as error:
+    sys.exit(f"error: {error}: submit the job with `--py-files sparkhaven.zip` (`make zip` builds it)")
 
 if __name__ == "__main__":
     submit("ingest")

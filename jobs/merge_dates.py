@@ -3,7 +3,12 @@
 `spark-submit --py-files sparkhaven.zip jobs/merge_dates.py --root DIR NS.T --date D`
 """
 
-from jobs.submitted import submit
+import sys
+
+try:
+    from jobs.submitted import submit
+except ModuleNotFoundError as error:
+    sys.exit(f"error: {error}: submit the job with `--py-files sparkhaven.zip` (`make zip` builds it)")
 
 if __name__ == "__main__":
     submit("merge")

@@ -1,4 +1,7 @@
-"""Entries for spark-submit take the words of their command: here they become a call of the command line."""
+"""Entries for spark-submit take the words of their command: here they become a call of the command line.
+
+Nothing but the standard library is imported before we know that this interpreter has the rest.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,27 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.cli import app
-from jobs.door import quiet_libraries
+EXIT_USAGE = 2  # as in ``store.errors``
 
 
 def submit(command: str, words: Sequence[str] | None = None) -> None:
     """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the words given; ``--root`` may stand anywhere among them."""
     part_outputs()
+    try:
+        from jobs.cli import app
+        from jobs.door import quiet_libraries
+        from jobs.signals import forward_signals
+        from jobs.spark_session import is_submitted
+    except ModuleNotFoundError as error:
+        print(
+            f"error: {sys.executable}: the driver's Python lacks a package that the job needs\n"
+            f"  found: {error}\n"
+            "  to do: set PYSPARK_PYTHON to an interpreter with the packages of sparkhaven, here and on the workers",
+            file=sys.stderr,
+        )
+        sys.exit(EXIT_USAGE)
+    if is_submitted(os.environ):
+        forward_signals()
     given = list(sys.argv[1:] if words is None else words)
     quiet_libraries(given)
     app(arrange(command, given), prog_name=f"jobs/{command}")

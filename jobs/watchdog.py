@@ -22,6 +22,10 @@ class Watchdog:
             [sys.executable, "-I", "-S", __file__, str(pid)], stdin=subprocess.PIPE, start_new_session=True
         )
 
+    def wait(self, seconds: float) -> int:
+        """Waits for the end of the watch; its exit code. subprocess.TimeoutExpired if it still goes on then."""
+        return self._process.wait(seconds)
+
     def close(self) -> None:
         """Ends the watch; a process that still runs is killed. Harmless if called twice."""
         if self._process.stdin is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -22,3 +25,13 @@ def ends(pid: int, within: float = 10.0) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
+    """Lines of standard error as they come; the rest is read away in a thread once nobody wants them any more."""
+    assert process.stderr is not None
+    try:
+        yield from iter(process.stderr.readline, "")
+        raise AssertionError(f"the process ended with {process.wait()}")
+    finally:
+        threading.Thread(target=process.stderr.read, daemon=True).start()

@@ -33,7 +33,7 @@ from store.fs import Fs
 from store.layout import Layout, TableName
 from store.rejected import REJECTED, decode_rejected
 from writers.ledger import Ledger, Requeue, read_ledger, write_ledger
-from writers.spark_paths import local_uri
+from writers.spark_paths import local_pattern, local_uri
 from writers.spark_tasks import gist
 from writers.target import ParkedFile
 
@@ -96,7 +96,7 @@ class Quarantine:
         from pyspark.sql import functions as f
 
         self.announce(epoch)
-        source = self._spark.read.schema(REJECTED_DDL).parquet(*(local_uri(file.path) for file in files))
+        source = self._spark.read.schema(REJECTED_DDL).parquet(*(local_pattern(file.path) for file in files))
         owner = [f.lit(value).alias(name) for name, value in zip(OWNER, self._owner, strict=True)]
         nothing = f.lit(None)
         rows = source.select(
@@ -148,7 +148,7 @@ class Quarantine:
         from pyspark.sql import functions as f
 
         with self._fs.during("quarantine-mark"):
-            keys = self._spark.read.schema(REJECTED_DDL).parquet(local_uri(requeue.path))
+            keys = self._spark.read.schema(REJECTED_DDL).parquet(local_pattern(requeue.path))
             owner = [f.lit(value).alias(name) for name, value in zip(OWNER, self._owner, strict=True)]
             source = keys.select(*owner, "SourcePartition", "Position", "SourceTime")
             done = {"RequeuedEpoch": f.lit(requeue.epoch).cast("bigint"), "RequeuedTime": self._now()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 
@@ -11,3 +12,8 @@ def local_uri(path: Path) -> str:
     Not percent-encoded: Hadoop takes such URIs as they stand.
     """
     return f"file://{path.absolute()}"
+
+
+def local_pattern(path: Path) -> str:
+    """The same for Spark's file formats, which take paths for patterns: one that means this path alone."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", local_uri(path))

@@ -61,14 +61,14 @@ def test_a_killed_recovery_is_ended_by_the_next(tmp_path: Path) -> None:
                     finished = True
             except Crash:
                 finished = False
-            fs = CrashingFs(boot="boot-2")
-            with open_log(fs, copy, durability="periodic") as log:
-                found = read_state(fs, copy, log.state)
+            again = CrashingFs(boot="boot-2")
+            with open_log(again, copy, durability="periodic") as log:
+                found = read_state(again, copy, log.state)
                 assert found in [rows_at(epoch) for epoch in (1, 2, 3)], (seed, change)
                 ahead += log.state.epoch > len(EPOCHS)
-                epoch = write_batch(fs, copy, log, {A: [7], C: [8]}, 9)
+                epoch = write_batch(again, copy, log, {A: [7], C: [8]}, 9)
                 assert epoch > published, (seed, change)
-                assert read_state(fs, copy, log.state)[C] == [*found.get(C, []), 8]
+                assert read_state(again, copy, log.state)[C] == [*found.get(C, []), 8]
                 for key in (A, C):
                     path = Layout(copy).intraday_location(TABLE, key) / TABLE_SIZE
                     assert decode(path.read_bytes(), path).epoch == epoch

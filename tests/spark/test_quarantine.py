@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from jobs.delta_session import require_delta
@@ -146,8 +147,8 @@ def test_other_rows_in_the_places_of_old_ones_are_parked_too(spark: SparkSession
     open_log(FS, tmp_path).close()
     parked.park([file("one", 1, None)], 1)
     parked.park([file("one", 1, None), file("two", 2)], 2)
-    found = parked.select(Chosen()).collect()
-    assert sorted((row.Epoch, row.SourceTime or 0) for row in found) == [(1, 0), (1, 1), (2, 2)]
+    found = parked.select(Chosen()).select("Epoch", "SourceTime")
+    assert_df_equality(found, spark.createDataFrame([(1, None), (1, 1), (2, 2)], found.schema), ignore_row_order=True)
     parked.mark(Requeue(file("again", 2).path, 0, 3))
-    found = parked.select(Chosen(state="requeued")).collect()
-    assert [(row.Epoch, row.SourceTime, row.RequeuedEpoch) for row in found] == [(2, 2, 3)]
+    found = parked.select(Chosen(state="requeued")).select("Epoch", "SourceTime", "RequeuedEpoch")
+    assert_df_equality(found, spark.createDataFrame([(2, 2, 3)], found.schema))

@@ -47,10 +47,11 @@ def test_one_changed_value_is_seen(package: pa.Table) -> None:
 
 
 def test_a_wrong_figure_is_shown_and_told() -> None:
-    console = Console(file=io.StringIO(), width=100)
+    text = io.StringIO()
+    console = Console(file=text, width=100)
     assert show(console, [Figure("rows", 2, 2)], {"read": 1.0})
     assert not show(console, [Figure("rows", 2, 2), Figure("nulls", 1, 0)], {"read": 1.0})
-    assert "WRONG" in console.file.getvalue()
+    assert "WRONG" in text.getvalue()
 
 
 def test_only_a_directory_of_a_demo_is_emptied(tmp_path: Path) -> None:

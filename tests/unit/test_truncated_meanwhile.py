@@ -34,10 +34,9 @@ from tests.quarantine_cases import Shelf, spec, take
 from writers.blank import WorkerMemory
 from writers.commit import write_batch
 from writers.partitions import add_partition
-from writers.rejects import LateRows
 from writers.removal_proof import prove
 from writers.remove import delete, truncate
-from writers.target import SplitNotes
+from writers.target import LateRows, SplitNotes
 
 FS = Fs()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from jobs.spark_session import import_root
 from store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
 from store.fs import Fs
 from tests.crash.stream_kit import open_log, put_file, record, target_of
@@ -70,3 +72,17 @@ def test_errors_of_spark_are_put_into_words() -> None:
     started = RuntimeError('(TID 3) (10.0.0.9 executor 0): java.io.IOException: Cannot run program "/nowhere/python"')
     told = str(cannot_run(context, started))  # type: ignore[arg-type]
     assert "/nowhere/python on 10.0.0.9" in told and "Cannot run program" in told
+
+
+@pytest.mark.parametrize("entry", ["ingest_stream", "merge_dates"])
+def test_a_driver_without_packages_says_what_it_lacks(entry: str) -> None:
+    program = [sys.executable, "-S", str(import_root() / "jobs" / f"{entry}.py")]
+
+    def told(path: str) -> tuple[int, str]:
+        done = subprocess.run(program, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    code, words = told("")
+    assert code == 1 and "No module named 'jobs'" in words and "--py-files" in words
+    code, words = told(str(import_root()))
+    assert code == EXIT_USAGE and sys.executable in words and "PYSPARK_PYTHON" in words and "Traceback" not in words
