@@ -52,11 +52,17 @@ def _given(start: Start, places: Sequence[Place], view: Mapping[str, TopicView])
                     "the start offset of a partition is none that it has",
                     where=f"feed.start {topic}:{partition}",
                     expected=there,
-                    found=f"partition {partition}, which is not there" if bounds is None else f"offset {offset}",
+                    found=f"{_what(topic, partition, view)}, which is not there"
+                    if bounds is None
+                    else f"offset {offset}",
                     hint="correct feed.start; it is only read for partitions that no epoch has",
                 )
         found[topic, partition] = offset
     return found
+
+
+def _what(topic: str, partition: int, view: Mapping[str, TopicView]) -> str:
+    return f"partition {partition}" if topic in view else f"topic {topic}"
 
 
 def _partitions(topic: str, view: Mapping[str, TopicView]) -> str:

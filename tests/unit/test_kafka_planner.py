@@ -78,10 +78,19 @@ def test_start_rules(start: Start, first: int, second: int) -> None:
     assert found == {("t", 0): Position(first, "one"), ("t", 1): Position(second, "one")}
 
 
-@pytest.mark.parametrize("given_offset", [("t", 0, 9), ("t", 0, 101), ("t", 5, 0), ("x", 0, 0)])
-def test_start_offsets_must_be_there(given_offset: tuple[str, int, int]) -> None:
-    with pytest.raises(SettingsError, match="start offset"):
+@pytest.mark.parametrize(
+    ("given_offset", "expected", "found"),
+    [
+        (("t", 0, 9), "offsets 10 to 100", "offset 9"),
+        (("t", 0, 101), "offsets 10 to 100", "offset 101"),
+        (("t", 5, 0), "a partition of t: 0 to 1", "partition 5, which is not there"),
+        (("x", 0, 0), "a topic of this feed: t", "topic x, which is not there"),
+    ],
+)
+def test_start_offsets_must_be_there(given_offset: tuple[str, int, int], expected: str, found: str) -> None:
+    with pytest.raises(SettingsError, match="start offset") as caught:
         first_offsets(Start("offsets", offsets=(given_offset,)), [("t", 0)], VIEW, At(), begun=False)  # type: ignore[arg-type]
+    assert (caught.value.expected, caught.value.found) == (expected, found)
 
 
 def test_shares_are_fair() -> None:
