@@ -10,20 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import Rejects, Unit
+from ingest.bad_rows import BadRow, Rejects, Unit
 from ingest.csv_rows import CsvRows
 from ingest.declared import require_columns
+from ingest.encodings import UTF8, in_own_bytes, utf8_chunks
 from ingest.json_rows import JsonRows
 from ingest.lines import LineBlock, line_blocks
 from ingest.parquet_rows import ParquetRows
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows
 from ingest.source_file import changed, chunks, verify
-from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.spec import BadRowBudget, FeedSpec, StreamSpec, Target
 from ingest.targets import resolve_targets
 from store.epochs.state import FileId
 from store.errors import SettingsError
@@ -68,8 +70,10 @@ def decode_split(
     """
     rejects = Rejects(spec.bad_rows) if rejects is None else rejects
     rejects.time_ns = _time_ns(split, known)
+    rejects.complete = _own_bytes(spec)
     for router, rows, payload in _to_route(fs, split, spec, schema, rejects, clock, known):
         yield from router.route(rows, payload, rejects)
+    rejects.complete = None
     rejects.flush()
 
 
@@ -86,13 +90,21 @@ def late_rows(
 ) -> int:
     """Decodes a file again to reject the rows that go to ``keys``, and no others; returns how many they are."""
     rejects.time_ns = _time_ns(split, known)
+    rejects.complete = _own_bytes(spec)
     silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
     found = 0
     for router, rows, payload in _to_route(fs, split, spec, schema, silent, clock, known):
         rejects.header = silent.header
         found += router.late(rows, payload, keys, rejects)
+    rejects.complete = None
     rejects.flush()
     return found
+
+
+def _own_bytes(spec: StreamSpec) -> Callable[[BadRow], BadRow] | None:
+    """What gives rejected rows their own bytes back, where they were turned into UTF-8."""
+    feed = spec.feed
+    return partial(in_own_bytes, feed.encoding) if isinstance(feed, FeedSpec) and feed.encoding != UTF8 else None
 
 
 def _to_route(
@@ -125,7 +137,13 @@ def decoded(
     alias, missing = spec.allow_null_alias, spec.feed.missing_columns
     if spec.feed.format == "parquet":
         parquet_rows = ParquetRows(
-            targets, spec.ignore, alias=alias, constants=known.constants, place=known.place, utc96=known.utc96
+            targets,
+            spec.ignore,
+            alias=alias,
+            constants=known.constants,
+            place=known.place,
+            utc96=known.utc96,
+            bytes_too=isinstance(spec.feed, FeedSpec) and spec.feed.binary_as_text,
         )
         text = parquet_rows.payload(fs, split)
 
@@ -135,10 +153,14 @@ def decoded(
         for rows in parquet_rows.decode(fs, split, rejects, check):
             yield rows, text
         return
-    blocks = line_blocks(chunks(fs, split))
+    encoding = spec.feed.encoding
+
+    def blocks() -> Iterator[LineBlock]:
+        return line_blocks(utf8_chunks(chunks(fs, split), encoding, split.path))
+
     if spec.feed.format == "json":
         json_rows = JsonRows(targets, spec.ignore, alias=alias)
-        for block in blocks:
+        for block in blocks():
             yield json_rows.decode(block, split.path, rejects), block.line_of
         return
     if spec.feed.format != "csv":
@@ -146,7 +168,7 @@ def decoded(
     csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias, missing=missing)
     done: int | None = 0
     while done is not None:  # a second time for a file with a quote that nothing closes
-        yield from _csv_rows(csv_rows, line_blocks(chunks(fs, split)), done, split.path, rejects)
+        yield from _csv_rows(csv_rows, blocks(), done, split.path, rejects)
         done = csv_rows.unclosed(split.path, rejects)
 
 

@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
 
-from ingest.spec import Target
+from ingest.spec import Target, TextForm
+from ingest.text_forms import UncleanError, clean, words
 from ingest.zones import zone_table
 from store.schema.types import DOUBLE_NULL, FLOAT_NULL, LONG_NULL
 
@@ -105,6 +106,8 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
         return None
     name = target.column.type.name
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if target.form is not None and not isinstance(value, bool) and (number or isinstance(value, str)):
+        return _formed(value, target, target.form, alias)
     if name in INTEGER_BITS:
         return _integer(value, name, alias) if number else _wrong(value, "a number")
     if name in ("double", "float"):
@@ -122,9 +125,36 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
     return _char(value, alias) if name == "char" else _text(value, target)
 
 
+def _formed(value: str | int | Decimal, target: Target, form: TextForm, alias: bool) -> Value | Refusal:
+    """A JSON string or number of a column with a form of its own."""
+    name, strict = target.column.type.name, replace(target, form=None)
+    if name == "Boolean" and form.true:
+        text = str(value)
+        return None if form.quoted and not text else from_text(text, target, alias)
+    if not isinstance(value, str):
+        return from_json(value, strict, alias)
+    if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
+        try:
+            cleaned = clean(value, target)
+        except UncleanError as error:
+            return Refusal(error.reason, error.expected)
+        return from_json(cleaned, strict, alias)
+    if not form.quoted:
+        return from_json(value, strict, alias)
+    return None if not value else from_text(value, target, alias)
+
+
 def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal:
     """A field of a CSV file that is not a null text."""
     name = target.column.type.name
+    if target.form is not None:
+        try:
+            cleaned = clean(text, target)
+        except UncleanError as error:
+            return Refusal(error.reason, error.expected)
+        if cleaned is None:
+            return None
+        text = cleaned
     if name in INTEGER_BITS:
         if _INTEGER_TEXT.match(text) and len(text) < 4000:
             return _integer(int(text), name, alias)
@@ -134,8 +164,10 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
             return float(text)
         return _floating(_to_float(exact_number(text)), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
     if name == "Boolean":
-        known = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-        return known.get(text, Refusal("not a boolean", "true or false"))
+        yes, no = words(target)
+        if text in yes or text in no:
+            return text in yes
+        return Refusal("not a boolean", f"{yes[0]} or {no[0]}")
     if name == "Instant":
         if target.unit == "iso":
             return settled(_iso(text, target, alias), target)

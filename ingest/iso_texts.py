@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.columns import Mask, Typed, either, instants, join, mask_of, outside, some, try_cast
+from ingest.columns import Mask, Typed, compact, either, instants, join, mask_of, outside, some, try_cast
+from ingest.exact import INSTANT_HIGH
 from ingest.spec import Target
 from ingest.zones import zone_table
 
@@ -14,16 +15,31 @@ _DAY = (  # the days that there are, in the years from 1700 to 2199
     r"(?:(?:1[7-9]|2[01])[0-9]{2}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)"
     r"|(?:0[13578]|1[02])-31)|(?:(?:1[7-9]|2[01])(?:0[48]|[2468][048]|[13579][26])|2000)-02-29)"
 )
-_CLOCK = (
-    r"(?:[T ](?:[01][0-9]|2[0-3])(?::[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?)?"
-    r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?)?"
-)
+_TIME = r"[T ](?:[01][0-9]|2[0-3])(?::[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?)?"
+_OFFSET = r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
+_CLOCK = f"(?:{_TIME}{_OFFSET}?)?"
 _ISO_NEAR = f"^{_DAY}{_CLOCK}$"
+_DAY_FAR = (  # days of 2263 to 9999, but for leap days
+    r"(?:226[3-9]|22[7-9][0-9]|2[3-9][0-9]{2}|[3-9][0-9]{3})-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_ISO_FAR, _ISO_FAR_ZONED = f"^{_DAY_FAR}{_CLOCK}$", f"^{_DAY_FAR}{_TIME}{_OFFSET}$"
 _SAFE_LOW, _SAFE_HIGH = -9_214_560_000 * 10**9, 9_214_646_400 * 10**9  # 1678 to 2262-01-01, in ns
 
 
 def iso_instants(texts: pa.StringArray, target: Target) -> Typed:
-    """Instants of ISO texts, all with an offset, all without, or mixed."""
+    """Instants of ISO texts, all with an offset, all without, or mixed; far ones as the column has them."""
+    if target.far is None:
+        return _instants(texts, target)
+    far = pc.match_substring_regex(texts, _ISO_FAR if target.zone is not None else _ISO_FAR_ZONED).fill_null(False)
+    if not pc.any(far).as_py():
+        return _instants(texts, target)
+    made, doubt = _instants(compact(pc.if_else(far, None, texts)), target)
+    end = pa.scalar(None if target.far == "null" else INSTANT_HIGH, pa.int64())
+    return pc.if_else(far, end, made.view(pa.int64())).view(made.type), doubt
+
+
+def _instants(texts: pa.StringArray, target: Target) -> Typed:
     zoned, doubt = try_cast(texts, pa.timestamp("ns", "UTC"), None)
     if doubt is None:
         return in_years(zoned)

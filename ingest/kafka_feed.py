@@ -97,6 +97,7 @@ class KafkaFeed:
     tombstones: Literal["row", "ignore"] = "row"
     allow_gap: bool = False
     missing_columns: MissingColumns = "fail"
+    encoding: str = "utf-8"
 
     @property
     def path(self) -> str:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
 from ingest.columns import Mask
 from ingest.csv_rows import CsvRows
+from ingest.encodings import UTF8, retold, to_utf8
 from ingest.json_rows import JsonRows
 from ingest.kafka_feed import AvroSource, KafkaFeed, PayloadFormat, PayloadSchema, ProtobufSource
 from ingest.lines import LineBlock, framed_block
@@ -92,6 +93,7 @@ class _Part:
     targets: tuple[Target, ...]
     pick: Callable[[Message], bytes | None]
     decode: Decode
+    encoding: str
 
 
 class MessageRows:
@@ -111,7 +113,9 @@ class MessageRows:
         for places, format, schema, pick in parts:
             if places:
                 wanted = tuple(targets[n] for n in places)
-                self._parts.append(_Part(tuple(places), wanted, pick, _decoder(format, schema, wanted, feed, spec)))
+                decoder = _decoder(format, schema, wanted, feed, spec)
+                encoding = feed.encoding if format in ("json", "csv") else UTF8
+                self._parts.append(_Part(tuple(places), wanted, pick, decoder, encoding))
 
     def decode(self, block: MessageBlock, place: str, received_ns: int, rejects: Rejects) -> Rows:
         """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
@@ -122,7 +126,7 @@ class MessageRows:
         read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
-            rejects.complete = partial(_completed, block, "key: " if part.pick is _key else "")
+            rejects.complete = partial(_completed, block, "key: " if part.pick is _key else "", part.encoding)
             rows = _part_rows(part, block, place, rejects)
             if len(rows) < len(block.offsets):
                 good = np.isin(block.offsets, rows.numbers, assume_unique=True)
@@ -130,7 +134,7 @@ class MessageRows:
                 block = block.where(good)
             columns.update(zip(part.places, rows.columns, strict=True))
         rejects.read = read
-        rejects.complete = partial(_completed, block, "")
+        rejects.complete = partial(_completed, block, "", UTF8)
         topic, _, partition = place.rpartition("/")
         for n, target in enumerate(self._targets):
             if n not in columns:
@@ -169,6 +173,8 @@ def _decoder(
 def _part_rows(part: _Part, block: MessageBlock, place: str, rejects: Rejects) -> Rows:
     """Rows of one part; a message that has no such payload has nulls."""
     payloads = list(map(part.pick, block.messages))
+    if part.encoding != UTF8:
+        payloads = [None if payload is None else to_utf8(payload, part.encoding) for payload in payloads]
     try:
         framed = framed_block(payloads, block.offsets)
     except TypeError:  # a payload is None
@@ -185,12 +191,13 @@ def _part_rows(part: _Part, block: MessageBlock, place: str, rejects: Rejects) -
     return Rows(tuple(columns), np.sort(numbers))
 
 
-def _completed(block: MessageBlock, of: str, row: BadRow) -> BadRow:
+def _completed(block: MessageBlock, of: str, encoding: str, row: BadRow) -> BadRow:
     """A bad row with what its decoder did not know of the message; ``of`` says which payload the reason is about."""
     message = block.at(row.line)
     value = message.value()
     payload = None if value is None else value[:MAX_PAYLOAD]
     key, at_ns = message.key(), time_ns(message)
+    row = retold(encoding, row) if encoding != UTF8 else row
     said = replace(row, unit="offset", reason=of + row.reason)
     return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 

@@ -29,7 +29,7 @@ class ParquetRows:
 
     ``constants`` are columns beside those of a file, with one value for all rows, as text. ``place`` is
     how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
-    are instants in UTC, as Spark writes them; else they are local times.
+    are instants in UTC, as Spark writes them; else they are local times. ``bytes_too``: bytes may be texts in UTF-8.
     """
 
     def __init__(
@@ -42,10 +42,11 @@ class ParquetRows:
         constants: Mapping[str, str | None] | None = None,
         place: str | None = None,
         utc96: bool = False,
+        bytes_too: bool = False,
     ) -> None:
         self._targets = tuple(targets)
         self._constants = {name: pa.scalar(value, pa.string()) for name, value in (constants or {}).items()}
-        self._place, self._utc96 = place, utc96
+        self._place, self._utc96, self._bytes_too = place, utc96, bytes_too
         self._known = {t.source for t in targets} | set(known)
         self._alias, self._unit = alias, unit
 
@@ -63,7 +64,7 @@ class ParquetRows:
             wanted = sorted({t.source for t in self._targets} & set(declared.names) - self._constants.keys())
             for target in self._targets:
                 if target.source in wanted:
-                    check_type(target, declared.field(target.source).type, split.path)
+                    check_type(target, declared.field(target.source).type, split.path, bytes_too=self._bytes_too)
             extras = [name for name in dict.fromkeys([*declared.names, *self._constants]) if name not in self._known]
             others = _Others(fs, split, [name for name in declared.names if name not in wanted], self._utc96)
             place = self._place or split.path

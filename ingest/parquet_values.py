@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.columns import Mask, Typed
+from ingest.columns import Mask, Typed, compact
 from ingest.exact import INTEGER_BITS, UNIT_NS, Refusal, Value, check_instant, from_json, from_text, local_instant
 from ingest.parquet_text import time_text
 from ingest.spec import Target
@@ -41,18 +41,19 @@ def show(value: pa.Scalar) -> str:
     return str(value)
 
 
-def check_type(target: Target, found: pa.DataType, file: str) -> None:
+def check_type(target: Target, found: pa.DataType, file: str, *, bytes_too: bool = False) -> None:
     """SchemaMismatchError for a type of which no value can ever fit the column."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     name = target.column.type.name
     kinds = pa.types
-    text = kinds.is_string(found) or kinds.is_large_string(found)
+    text = kinds.is_string(found) or kinds.is_large_string(found) or (bytes_too and _is_bytes(found))
+    loose = target.form is not None and (target.form.quoted or bool(target.form.true))
     number = kinds.is_integer(found) or kinds.is_floating(found) or kinds.is_decimal(found)
     if name in INTEGER_BITS or name in ("float", "double"):
-        fits, expected = number, "a number"
+        fits, expected = number or (text and loose), "a number"
     elif name == "Boolean":
-        fits, expected = kinds.is_boolean(found), "boolean"
+        fits, expected = kinds.is_boolean(found) or (text and loose), "boolean"
     elif name == "char":
         fits, expected = text or found == pa.uint16(), "string or uint16"
     elif name == "Instant":
@@ -67,7 +68,8 @@ def check_type(target: Target, found: pa.DataType, file: str) -> None:
             column=target.column.name,
             expected=f"{expected}, for {name}",
             found=f"{target.source}: {found}",
-            hint="map another column with `from`, or mend the producer",
+            hint="map another column with `from`, or mend the producer"
+            + ("; or set binary_as_text = true in [feed] if the bytes are texts" if _is_bytes(found) else ""),
         )
 
 
@@ -85,7 +87,9 @@ def _typed(array: pa.Array, target: Target) -> Typed:
     if kinds.is_null(kind):
         return pa.nulls(len(array), target.column.type.arrow), None
     if kinds.is_string(kind) or kinds.is_large_string(kind):
-        return csv_texts(array.cast(pa.string()), target)
+        return _texts(array.cast(pa.string()), target)
+    if _is_bytes(kind):
+        return _bytes(array.cast(pa.binary()), target)
     if kinds.is_boolean(kind):
         return array, None
     if name == "char":
@@ -104,6 +108,34 @@ def _typed(array: pa.Array, target: Target) -> Typed:
     if kinds.is_floating(kind) and name in ("float", "double"):
         return floats(array.cast(pa.float64()), target, finite=False)
     return pa.nulls(len(array), target.column.type.arrow), array.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _texts(texts: pa.StringArray, target: Target) -> Typed:
+    if target.form is not None and target.form.quoted:
+        texts = compact(pc.if_else(pc.equal(texts, ""), None, texts))
+    return csv_texts(texts, target)
+
+
+def _bytes(array: pa.BinaryArray, target: Target) -> Typed:
+    """Bytes as texts; those that are not UTF-8 are in doubt."""
+    try:
+        return _texts(array.cast(pa.string()), target)
+    except pa.ArrowInvalid:
+        odd = np.array([not _is_utf8(value) for value in array.to_pylist()], np.bool_)
+    made, doubt = _texts(pc.if_else(pa.array(odd), None, array).cast(pa.string()), target)
+    return made, odd if doubt is None else doubt | odd
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 _SURROGATES = pa.array(range(0xD800, 0xE000), pa.uint16())
@@ -128,8 +160,13 @@ def exact_value(source: Source, row: int, target: Target, alias: bool) -> Value 
     if kinds.is_date(kind):
         return local_instant(scalar.value * (DAY_NS if kinds.is_date32(kind) else UNIT_NS["ms"]), target, alias)
     value: Any = scalar.as_py()
+    if isinstance(value, bytes):
+        try:
+            value = value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return Refusal(f"not UTF-8 (at byte {error.start})", "text in UTF-8")
     if isinstance(value, str):
-        return from_text(value, target, alias)
+        return None if target.form is not None and target.form.quoted and not value else from_text(value, target, alias)
     if target.column.type.name == "char":
         return from_json(chr(value), target, alias)
     if isinstance(value, float):

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -21,6 +22,7 @@ from ingest.csv_records import Header
 from ingest.csv_rows import CsvRows
 from ingest.delta_decode import path_of
 from ingest.delta_feed import DeltaFeed
+from ingest.encodings import UTF8, in_own_bytes, to_utf8
 from ingest.exact import Refusal, Value
 from ingest.json_rows import JsonRows, strict_object
 from ingest.kafka_feed import KafkaFeed
@@ -28,7 +30,7 @@ from ingest.messages import MS, MessageBlock, MessageRows
 from ingest.parquet_text import from_row_text
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows, typed_array
-from ingest.spec import StreamSpec, Target
+from ingest.spec import FeedSpec, StreamSpec, Target
 from ingest.targets import resolve_targets
 from store.layout import LocationKey
 from store.schema.model import TableSchema
@@ -125,26 +127,29 @@ def _file_rows(
     """Rows of one file, each by the exact rules of its format."""
     payload_targets = [target for target in targets if target.meta is None]
     one = _decoder(spec, payload_targets)
+    encoding = spec.feed.encoding if isinstance(spec.feed, FeedSpec) else UTF8
+    complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
+    rejects.complete = complete
     kept: list[Row] = []
     values: list[list[Value]] = []
     for row in rows:
         rejects.read += 1
-        payload, number = row["Payload"], row["Position"]
+        payload, number = to_utf8(row["Payload"] or b"", encoding), row["Position"]
         found: list[Value] | BadRow
-        if payload and payload.strip():
+        if payload.strip():
             found = one(payload, row, rejects)
         else:
-            found = bad_row(source, number, None, "empty", "a row", "", payload or b"", unit=_unit(spec))
+            found = bad_row(source, number, None, "empty", "a row", "", payload, unit=_unit(spec))
         if isinstance(found, BadRow):
             rejects.add_all([found])
         else:
-            kept.append(row)
+            kept.append({**row, "Payload": payload})
             values.append(found)
     made = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
     path = path_of(source) if isinstance(spec.feed, DeltaFeed) else source
     columns = tuple(next(made) if t.meta is None else _meta(t, path, kept, now_ns) for t in targets)
     numbers = np.array([row["Position"] for row in kept], np.int64)
-    return _Group(source, Rows(columns, numbers), {row["Position"]: row["Payload"] for row in kept})
+    return _Group(source, Rows(columns, numbers), {row["Position"]: row["Payload"] for row in kept}, complete)
 
 
 def _decoder(spec: StreamSpec, targets: Sequence[Target]) -> One:

@@ -80,6 +80,7 @@ class FeedSpec:
     A file that does not end as a complete one is left until it has not changed for ``settle_s`` (0: taken at once).
     Names that end as one of ``unfinished`` does are passed over, in whatever case. ``missing_columns``: a file whose
     header or schema lacks a stored column is refused, or has nulls there.
+    ``encoding`` is that of texts (``ingest.encodings``); ``binary_as_text`` takes Parquet columns of bytes for Strings.
     """
 
     path: str
@@ -91,6 +92,27 @@ class FeedSpec:
     unfinished: tuple[str, ...] = UNFINISHED
     missing_directory: MissingDirectory = "fail"
     missing_columns: MissingColumns = "fail"
+    encoding: str = "utf-8"
+    binary_as_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """How a column's texts may differ from what is usual; what is not said stays refused.
+
+    ``pattern`` of dates and times as ``strptime`` has them; ``trim`` blanks around a value (one of blanks alone is
+    null, but for Strings); ``quoted``: a number, boolean or count of time units may be a JSON string, null if empty;
+    ``thousands`` between groups of three digits, ``decimal`` before a fraction; ``true`` and ``false`` the only texts
+    (or JSON numbers) that are booleans.
+    """
+
+    pattern: str | None = None
+    trim: bool = False
+    quoted: bool = False
+    thousands: str = ""
+    decimal: str = "."
+    true: tuple[str, ...] = ()
+    false: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +121,8 @@ class ColumnSpec:
 
     ``source`` is the name in the feed (default: the column's own). ``unit`` is the unit of an Instant; for ``iso``
     texts without an offset ``zone`` tells the time zone, and without a zone such texts are refused as ambiguous.
-    ``meta`` takes the value from the source position instead of the payload, ``of`` from a message's key.
+    ``meta`` takes the value from the source position instead of the payload, ``of`` from a message's key. ``far`` is
+    what becomes of an instant outside of the range that can be stored: null, or the nearest that can; else a bad row.
     """
 
     column: str
@@ -108,6 +131,8 @@ class ColumnSpec:
     zone: str | None = None
     meta: Meta | None = None
     of: Payload = "value"
+    far: Far | None = None
+    form: TextForm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +227,4 @@ class Target:
     stored: bool
     of: Payload = "value"
     far: Far | None = None
+    form: TextForm | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from ingest.form_rules import check_form
 from ingest.kafka_feed import KafkaFeed
 from ingest.spec import FILE_META, KAFKA_META, ColumnSpec, StreamSpec, Target
 from store.errors import SchemaMismatchError, SettingsError
@@ -73,7 +74,9 @@ def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: b
                 f"column {column.name} has a zone but is no Instant", where=_where(spec), found=column.type.name
             )
         check_zone(item.zone, _where(spec))
-    return Target(column, item.source or column.name, item.unit, item.zone, item.meta, stored, item.of)
+    check_form(item, column, _where(spec))
+    source = item.source or column.name
+    return Target(column, source, item.unit, item.zone, item.meta, stored, item.of, item.far, item.form)
 
 
 def _routing_only(spec: StreamSpec, schema: TableSchema) -> list[Column]:

@@ -9,6 +9,7 @@ the fields of a CSV file (``csv_texts``).
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,11 @@ from ingest.columns import (
 )
 from ingest.exact import INTEGER_BITS, NUL_IS_ONE_BYTE, PYTHON_CHARSETS, UNIT_NS, integer_range
 from ingest.iso_texts import iso_instants
-from ingest.spec import Target
+from ingest.spec import Target, TextForm
+from ingest.text_forms import clean_texts, words
 from store.schema.types import DOUBLE_NULL, FLOAT_NULL
 
+_PLAIN_NUMBER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _INTEGER = r"^-?[0-9]{1,18}$"
 _WHOLE = r"^-?[0-9]{1,15}\.0{1,15}$"
 _NUMBER = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -51,20 +54,26 @@ def json_tokens(tokens: pa.StringArray, target: Target) -> Typed:
     name = target.column.type.name
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
         texts, doubt = _unquote(tokens)
-        return join(_strings(texts, target), doubt)
+        texts, more = clean_texts(texts, target)
+        return join(_strings(texts, target), either(doubt, more))
     if name == "Boolean":
-        return _booleans(tokens, ("true", "false"), ())
+        if target.form is None:
+            return _booleans(tokens, ("true", "false"), ())
+        return _booleans(tokens, *_boolean_tokens(target.form))
+    if target.form is not None and target.form.quoted:
+        return _quoted_numbers(tokens, target)
     return _numbers(tokens, target)
 
 
 def csv_texts(texts: pa.StringArray, target: Target) -> Typed:
     """Typed values of one field's CSV texts; null texts are null already."""
     name = target.column.type.name
+    texts, doubt = clean_texts(texts, target)
     if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
-        return _strings(texts, target)
+        return join(_strings(texts, target), doubt)
     if name == "Boolean":
-        return _booleans(texts, ("true", "True", "TRUE"), ("false", "False", "FALSE"))
-    return _numbers(texts, target)
+        return join(_booleans(texts, *words(target)), doubt)
+    return join(_numbers(texts, target), doubt)
 
 
 def narrow(values: pa.Array, target: Target) -> Typed:
@@ -109,6 +118,26 @@ def _strings(texts: pa.StringArray, target: Target) -> Typed:
     if name == "Instant":
         return iso_instants(texts, target)
     return _chars(texts) if name == "char" else texts_of(texts, target)
+
+
+def _boolean_tokens(form: TextForm) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """JSON texts that are true and false; others are left to the exact pass."""
+
+    def tokens(plain: str, given: tuple[str, ...]) -> tuple[str, ...]:
+        texts = [json.dumps(word, ensure_ascii=False) for word in given]
+        return (plain, *texts, *(word for word in given if _PLAIN_NUMBER.match(word)))
+
+    return tokens("true", form.true), tokens("false", form.false)
+
+
+def _quoted_numbers(tokens: pa.StringArray, target: Target) -> Typed:
+    """Numbers, or strings with numbers in them as a CSV file has them; an empty string is null."""
+    quoted = pc.starts_with(tokens, '"').fill_null(False)
+    if not pc.any(quoted).as_py():
+        return _numbers(tokens, target)
+    texts, doubt = _unquote(compact(pc.if_else(quoted, tokens, None)))
+    texts, more = clean_texts(compact(pc.if_else(pc.equal(texts, ""), None, texts)), target)
+    return join(_numbers(compact(pc.if_else(quoted, texts, tokens)), target), either(doubt, more))
 
 
 def _numbers(texts: pa.StringArray, target: Target) -> Typed:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from ingest.kafka_feed import ClientSettings, PayloadFormat, Start
 from ingest.spec import MissingColumns
 from jobs.kafka_values import parse_client, parse_pattern, parse_start
-from jobs.parts import MaxPerTrigger, Part
+from jobs.parts import DIALECT, Encoding, MaxPerTrigger, Part
 
 
 class AvroPart(Part):
@@ -57,6 +57,9 @@ class KafkaFeed(Part):
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     quote: str | None = Field(default=None, min_length=1, max_length=1)
     null: list[str] | None = None
+    quoted_null: bool | None = None
+    trailing_delimiter: bool | None = None
+    encoding: Encoding | None = None
     key: KeyPart = KeyPart(format="raw")
     client: Annotated[ClientSettings, BeforeValidator(parse_client)] = ClientSettings()
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(rows=1_000_000)
@@ -67,7 +70,7 @@ class KafkaFeed(Part):
     @property
     def csv(self) -> dict[str, Any]:
         """The options of the CSV dialect that were given."""
-        given = {name: getattr(self, name) for name in ("names", "delimiter", "quote", "null")}
+        given = {name: getattr(self, name) for name in DIALECT}
         return {name: value for name, value in given.items() if value is not None}
 
     @model_validator(mode="after")
@@ -75,6 +78,8 @@ class KafkaFeed(Part):
         if (self.topics is None) == (self.pattern is None):
             raise ValueError('give one of topics, pattern, like topics = ["flights"]')
         formats = {self.format, self.key.format}
+        if self.encoding is not None and not formats & {"json", "csv"}:
+            raise ValueError('encoding is that of texts, read with format = "json" or "csv"')
         if self.csv and "csv" not in formats:
             raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
         if "csv" in formats and not self.names:

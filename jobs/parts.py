@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -11,6 +11,19 @@ from jobs.toml_values import parse_duration, parse_size
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
 Bytes = Annotated[int, BeforeValidator(parse_size)]
 Count = Annotated[int, Field(ge=1)]
+Encoding = Literal[
+    "utf-8",
+    "latin-1",
+    "iso-8859-1",
+    "iso-8859-15",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
+    "utf-16",
+    "utf-16le",
+    "utf-16be",
+]
+DIALECT = ("names", "delimiter", "quote", "null", "quoted_null", "trailing_delimiter")  # of CSV, in files and messages
 
 
 class Part(BaseModel):

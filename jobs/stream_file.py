@@ -26,6 +26,7 @@ from ingest.spec import (
     Limit,
     PartitionSpec,
     StreamSpec,
+    TextForm,
     ValueRule,
 )
 from jobs.kafka_model import AvroPart, ProtobufPart
@@ -152,7 +153,7 @@ def _settings(part: StreamPart, feed: FilesFeed | KafkaPart | DeltaPart, path: P
 
 def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart | DeltaPart, path: Path) -> ColumnSpec:
     if item.key is None:
-        return ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta)
+        return ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta, far=item.far, form=_form(item))
     if not isinstance(feed, KafkaPart):
         raise SettingsError(
             "only messages have keys",
@@ -160,7 +161,20 @@ def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart | DeltaPart
             found=item.key,
             hint="name a field of the row with `from`",
         )
-    return ColumnSpec(name, item.key, item.unit or "iso", item.zone, of="key")
+    return ColumnSpec(name, item.key, item.unit or "iso", item.zone, of="key", far=item.far, form=_form(item))
+
+
+def _form(item: ColumnPart) -> TextForm | None:
+    form = TextForm(
+        pattern=item.format,
+        trim=item.trim,
+        quoted=item.quoted,
+        thousands=item.thousands or "",
+        decimal=item.decimal or ".",
+        true=tuple(item.true or ()),
+        false=tuple(item.false or ()),
+    )
+    return None if form == TextForm() else form
 
 
 def _feed(feed: FilesFeed | KafkaPart | DeltaPart, base: Path, fs: Fs) -> FeedSpec | KafkaFeed | DeltaFeed:
@@ -186,6 +200,8 @@ def _files(feed: FilesFeed, base: Path) -> FeedSpec:
         unfinished=tuple(feed.unfinished),
         missing_directory=feed.missing_directory,
         missing_columns=feed.missing_columns,
+        encoding=feed.encoding or "utf-8",
+        binary_as_text=feed.binary_as_text,
     )
 
 
@@ -247,6 +263,7 @@ def _kafka(feed: KafkaPart, base: Path, fs: Fs) -> KafkaFeed:
         tombstones=feed.tombstones,
         allow_gap=feed.allow_gap,
         missing_columns=feed.missing_columns,
+        encoding=feed.encoding or "utf-8",
     )
 
 

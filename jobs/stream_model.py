@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from ingest.spec import UNFINISHED, BadRowBudget, MissingColumns, MissingDirectory
 from jobs.kafka_model import KafkaFeed
-from jobs.parts import Count, MaxPerTrigger, Part, Seconds
+from jobs.parts import DIALECT, Count, Encoding, MaxPerTrigger, Part, Seconds
 from jobs.toml_values import parse_instant_ns
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
@@ -35,6 +35,12 @@ class FilesFeed(Part):
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     quote: str | None = Field(default=None, min_length=1, max_length=1)
     null: list[str] | None = None
+    quoted_null: bool | None = None
+    skip_lines: int | None = Field(default=None, ge=0)
+    comment: Annotated[str, Field(min_length=1, pattern=r"^[^\r\n]+$")] | None = None
+    trailing_delimiter: bool | None = None
+    encoding: Encoding | None = None
+    binary_as_text: bool = False
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
     max_file_age: Seconds = 7 * 86_400.0
     settle: Seconds = 10.0
@@ -45,13 +51,17 @@ class FilesFeed(Part):
     @property
     def csv(self) -> dict[str, Any]:
         """The options of the CSV dialect that were given."""
-        given = {name: getattr(self, name) for name in ("header", "names", "delimiter", "quote", "null")}
+        given = {name: getattr(self, name) for name in ("header", "skip_lines", "comment", *DIALECT)}
         return {name: value for name, value in given.items() if value is not None}
 
     @model_validator(mode="after")
     def _csv_only(self) -> FilesFeed:
         if self.csv and self.format != "csv":
             raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
+        if self.encoding is not None and self.format == "parquet":
+            raise ValueError('encoding is that of texts, read with format = "json" or "csv"')
+        if self.binary_as_text and self.format != "parquet":
+            raise ValueError('binary_as_text is only read with format = "parquet"')
         if self.header is False and not self.names:
             raise ValueError('header = false needs names = ["first", "second"]')
         if self.names and self.header is not False:
@@ -77,14 +87,22 @@ class ColumnPart(Part):
     unit: Unit | None = None
     zone: str | None = None
     key: str | None = Field(default=None, min_length=1)
+    far: Literal["null", "clamp"] | None = None
+    format: str | None = Field(default=None, min_length=1)
+    trim: bool = False
+    quoted: bool = False
+    thousands: str | None = Field(default=None, min_length=1, max_length=1)
+    decimal: str | None = Field(default=None, min_length=1, max_length=1)
+    true: list[str] | None = Field(default=None, min_length=1)
+    false: list[str] | None = Field(default=None, min_length=1)
     meta: Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"] | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> ColumnPart:
         if self.key is not None and (self.source, self.meta) != (None, None):
             raise ValueError("give one of from, key, meta: a field of the value, a field of the key, or the position")
-        if self.meta is not None and (self.source, self.unit, self.zone) != (None, None, None):
-            raise ValueError("meta stands alone: from, unit and zone describe a field of the payload")
+        if self.meta is not None and self.model_fields_set - {"meta"}:
+            raise ValueError("meta stands alone: the other keys describe a field of the payload")
         return self
 
 
