@@ -60,6 +60,7 @@ crash: setup ## the full crash campaign: kills at every step, a fault in every c
 	$(BIN)/python -m tests.crash.power_cuts
 	$(BIN)/python -m tests.crash.spark_kill --kills 50
 	$(BIN)/python -m tests.crash.spark_zombies --rounds 5
+	$(BIN)/python -m tests.crash.frame_copies --rounds 25
 	$(BIN)/python -m tests.crash.strace_faults
 	$(BIN)/python -m tests.crash.kafka_chaos --kills 500
 

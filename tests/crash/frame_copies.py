@@ -19,9 +19,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from tests.crash.stream_kit import STREAM, TABLE, record
 
 ROWS, PARTITIONS, SLOTS = 240, 6, 4
 PATIENCE = 120.0
+ORDERS = ("earlier first", "later first", "earlier late", "mixed")
 DDL = "Src string, Date string, N bigint, Sym string, Note string"
 CONF = {
     "spark.executor.memory": "512m",
@@ -61,7 +62,6 @@ class Tally:
     rounds: int = 0
     kills: int = 0
     repeated: int = 0
-    orders: list[str] = field(default_factory=list)
 
 
 def held(control: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,10 +103,10 @@ def session() -> SparkSession:
 class Round:
     """One frame, its held attempts and the executors that are killed under it."""
 
-    def __init__(self, base: Path, number: int, chance: random.Random, tally: Tally) -> None:
+    def __init__(self, base: Path, number: int, order: str, chance: random.Random, tally: Tally) -> None:
         self.control = base / f"control-{number}"
         self.control.mkdir()
-        self.number, self._chance, self._tally = number, chance, tally
+        self.number, self.order, self._chance, self._tally = number, order, chance, tally
         self.waiting: list[int] = []  # attempts that are let go after the batch
         self.error: BaseException | None = None
         self._ended = threading.Event()
@@ -164,8 +164,7 @@ class Round:
         )
         again = [a for a, (place, _) in repeated.items() if a not in first and place in kept.values()]
         self._tally.repeated += len(again)
-        order = self._chance.choice(["earlier first", "later first", "earlier late", "mixed"])
-        self._tally.orders.append(order)
+        order = self.order
         lost = [a for a, (_, executor) in first.items() if executor == victim]
         early = [*kept, *lost]
         self._chance.shuffle(early)
@@ -216,7 +215,7 @@ def check(root: Path, rounds: int) -> None:
     assert not wrong, f"damaged: {wrong[:4]}"
 
 
-def run_campaign(base: Path, rounds: int, seed: int) -> Tally:
+def run_campaign(base: Path, rounds: int, seed: int, orders: Sequence[str] = ORDERS) -> Tally:
     """Rounds on one cluster; attempts that are still held at the end of a round are let go in the midst of the next."""
     chance, tally, root = random.Random(seed), Tally(), base / "db"
     root.mkdir()
@@ -224,7 +223,7 @@ def run_campaign(base: Path, rounds: int, seed: int) -> Tally:
     late: list[Any] = []
     try:
         for number in range(rounds):
-            this = Round(base, number, chance, tally)
+            this = Round(base, number, chance.choice(orders), chance, tally)
             this.write(spark, root)
             tally.rounds += 1
             check(root, tally.rounds)
@@ -233,11 +232,10 @@ def run_campaign(base: Path, rounds: int, seed: int) -> Tally:
                     earlier.let_go(attempt)
             check(root, tally.rounds)
             late = [this]
-            print(f"round {number}: {tally.orders[-1]}, tasks repeated so far {tally.repeated}", flush=True)
+            print(f"round {number}: {this.order}, tasks repeated so far {tally.repeated}", flush=True)
         for earlier in late:
             for attempt in earlier.waiting:
                 earlier.let_go(attempt)
-        time.sleep(1)  # whoever was held is through by then
         check(root, tally.rounds)
     finally:
         spark.stop()
