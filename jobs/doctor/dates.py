@@ -2,74 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from functools import partial
+from zoneinfo import ZoneInfo
 
-from jobs.doctor.finding import Found, Visit, each, headline, named
-from store.errors import SparkhavenError
+from jobs.date_choice import CLOSED_GRACE_S, end_of
+from jobs.doctor.finding import Found, State, Visit, each, named
 from store.layout import TableName
-from store.merges import MergeRecord, all_values, newest
-from store.schema.deploy import load_deployed
-from store.validations import binding, load_validation
+from writers.merge.status import table_status
+
+UTC = ZoneInfo("UTC")
 
 
 def dates(visit: Visit) -> Iterator[Found]:
-    """Per table the closed dates that are not merged, not validated, or not truncated, and merges that have stopped."""
+    """Per table the dates that are over and not merged, not validated, or not truncated, and merges that stopped."""
     for table in visit.tables:
-        open_dates = _intraday(visit, table)
-        records: dict[str, MergeRecord] = {}
-        for value in all_values(visit.fs, visit.layout, table):
-            try:
-                done = newest(visit.fs, visit.layout, table, value)
-                last = newest(visit.fs, visit.layout, table, value, complete=False)
-            except (SparkhavenError, OSError) as error:
-                yield "wrong", f"{table} {value}: {headline(error)}", visit.command("verify", table)
-                continue
-            if done is not None:
-                records[value] = done
-            if last is not None and not last.complete and (done is None or last.generation > done.generation):
-                what = f"{table} {value}: a merge runs, or was interrupted after phase {last.phase}"
-                yield "note", what, visit.command("merge", table, "--date", value)
-        look = partial(_waiting, visit, table, open_dates, records)
-        yield from each(table, visit.command("verify", table), look)
+        yield from each(table, visit.command("verify", table), partial(_of_table, visit, table))
 
 
-def _waiting(visit: Visit, table: TableName, intraday: set[str], records: Mapping[str, MergeRecord]) -> Iterator[Found]:
-    today = datetime.fromtimestamp(visit.now_s, UTC).date().isoformat()
-    unmerged = sorted(value for value in intraday - records.keys() if value[: len(today)] < today)
-    steps: dict[str, list[str]] = {"failed": [], "unvalidated": [], "untruncated": []}
-    if records:
-        rules = load_deployed(visit.fs, visit.layout, table).rules
-        for value, record in sorted(records.items()):
-            validation = load_validation(visit.fs, visit.layout, table, record)
-            if validation is None or validation.binding != binding(record, rules):
-                if value in intraday:
-                    steps["unvalidated"].append(value)
-            elif not validation.passed:
-                steps["failed"].append(value)
-            elif value in intraday:
-                steps["untruncated"].append(value)
-    told = (
-        ("note", unmerged, "closed and not merged", "merge"),
-        ("wrong", steps["failed"], "merged, and their validation has failed", "validate"),
-        ("note", steps["unvalidated"], "merged and not validated", "validate"),
-        ("note", steps["untruncated"], "validated, and their intraday data not truncated", "truncate"),
-    )
-    for state, values, what, command in told:
+def _of_table(visit: Visit, table: TableName) -> Iterator[Found]:
+    found = table_status(visit.fs, visit.layout, table, visit.now_s)
+    over = {one.value for one in found if _is_over(one.value, visit.now_s)}
+    merged = [one for one in found if one.generation]
+    steps: tuple[tuple[State, str, list[str], tuple[str, ...]], ...] = (
+        (
+            "note",
+            "have a merge that runs or was stopped",
+            [one.value for one in found if one.unfinished and one.unfinished != "record"],
+            ("merge", "--date"),
+        ),
+        (
+            "note",
+            "are over and not merged",
+            [one.value for one in found if one.unmerged and not one.generation and one.value in over],
+            ("merge", "--date"),
+        ),
+        ("note", "have rows that came after their merge", [one.value for one in merged if one.unmerged], (
+            "merge", "--rewrite", "--date")),
+        ("wrong", "have failed their validation", [one.value for one in merged if one.validation == "failed"], (
+            "validate", "--date")),
+        ("wrong", "have a damaged validation", [one.value for one in merged if one.validation == "damaged"], (
+            "validate", "--date")),
+        (
+            "note",
+            "are merged and not validated",
+            [one.value for one in merged if one.validation in ("missing", "stale") and one.untruncated],
+            ("validate", "--date"),
+        ),
+        (
+            "note",
+            "are validated, and their intraday data not truncated",
+            [one.value for one in merged if one.validation == "passed" and one.untruncated],
+            ("truncate", "--date"),
+        ),
+    )  # fmt: skip
+    waiting = False
+    for state, what, values, (command, *options) in steps:
         if values:
-            text = f"{table}: {len(values):,} dates are {what}: {named(values)}"
-            yield ("wrong" if state == "wrong" else "note"), text, visit.command(command, table, "--date", values[0])
-    if not any(values for _, values, _, _ in told):
-        yield "ok", f"{table}: {len(records):,} dates are merged, none waits", None
+            waiting = True
+            text = f"{table}: {len(values):,} dates {what}: {named(values)}"
+            yield state, text, visit.command(command, table, *options, values[0])
+    old = sum(len(one.replaced) for one in found)
+    if old:
+        yield "note", f"{table}: {old:,} replaced locations of history lie on disk", visit.command("clean", table)
+    if not waiting:
+        yield "ok", f"{table}: {len(merged):,} dates are merged, none waits", None
 
 
-def _intraday(visit: Visit, table: TableName) -> set[str]:
-    """Dates with rows that are not truncated."""
-    return {
-        key.value
-        for name, _, state in visit.streams()
-        if name == table and not isinstance(state, Exception)
-        for key, location in state.locations.items()
-        if not location.truncated and location.rows
-    }
+def _is_over(value: str, now_s: float) -> bool:
+    """Whether a date has ended in UTC; a value that is no date never ends."""
+    end = end_of(value, UTC)
+    return end is not None and end + CLOSED_GRACE_S <= now_s

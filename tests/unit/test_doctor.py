@@ -91,7 +91,7 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
         in of(found, "locks", "ok")[0].what
     )
     (unmerged,) = of(found, "dates", "note")
-    assert unmerged.what == f"{name}: 2 dates are closed and not merged: 2013-01-01, 2013-01-02"
+    assert unmerged.what == f"{name}: 2 dates are over and not merged: 2013-01-01, 2013-01-02"
     assert unmerged.next == f"sparkhaven --root {small.root} merge {name} --date 2013-01-01"
     root = closed(small)
     lock = small.layout.stream_lock(small.table, "s")
@@ -101,10 +101,10 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
     (far,) = of(visit(root, now_s=1_700_000_000.0), "locks", "note")
     assert "process 7 on elsewhere since 16.7 min" in far.what and far.next == "on elsewhere: ps -p 7"
     (root / "Systems" / small.table.namespace).mkdir(parents=True, exist_ok=True)
-    small.merge_by_hand("2013-01-01")
+    small.merge_by_hand("2013-01-01", 1)
     notes = [each.what for each in of(visit(root), "dates", "note")]
     assert notes == [
-        f"{name}: 1 dates are closed and not merged: 2013-01-02",
+        f"{name}: 1 dates are over and not merged: 2013-01-02",
         f"{name}: 1 dates are merged and not validated: 2013-01-01",
     ]
 
@@ -132,7 +132,7 @@ def test_a_log_that_is_damaged_or_lost(small: SmallTable) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"\xff{[ no such content"])
 def test_whatever_is_damaged_the_command_ends_well(small: SmallTable, content: bytes) -> None:
-    small.merge_by_hand("2013-01-01")
+    small.merge_by_hand("2013-01-01", 1)
     root = closed(small)
     files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
     assert len(files) > 10
