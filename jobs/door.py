@@ -7,7 +7,6 @@ error; with ``--json`` it is also ``{"error": {...}}`` on standard output. A tra
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import math
@@ -28,23 +27,15 @@ from typer.exceptions import TyperException
 from store.errors import (
     EXIT_BAD_DATA,
     EXIT_DONE,
-    EXIT_RETRY,
     EXIT_USAGE,
     SettingsError,
     SparkhavenError,
     TableNotFoundError,
 )
 from store.layout import Layout
+from store.system_errors import as_ours
 
 EXIT_INTERRUPTED = 130
-_DISK_HINTS = {
-    errno.ENOSPC: "make room on the disk, then run it again; nothing of the running batch was committed",
-    errno.EDQUOT: "raise the quota, then run it again; nothing of the running batch was committed",
-    errno.EMFILE: "raise the limit of open files (ulimit -n), then run it again",
-    errno.EACCES: "check owner and permissions",
-    errno.EPERM: "check owner and permissions",
-    errno.EROFS: "the file system is mounted read-only",
-}
 
 
 @dataclass(slots=True)
@@ -242,12 +233,6 @@ def _ended(door: Door, error: BaseException) -> int:
     return _told(door, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
 
 
-def _code_of(error: OSError) -> int:
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return EXIT_USAGE
-    return EXIT_RETRY if error.errno in _DISK_HINTS else EXIT_BAD_DATA
-
-
 def report(door: Door, error: SparkhavenError, **about: object) -> int:
     """Tells an error of ours on both outputs as the form asks, and gives its exit code; ``about``: whose it is."""
     door.note(f"sparkhaven: {error}")
@@ -261,16 +246,6 @@ def error_json(error: SparkhavenError) -> dict[str, Any]:
     parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
     named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
     return named | {"exit_code": error.exit_code, "retryable": error.retryable}
-
-
-def as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
-    """The error itself, or what the system refused as one of ours: with the file, what to do and the exit code."""
-    if isinstance(error, SparkhavenError):
-        return error
-    made = SparkhavenError(error.strerror or str(error), where=error.filename, hint=_DISK_HINTS.get(error.errno or 0))
-    made.exit_code = _code_of(error)
-    made.retryable = made.exit_code == EXIT_RETRY
-    return made
 
 
 def _told(door: Door, kind: str, what: str, code: int, *, hint: str | None) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.door import Door, DryRun, Json, TableArgument, Verbose, as_ours, error_json, example, table
+from jobs.door import Door, DryRun, Json, TableArgument, Verbose, error_json, example, table
 from jobs.unstored import fields
 from store.epochs.load import EpochEntry, list_epochs, list_streams, load_stream
 from store.epochs.log import StreamLog
@@ -24,6 +24,7 @@ from store.errors import EXIT_DONE, SparkhavenError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName, check_stream
 from store.schema.deploy import deployed_tables
+from store.system_errors import as_ours
 
 StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]
 

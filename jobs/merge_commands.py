@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from jobs.date_choice import CLOSED_GRACE_S, intraday_dates, parse_choice
-from jobs.door import Door, DryRun, Json, Verbose, as_ours, error_json, example
+from jobs.door import Door, DryRun, Json, Verbose, error_json, example
 from jobs.merge_status import show_status
 from jobs.spark_session import build_session, end_session
 from jobs.toml_values import parse_size
@@ -19,6 +19,7 @@ from store.fs import Fs
 from store.layout import TableName
 from store.merges import all_values
 from store.schema.deploy import load_deployed
+from store.system_errors import as_ours
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor
 from writers.merge.keys import parse_sort

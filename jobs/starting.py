@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from jobs.door import Door, as_ours, report
+from jobs.door import Door, report
 from jobs.feeds import require_there
 from jobs.stream_file import StreamSettings, load_stream_file
 from jobs.stream_schema import checked_schema
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.fs import Fs
+from store.system_errors import as_ours
 
 T = TypeVar("T")
 

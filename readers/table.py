@@ -25,6 +25,7 @@ from store.scan import Filter, Plan, Snapshot, make_plan
 from store.schema.deploy import deployed_tables, load_deployed
 from store.schema.model import Column, TableSchema
 from store.selection import Selection, check_tier, near
+from store.system_errors import as_storage_errors
 
 BATCH_ROWS = 1 << 17
 Names = str | Iterable[str]
@@ -53,6 +54,18 @@ def open_table(
     mode = chosen_mode(checksum_verify, os.environ)
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
+    with as_storage_errors():
+        return _opened(fs, layout, table, epoch, as_of, checks_of(mode))
+
+
+def _opened(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    epoch: int | Mapping[str, int] | None,
+    as_of: datetime | str | None,
+    checks: Checks | None,
+) -> Table:
     try:
         schema = load_deployed(fs, layout, table)
     except TableNotFoundError:
@@ -64,7 +77,7 @@ def open_table(
         moment = _milliseconds(as_of)
         pins = {stream: _epoch_at(fs, layout, table, stream, moment) for stream in streams}
     held = tuple(Pin.of(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams)
-    return Table(fs, layout, Snapshot(table, schema, tuple(pin.state for pin in held)), held, checks_of(mode))
+    return Table(fs, layout, Snapshot(table, schema, tuple(pin.state for pin in held)), held, checks)
 
 
 def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -205,6 +218,10 @@ class Table:
         """Row ranges that a read opens; ``dates`` takes values and ranges ``A..B``, ``sources`` internal partitions."""
         predicate = self._predicate(where)
         selection = Selection.of(dates, sources)
+        with as_storage_errors():
+            return self._plan(selection, tier, predicate)
+
+    def _plan(self, selection: Selection, tier: str, predicate: Predicate | None) -> Plan:
         plan = make_plan(
             self._fs,
             self._layout,
@@ -295,10 +312,12 @@ class Table:
             reader = SliceReader(self._fs, slice_, shown, filtered, values, pin, later=later, checks=checks)
             for first in range(slice_.start, slice_.stop, step or plan.rows):
                 last = min(first + (step or plan.rows), slice_.stop)
-                yield from reader.read(first, last, predicate)
+                with as_storage_errors():
+                    yield from reader.read(first, last, predicate)
         if step is None:  # the caller takes all parts before it looks at one
-            for stream, pin in self._pins.items():
-                pin.require((slice_.key, slice_.directory) for slice_ in plan.slices if slice_.stream == stream)
+            with as_storage_errors():
+                for stream, pin in self._pins.items():
+                    pin.require((slice_.key, slice_.directory) for slice_ in plan.slices if slice_.stream == stream)
 
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
         return parse_predicate(where, self.schema) if isinstance(where, str) else where

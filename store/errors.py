@@ -22,6 +22,9 @@
     │  ├─ RetryableFeedError    may work when tried again                            exit 3
     │  ├─ FeedSettingsError     its names or rights are wrong: no waiting helps      exit 2
     │  └─ ErrorBudgetExceeded   more bad rows than allowed; nothing was committed
+    ├─ StorageError             the system refuses to read or write                exit 1
+    │  ├─ NotPermittedError     owner, permissions, a read-only file system         exit 2
+    │  └─ RetryableStorageError no room, or a limit is reached                      exit 3
     ├─ SettingsError            stream file, option or environment                   exit 2
     ├─ TableNotFoundError       exit 2
     ├─ TableExistsError         exit 2
@@ -190,6 +193,23 @@ class FeedSettingsError(FeedError):
 
 class ErrorBudgetExceeded(FeedError):
     """A batch has more bad rows than allowed; nothing of it was committed."""
+
+
+class StorageError(SparkhavenError):
+    """The system refuses to read or write."""
+
+
+class NotPermittedError(StorageError):
+    """The user may not read or write: owner, permissions, a read-only file system."""
+
+    exit_code = EXIT_USAGE
+
+
+class RetryableStorageError(StorageError):
+    """No room, or a limit is reached; trying again may help."""
+
+    exit_code = EXIT_RETRY
+    retryable = True
 
 
 class SettingsError(SparkhavenError):

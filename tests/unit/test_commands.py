@@ -11,6 +11,7 @@ import pytest
 from jobs import door as door_module
 from store.errors import CorruptFileError
 from store.layout import LocationKey
+from store.system_errors import as_ours
 from tests.commands import run, told
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE
@@ -260,8 +261,8 @@ def test_values_of_a_table_stand_as_they_are(capsys: pytest.CaptureFixture[str])
 
 
 def test_what_the_system_refuses_is_an_error_with_its_exit_code() -> None:
-    full = door_module.as_ours(OSError(28, "No space left on device", "/db/x"))
+    full = as_ours(OSError(28, "No space left on device", "/db/x"))
     assert (full.exit_code, full.retryable, full.where) == (3, True, "/db/x")
-    assert door_module.as_ours(PermissionError(13, "Permission denied", "/db")).exit_code == 2
+    assert as_ours(PermissionError(13, "Permission denied", "/db")).exit_code == 2
     ours = CorruptFileError("x")
-    assert door_module.as_ours(ours) is ours
+    assert as_ours(ours) is ours

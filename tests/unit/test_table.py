@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,14 @@ import pyarrow as pa
 import pytest
 
 from readers import open_table
-from store.errors import SchemaMismatchError, SchemaParseError, SettingsError, SnapshotMovedError, TableNotFoundError
+from store.errors import (
+    NotPermittedError,
+    SchemaMismatchError,
+    SchemaParseError,
+    SettingsError,
+    SnapshotMovedError,
+    TableNotFoundError,
+)
 from store.fs import Fs
 from tests.small_tables import SmallTable
 
@@ -260,3 +268,39 @@ def test_a_table_without_rows(tmp_path: Path) -> None:
     table = opened.to_arrow()
     assert (table.num_rows, table.schema) == (0, opened.arrow_schema())
     assert list(opened.to_batches()) == []
+
+
+def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
+    class Refusing(Fs):
+        """A disk on which one file may not be read."""
+
+        name = ""
+
+        def read(self, path: Path) -> bytes:
+            self._look(path)
+            return super().read(path)
+
+        def read_range(self, path: Path, offset: int, length: int) -> bytes:
+            self._look(path)
+            return super().read_range(path, offset, length)
+
+        def _look(self, path: Path) -> None:
+            if path.name == self.name:
+                raise PermissionError(13, "Permission denied", str(path))
+
+    small = SmallTable(tmp_path)
+    small.add("a", "2026-11-20", {"Sym": ["X"], "Size": [1]})
+    small.merge_by_hand("2026-11-20")
+    fs = Refusing()
+    for name in ("NS.T.schema", "NS.T.history.json", "s.log"):
+        fs.name = name
+        with pytest.raises(NotPermittedError, match="Permission denied") as caught:
+            open_table(tmp_path, "NS.T", fs=fs)
+        assert str(caught.value.where).endswith(name)
+        assert (caught.value.exit_code, pickle.loads(pickle.dumps(caught.value)).exit_code) == (2, 2)
+    fs.name = ""
+    opened = open_table(tmp_path, "NS.T", fs=fs)
+    for name, read in (("0.json", opened.count), ("Size.dat", opened.to_arrow), ("Size.dat", opened.to_batches)):
+        fs.name = name
+        with pytest.raises(NotPermittedError, match="Permission denied"):
+            list(read())  # type: ignore[operator]

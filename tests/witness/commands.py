@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.door import as_ours
 from store.errors import SparkhavenError
 from store.fs import Fs
+from store.system_errors import as_ours
 from tests.commands import run
 from tests.witness.damage import Kind, Trees, permissions_hold
 from tests.witness.story import OPEN, TABLE, Row, Writer, expected, read_rows, rows

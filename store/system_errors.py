@@ -1,0 +1,37 @@
+"""What the operating system refuses, as an error of ours: permissions, room, limits, devices."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError
+
+_HINTS = {
+    errno.ENOSPC: "make room on the disk, then run it again; nothing of the running batch was committed",
+    errno.EDQUOT: "raise the quota, then run it again; nothing of the running batch was committed",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), then run it again",
+    errno.EACCES: "check owner and permissions",
+    errno.EPERM: "check owner and permissions",
+    errno.EROFS: "the file system is mounted read-only",
+}
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
+    """The error itself, or what the system refused as a StorageError: with the file, what to do and the exit code."""
+    if isinstance(error, SparkhavenError):
+        return error
+    number = error.errno or 0
+    made = NotPermittedError if number in _FORBIDDEN else RetryableStorageError if number in _HINTS else StorageError
+    return made(error.strerror or str(error), where=error.filename, hint=_HINTS.get(number))
+
+
+@contextmanager
+def as_storage_errors() -> Iterator[None]:
+    """Raises what the system refuses in the body as a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise as_ours(error) from error
