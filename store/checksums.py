@@ -25,6 +25,7 @@ ChecksumVerify = Literal["open", "read", "scrub", "off"]
 MODES: tuple[str, ...] = get_args(ChecksumVerify)
 ENVIRONMENT = "SPARKHAVEN_CHECKSUM_VERIFY"
 KEPT_FILES = 1 << 16  # files remembered, 300 bytes each
+KEPT_FROM = 1 << 14  # bytes; a smaller file is compared each time, which costs less than looking it up
 KEPT_LENGTHS = 4  # of one file: epochs that are read in turn
 FAST_FROM = 1 << 16  # bytes; for less, loading the fast library costs more than it saves
 
@@ -66,16 +67,16 @@ class _Known:
 class Checks:
     """Which committed bytes are known to be those that were committed. ``MEMORY`` is that of the process.
 
-    ``kept`` files are remembered; 0: each is compared whenever it is opened.
+    ``kept`` files of ``smallest`` bytes and more are remembered; 0: each is compared whenever it is opened.
     """
 
-    def __init__(self, kept: int = KEPT_FILES) -> None:
-        self._kept = kept
+    def __init__(self, kept: int = KEPT_FILES, smallest: int = KEPT_FROM) -> None:
+        self._kept, self._smallest = kept, smallest
         self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()  # by device and inode
 
     def require(self, fs: Fs, path: Path, data: pa.Buffer, crc: int) -> None:
         """CorruptFileError if ``data``, the committed bytes of a file, are not those whose CRC-32 is ``crc``."""
-        found = fs.stat(path)
+        found = fs.stat(path) if self._kept and data.size >= self._smallest else None
         before = None if found is None else self._known.get((found.device, found.inode))
         known = before.prefixes if before is not None and found is not None and before.still(found) else {}
         if known.get(data.size) != crc:
