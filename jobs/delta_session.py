@@ -75,5 +75,6 @@ def require_delta(spark: SparkSession) -> None:
             f"{_WHY}, and this Spark session has no Delta",
             where="spark.jars.packages",
             expected=PACKAGE,
-            hint=f"submit the job with --packages {PACKAGE}, or set [bad_rows] max_rows = 0",
+            hint=f'submit the job with --jars "$(sparkhaven jars | paste -sd,)" or --packages {PACKAGE}; or set '
+            "[bad_rows] max_rows = 0",
         )

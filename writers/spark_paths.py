@@ -9,9 +9,10 @@ from pathlib import Path
 def local_uri(path: Path) -> str:
     """A local path as a ``file:`` URI: Spark looks for a bare path in its default file system, which may be HDFS.
 
-    Not percent-encoded: Hadoop takes such URIs as they stand.
+    Not percent-encoded, since Hadoop takes such URIs as they stand, and with one slash, as Hadoop writes them: Delta
+    compares them as text.
     """
-    return f"file://{path.absolute()}"
+    return f"file:{path.absolute()}"
 
 
 def local_pattern(path: Path) -> str:

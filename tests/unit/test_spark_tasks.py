@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from store.errors import EXIT_RETRY
+from writers.spark_paths import local_pattern, local_uri
 from writers.spark_tasks import gist, jvm_gone
 
 CALL = "An error occurred while calling o158.awaitTermination"
@@ -34,3 +37,9 @@ def test_the_gist_of_a_foreign_error_is_its_last_word() -> None:
     assert gist(RuntimeError(text)) == "ValueError: no"
     assert gist(RuntimeError("\n: org.apache.spark.SparkException: it broke\n\tat java")).endswith("it broke")
     assert gist(RuntimeError()) == "RuntimeError"
+
+
+def test_local_paths_as_spark_has_to_be_told_them() -> None:
+    assert local_uri(Path("/a b/100%[1]")) == "file:/a b/100%[1]"
+    assert local_pattern(Path("/a/{b}[1]*")) == r"file:/a/\{b\}\[1\]\*"
+    assert local_uri(Path("db")) == f"file:{Path.cwd()}/db"
