@@ -22,12 +22,13 @@ from ingest.encodings import UTF8, in_own_bytes, utf8_chunks
 from ingest.json_rows import JsonRows
 from ingest.lines import LineBlock, line_blocks
 from ingest.parquet_rows import ParquetRows
+from ingest.parts import part_lines
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows
 from ingest.source_file import changed, chunks, verify
 from ingest.spec import BadRowBudget, FeedSpec, StreamSpec, Target
 from ingest.targets import resolve_targets
-from store.epochs.state import FileId
+from store.epochs.state import FileId, FilePart
 from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import LocationKey
@@ -156,7 +157,8 @@ def decoded(
     encoding = spec.feed.encoding
 
     def blocks() -> Iterator[LineBlock]:
-        return line_blocks(utf8_chunks(chunks(fs, split), encoding, split.path))
+        first, pieces = part_lines(fs, split) if isinstance(split, FilePart) else (1, chunks(fs, split))
+        return line_blocks(utf8_chunks(pieces, encoding, split.path), first=first)
 
     if spec.feed.format == "json":
         json_rows = JsonRows(targets, spec.ignore, alias=alias)

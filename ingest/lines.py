@@ -119,18 +119,18 @@ def framed_block(payloads: Sequence[bytes | None], numbers: npt.NDArray[np.int64
 
 
 def line_blocks(
-    chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX_LINE, lines: int = MAX_LINES
+    chunks: Iterable[bytes], block: int = BLOCK, max_line: int = MAX_LINE, lines: int = MAX_LINES, first: int = 1
 ) -> Iterator[LineBlock]:
     """Groups the lines of a file into blocks of about ``block`` bytes and at most ``lines`` lines.
 
-    The last line needs no line feed.
+    The last line needs no line feed. ``first`` is the number of the first line; a byte order mark only begins a file.
     """
     held: list[bytes] = []
     size = 0
-    number = 1
+    number = first
     skipping: LongLine | None = None
     too_long: list[LongLine] = []
-    for chunk in _without_bom(chunks):
+    for chunk in _without_bom(chunks) if first == 1 else chunks:
         piece = chunk
         if skipping is not None:
             end = piece.find(b"\n")

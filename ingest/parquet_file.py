@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ingest.source_file import RawFile
-from store.epochs.state import FileId
+from store.epochs.state import FileId, FilePart
 from store.fs import Fs
 
 BATCH_ROWS = 1 << 16
@@ -48,15 +48,19 @@ class Batch:
 
 
 class ParquetFile:
-    """A planned file. ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC; else local times.
+    """A planned file, or the row groups that begin in a part of it, from row ``first_row`` (counted from 1) on.
 
-    pa.ArrowInvalid if it is no Parquet file.
+    ``utc96``: timestamps of type INT96, which has no zone, are instants in UTC; else local times. pa.ArrowInvalid if it
+    is no Parquet file.
     """
 
     def __init__(self, fs: Fs, split: FileId, utc96: bool) -> None:
         self._fs, self._split, self._utc96 = fs, split, utc96
         self._file = self._open()
         self._metadata = self._file.metadata
+        self._groups = self._groups_of(split)
+        before = range(self._groups[0]) if self._groups else ()
+        self.first_row = 1 + sum(self._metadata.row_group(group).num_rows for group in before)
         leaves = (self._file.schema.column(place) for place in range(len(self._file.schema)))
         self._old = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
 
@@ -72,11 +76,23 @@ class ParquetFile:
         file = self._open(read_dictionary=wide) if wide else self._file
         size = self._batch_rows(wanted, wide)
         old = sorted(self._old.intersection(wanted))
-        exact = _Taken(self._open(coerce_int96_timestamp_unit="ms"), old, size) if old else None
-        for rows in file.iter_batches(batch_size=size, columns=wanted, use_threads=False):
+        exact = _Taken(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
+        for rows in file.iter_batches(batch_size=size, row_groups=self._groups, columns=wanted, use_threads=False):
             whole = Batch(rows) if exact is None else self._exact(rows, exact.take(rows.num_rows))
             for start, stop in _cuts(rows):
                 yield whole.slice(start, stop - start) if stop - start < rows.num_rows else whole
+
+    def _groups_of(self, split: FileId) -> list[int]:
+        every = range(self._metadata.num_row_groups)
+        if not isinstance(split, FilePart):
+            return list(every)
+        return [group for group in every if split.start <= self._begin(group) < split.stop]
+
+    def _begin(self, group: int) -> int:
+        """Where the pages of a row group begin; one without columns is of the first part."""
+        found = self._metadata.row_group(group)
+        pages = (found.column(place) for place in range(found.num_columns))
+        return min((page.dictionary_page_offset or page.data_page_offset for page in pages), default=0)
 
     def _open(self, **options: object) -> pq.ParquetFile:
         raw = pa.PythonFile(RawFile(self._fs, self._split), mode="r")
@@ -98,7 +114,7 @@ class ParquetFile:
     def _chunks(self, names: Sequence[str]) -> Iterator[tuple[int, int, pq.ColumnChunkMetaData]]:
         """Row group, its rows, and one of its columns."""
         wanted = set(names)
-        for group in range(self._metadata.num_row_groups):
+        for group in self._groups:
             found = self._metadata.row_group(group)
             for place in range(found.num_columns):
                 column = found.column(place)
@@ -138,8 +154,8 @@ class ParquetFile:
 class _Taken:
     """Columns of a file, taken in portions of any number of rows."""
 
-    def __init__(self, file: pq.ParquetFile, names: Sequence[str], size: int) -> None:
-        self._batches = file.iter_batches(batch_size=size, columns=list(names), use_threads=False)
+    def __init__(self, file: pq.ParquetFile, names: Sequence[str], size: int, groups: list[int]) -> None:
+        self._batches = file.iter_batches(batch_size=size, row_groups=groups, columns=list(names), use_threads=False)
         self._held: list[pa.RecordBatch] = []
 
     def take(self, count: int) -> pa.Table:

@@ -68,7 +68,7 @@ class ParquetRows:
             extras = [name for name in dict.fromkeys([*declared.names, *self._constants]) if name not in self._known]
             others = _Others(fs, split, [name for name in declared.names if name not in wanted], self._utc96)
             place = self._place or split.path
-            start = 1
+            start = file.first_row
             for batch in file.batches(wanted):
                 numbers = np.arange(start, start + batch.rows.num_rows, dtype=np.int64)
                 rows = self.typed(batch, numbers, place, rejects, others.fields)
@@ -168,7 +168,8 @@ class _Others:
         if self._names == []:
             return {}
         if self._batches is None:
-            self._batches = ParquetFile(self._fs, self._split, self._utc96).batches(self._names)
+            file = ParquetFile(self._fs, self._split, self._utc96)
+            self._batches, self._start, self._stop = file.batches(self._names), file.first_row, file.first_row
         while number >= self._stop:
             self._batch = next(self._batches)
             self._start, self._stop = self._stop, self._stop + self._batch.rows.num_rows

@@ -53,12 +53,13 @@ class Settling:
         if packing_of_name(file.path) is not None:
             return True
         parquet = self._feed.format == "parquet"
-        length = min(4 if parquet else 1, file.size)
+        wide = self._feed.encoding.startswith("utf-16")
+        length = min(4 if parquet else 1 + wide, file.size)
         try:
             tail = self._fs.read_range(Path(file.path), file.size - length, length)
             if parquet:
                 return tail in _FOOTERS
-            if tail == b"\n":
+            if tail == b"\n" or (wide and tail in (b"\n\0", b"\0\n")):
                 return True
             head = self._fs.read_range(Path(file.path), 0, min(MAGIC_BYTES, file.size))
             return any(head.startswith(packing.magic) for packing in PACKINGS)

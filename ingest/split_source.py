@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -19,25 +20,33 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from ingest.files import FilePlanner
+from ingest.parts import MIN_PART, is_cuttable
 from ingest.planning import Offset, PlanningReader
 from ingest.row_size import row_bytes
 from ingest.spec import FeedSpec, Format, Limit, MissingDirectory
 from store.epochs.load import load_positions
 from store.epochs.positions import FileWindow
-from store.epochs.state import FileId
+from store.epochs.state import FileId, FilePart
 from store.errors import SettingsError, TableNotFoundError, carrying
 from store.fs import Fs
 from store.layout import Layout, TableName
 
 SOURCE = "sparkhaven_files"
-SCHEMA = "path string, size bigint, mtime_ns bigint, task int, waiting bigint"  # whose work it is; files left behind
+# start and stop: the part of the file; task: whose work it is; waiting: files left behind
+SCHEMA = "path string, size bigint, mtime_ns bigint, task int, waiting bigint, start bigint, stop bigint"
 SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
+FILE_COST = 64 << 10  # bytes that are decoded in the time that it takes to open, type and route one more file
 OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 GROWING_NAMED = 20
 
 
-def source_options(root: Path, table: TableName, stream: str, feed: FeedSpec, *, tasks: int) -> dict[str, str]:
-    """Options of the source for one stream, to be given to ``spark.readStream.options(**...)``."""
+def source_options(
+    root: Path, table: TableName, stream: str, feed: FeedSpec, *, tasks: int, parts: bool = False
+) -> dict[str, str]:
+    """Options of the source for one stream, to be given to ``spark.readStream.options(**...)``.
+
+    ``parts``: a large file may be cut for several tasks.
+    """
     limit = feed.max_per_trigger
     given = {"maxBytes": limit.bytes, "maxRows": limit.rows, "maxFiles": limit.files}
     return {
@@ -46,7 +55,9 @@ def source_options(root: Path, table: TableName, stream: str, feed: FeedSpec, *,
         "stream": stream,
         "path": feed.path,
         "format": feed.format,
+        "encoding": feed.encoding,
         "tasks": str(tasks),
+        "parts": str(parts).lower(),
         "maxFileAgeSeconds": repr(feed.max_file_age_s),
         "settleSeconds": repr(feed.settle_s),
         "unfinished": json.dumps(feed.unfinished),
@@ -73,7 +84,7 @@ class FilesSource(DataSource):  # type: ignore[misc]
         return SOURCE
 
     def schema(self) -> str:
-        """Path, size and modification time of each file, the task that takes it, and the files left after the batch."""
+        """Path, size, time of each file, the task that takes it, files left after the batch, and which part it is."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -94,6 +105,7 @@ class FilesReader(PlanningReader):
             self.own = self._feed.max_per_trigger
             self.spool = Layout(Path(given["root"])).spool(TableName.parse(given["table"]), given["stream"])
             self._tasks = max(int(given.get("tasks", "1")), 1)
+            self._fs, self._parts = fs, given.get("parts") == "true"
             self._planner = FilePlanner(
                 fs,
                 self._feed,
@@ -145,33 +157,62 @@ class FilesReader(PlanningReader):
         with carrying():
             files = _files(end)
             self._planner.take(files)
-        runs = group_files(files, self._tasks)
+        runs = group_files(files, self._tasks, cuttable=lambda file: self._parts and is_cuttable(self._fs, file))
         waiting, _ = self._planner.waiting()
         return [Run(run, task, waiting) for task, run in enumerate(runs)]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, int]]:
-        """One row for each file of a run."""
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, int, int, int]]:
+        """One row for each file of a run, or part of one."""
         if isinstance(partition, Run):
             for file in partition.files:
-                yield file.path, file.size, file.mtime_ns, partition.task, partition.waiting
+                start, stop = (file.start, file.stop) if isinstance(file, FilePart) else (0, file.size)
+                yield file.path, file.size, file.mtime_ns, partition.task, partition.waiting, start, stop
 
 
-def group_files(files: Sequence[FileId], tasks: int, small: int = SMALL_BATCH) -> list[tuple[FileId, ...]]:
-    """At most ``tasks`` contiguous runs of about equal bytes; one if all are small together."""
-    total = sum(file.size for file in files)
+def group_files(
+    files: Sequence[FileId],
+    tasks: int,
+    small: int = SMALL_BATCH,
+    *,
+    per_file: int = FILE_COST,
+    cuttable: Callable[[FileId], bool] = lambda file: False,
+) -> list[tuple[FileId, ...]]:
+    """At most ``tasks`` contiguous runs of about equal cost, bytes and ``per_file`` for each; one if all cost little.
+
+    A file that costs more than its run is cut where the runs meet, if it is ``cuttable`` and its parts are not small.
+    """
+    total = sum(file.size + per_file for file in files)
     if not files or tasks == 1 or total <= small:
         return [tuple(files)] if files else []
     runs: list[tuple[FileId, ...]] = []
     run: list[FileId] = []
     done = 0
-    for file in files:
+    for file, cost in _pieces(files, total, tasks, per_file, cuttable):
         share = total * (len(runs) + 1) / tasks
-        if run and len(runs) < tasks - 1 and done + file.size / 2 > share:
+        if run and len(runs) < tasks - 1 and done + cost / 2 > share:
             runs.append(tuple(run))
             run = []
         run.append(file)
-        done += file.size
+        done += cost
     return [*runs, tuple(run)]
+
+
+def _pieces(
+    files: Sequence[FileId], total: int, tasks: int, per_file: int, cuttable: Callable[[FileId], bool]
+) -> Iterator[tuple[FileId, int]]:
+    """Files, or parts of them, with what they cost."""
+    at = 0
+    for file in files:
+        ends = (round(total * run / tasks) - at - per_file for run in range(1, tasks))
+        cuts = [end for end in ends if MIN_PART <= end <= file.size - MIN_PART]
+        if cuts and cuttable(file):
+            places = [0, *cuts, file.size]
+            for start, stop in pairwise(places):
+                part = FilePart(file.path, file.size, file.mtime_ns, start, stop)
+                yield part, stop - start + (0 if start else per_file)
+        else:
+            yield file, file.size + per_file
+        at += file.size + per_file
 
 
 def _feed(options: dict[str, str]) -> FeedSpec:
@@ -186,6 +227,7 @@ def _feed(options: dict[str, str]) -> FeedSpec:
     return replace(
         feed,
         format=cast("Format", options.get("format", feed.format)),
+        encoding=options.get("encoding", feed.encoding),
         max_file_age_s=float(options.get("maxfileageseconds", feed.max_file_age_s)),
         settle_s=float(options.get("settleseconds", feed.settle_s)),
         unfinished=tuple(json.loads(options["unfinished"])) if "unfinished" in options else feed.unfinished,

@@ -16,6 +16,7 @@ from ingest.kafka_planner import Position, lag, newcomers, verified
 from ingest.kafka_starts import first_offsets
 from ingest.kafka_topics import PATIENCE_SECONDS, KafkaTopics
 from ingest.listing import missing_directory, split_pattern
+from ingest.parts import can_be_cut
 from ingest.spec import DAY_S, FeedSpec
 from jobs.stream_file import StreamSettings
 from store.epochs.offsets import Offsets
@@ -56,7 +57,8 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> 
         return OpenedFeed(_load(spark, delta_source(versions)), range_of)
     from ingest.split_source import FilesSource, source_options
 
-    options = source_options(layout.root, settings.table, spec.stream, spec.feed, tasks=tasks)
+    parts = can_be_cut(spec)
+    options = source_options(layout.root, settings.table, spec.stream, spec.feed, tasks=tasks, parts=parts)
     return OpenedFeed(_load(spark, FilesSource, options), file_of)
 
 

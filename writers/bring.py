@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from store.columnfile import read_column
-from store.epochs.state import FileId, LocationReport, Split
+from store.epochs.state import FileId, FilePart, LocationReport, Split
 from store.fs import Fs
 from store.layout import LocationKey
 from writers.append import LocationAppender, writing
@@ -37,9 +37,10 @@ READ_BACK_ROWS = BUNDLE_ROWS = 262_144
 
 
 def split_order(split: Split) -> tuple[Any, ...]:
-    """Where a split stands in its batch: older files first, then by path; ranges by topic, partition, start."""
+    """Where a split stands in its batch: older files first, then by path, then by place in the file; ranges by topic,
+    partition, start."""
     if isinstance(split, FileId):
-        return (0, split.mtime_ns, split.path, split.size)
+        return (0, split.mtime_ns, split.path, split.size, split.start if isinstance(split, FilePart) else 0)
     return (1, split.topic, split.partition, split.start)
 
 

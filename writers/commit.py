@@ -29,6 +29,7 @@ from store.layout import LocationKey
 from writers.blank import WorkerMemory
 from writers.bring import Appended, Spooled, bring_together, split_order
 from writers.durable import make_durable
+from writers.parts import judged, wholes
 from writers.rejects import LateSplits, RejectedFiles, reject_late
 from writers.scratch import close_scratch, running, scratch_name
 from writers.target import ParkedFile, SplitNotes, StreamTarget
@@ -98,8 +99,8 @@ class Gathered:
 
     @property
     def files(self) -> tuple[FileId, ...]:
-        """The files among the splits, sorted."""
-        return tuple(sorted(split for split in self.splits if isinstance(split, FileId)))
+        """The files among the splits, sorted; one that was read in parts once."""
+        return tuple(sorted(split for split in wholes(self.splits) if isinstance(split, FileId)))
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
@@ -139,7 +140,7 @@ def write_batch(
     scratch = scratch_name(target, batch_id)
     verdict = check_lease(fs, log, target, proposed, allow_gap=allow_gap)
     if verdict is not None and not verdict.fresh:
-        outcome = BatchOutcome(batch_id, None, replayed=len(verdict.taken) + len(verdict.below))
+        outcome = BatchOutcome(batch_id, None, replayed=len(wholes((*verdict.taken, *verdict.below))))
         notify_done(fs, notify, outcome)
         return outcome
 
@@ -160,8 +161,8 @@ def write_batch(
             epoch,
             gathered.rows,
             gathered.notes.rejected_rows,
-            len(gathered.splits),
-            len(gathered.skipped),
+            len(gathered.files) + len(gathered.ranges),
+            len(wholes(gathered.skipped)),
             len(gathered.reports),
             sum(read.messages for read in gathered.ranges),
             sum(max(0, gap.stop - gap.start) for gap in gaps),
@@ -199,7 +200,8 @@ def check_lease(
         if proposed is None:
             return None
         ranges = (split for split in proposed if isinstance(split, OffsetRange))
-        return log.state.judge(proposed, log.state.offsets.jumps(ranges) if allow_gap else ())
+        gaps = log.state.offsets.jumps(ranges) if allow_gap else ()
+        return judged(proposed, lambda positions: log.state.judge(positions, gaps))
 
 
 def gather(

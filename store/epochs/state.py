@@ -88,6 +88,19 @@ class FileId:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class FilePart(FileId):
+    """The rows of a file that begin in bytes ``[start, stop)``; ``size`` is that of the file. Not itself a position."""
+
+    start: int
+    stop: int
+
+    @property
+    def whole(self) -> FileId:
+        """The file."""
+        return FileId(self.path, self.size, self.mtime_ns)
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
     """Messages ``[start, stop)`` of one partition of a topic, whatever of them exists (compaction leaves holes).
 

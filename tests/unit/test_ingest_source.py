@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
+from ingest.parts import MIN_PART
 from ingest.spec import FeedSpec, Limit
-from ingest.split_source import FilesReader, FilesSource, Run, group_files, source_options
-from store.epochs.state import FileId
+from ingest.split_source import FILE_COST, SCHEMA, FilesReader, FilesSource, Run, group_files, source_options
+from store.epochs.state import FileId, FilePart
 from store.errors import PositionGapError, SettingsError, carried_error
 from store.fs import Fs
 from store.layout import TableName
 from tests.ingest_cases import file_id
+from writers.parts import wholes
+from writers.splits import file_of
 
 NOW = 1_400_000_000
 START: dict[str, Any] = {"n": 0, "files": []}
@@ -49,7 +52,7 @@ def test_offsets_hold_the_files_of_their_batch(tmp_path: Path) -> None:
     assert (first["n"], _rows(first)) == (1, files[:2])
     said = {"waiting_files": 1, "waiting_bytes": 100, "older_files": 0, "older": [], "growing": [], "passed": {}}
     assert reader.reportLatestOffset() == {"n": 1, **said}
-    assert [row[3:] for run in reader.partitions(START, first) for row in reader.read(run)] == [(0, 1), (0, 1)]
+    assert [row[3:] for run in reader.partitions(START, first) for row in reader.read(run)] == [(0, 1, 0, 100)] * 2
     second = reader.latestOffset(first, ReadMaxFiles(2))
     assert (second["n"], _rows(second)) == (2, files[2:])
     assert reader.latestOffset(second, ReadMaxFiles(2)) == second
@@ -137,9 +140,47 @@ def test_missing_options_are_named() -> None:
 )
 def test_runs_are_contiguous_and_about_even(sizes: list[int], tasks: int, expected: list[int]) -> None:
     files = [FileId(f"/{n}", size, n) for n, size in enumerate(sizes)]
-    runs = group_files(files, tasks, small=5)
+    runs = group_files(files, tasks, small=5, per_file=0)
     assert [len(run) for run in runs] == expected
     assert [file for run in runs for file in run] == files
+
+
+def test_small_files_are_shared_out_by_their_number() -> None:
+    files = [FileId(f"/{n}", 100, n) for n in range(1000)]
+    assert [len(run) for run in group_files(files, 4)] == [250] * 4
+    assert [len(run) for run in group_files(files[:100], 4)] == [100]
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 7])
+def test_a_large_file_is_cut_where_the_runs_meet(tasks: int) -> None:
+    sizes = (MIN_PART // 4, 40 * MIN_PART + 3, MIN_PART // 2)
+    files = [FileId(f"/{n}", size, n) for n, size in enumerate(sizes)]
+    runs = group_files(files, tasks, cuttable=lambda file: True)
+    assert len(runs) == tasks
+    costs = [sum(f.stop - f.start if isinstance(f, FilePart) else f.size for f in run) for run in runs]
+    assert max(costs) - min(costs) < 1 << 18
+    assert list(wholes([split for run in runs for split in run])) == files
+    assert [len(run) for run in group_files(files, 2)] == [2, 1]
+
+
+def test_parts_go_the_way_to_the_driver_and_back(tmp_path: Path) -> None:
+    file = tmp_path / "feed" / "big.json"
+    file.parent.mkdir()
+    with file.open("wb") as out:
+        out.truncate(4 * MIN_PART)
+    os.utime(file, (NOW - 100, NOW - 100))
+    feed = FeedSpec(str(file.parent))
+    options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=2, parts=True)
+    reader = FilesReader(Fs(), options, lambda: float(NOW))
+    end = reader.latestOffset(START, ReadAllAvailable())
+    names = [column.split()[0] for column in SCHEMA.split(", ")]
+    rows = [dict(zip(names, row, strict=True)) for run in reader.partitions(START, end) for row in reader.read(run)]
+    parts = [file_of(row) for row in rows]
+    assert [(part.start, part.stop) for part in parts if isinstance(part, FilePart)] == [
+        (0, 2 * MIN_PART - FILE_COST // 2),
+        (2 * MIN_PART - FILE_COST // 2, 4 * MIN_PART),
+    ]
+    assert list(wholes(parts)) == [file_id(file)] and _rows(end) == [file_id(file)]
 
 
 def _read(reader: FilesReader, run: Any) -> list[FileId]:
