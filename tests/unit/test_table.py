@@ -21,7 +21,7 @@ from store.errors import (
     SnapshotMovedError,
     TableNotFoundError,
 )
-from store.fs import Fs
+from store.fs import Fs, Stat
 from tests.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"
@@ -283,6 +283,10 @@ def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
         def read_range(self, path: Path, offset: int, length: int) -> bytes:
             self._look(path)
             return super().read_range(path, offset, length)
+
+        def stat(self, path: Path, *, follow: bool = True) -> Stat | None:
+            self._look(path)
+            return super().stat(path, follow=follow)
 
         def _look(self, path: Path) -> None:
             if path.name == self.name:
