@@ -16,7 +16,7 @@ from typing import Any
 from ingest.records import NotARecordError
 
 MAX_DEPTH = 100  # records in each other
-MAX_EMPTY = 100_000  # entries of a list that take no bytes
+MAX_EMPTY = 100_000  # entries that take no bytes, in all lists of a payload
 
 Check = Callable[[bytes, int, int], int]
 _FIXED = {"null": 0, "float": 4, "double": 8}
@@ -24,7 +24,14 @@ _FIXED = {"null": 0, "float": 4, "double": 8}
 
 def checker(schema: Any) -> Check:
     """The check of a schema as ``fastavro.parse_schema`` gives it. Raises NotARecordError, or IndexError at the end."""
-    return _check(schema, {})
+    empty = [0]  # entries without bytes in the lists of one payload
+    check = _check(schema, {}, empty)
+
+    def whole(payload: bytes, at: int, depth: int) -> int:
+        empty[0] = 0
+        return check(payload, at, depth)
+
+    return whole
 
 
 def check_payload(check: Check, payload: bytes, start: int) -> None:
@@ -75,22 +82,22 @@ def _records(schema: Any) -> dict[str, Any]:
     return own | {name: found for part in parts for name, found in _records(part).items()}
 
 
-def _check(schema: Any, named: dict[str, Check]) -> Check:
+def _check(schema: Any, named: dict[str, Check], empty: list[int]) -> Check:
     if isinstance(schema, Sequence) and not isinstance(schema, str):
-        return _union([_check(branch, named) for branch in schema])
+        return _union([_check(branch, named, empty) for branch in schema])
     kind = schema["type"] if isinstance(schema, Mapping) else schema
     if not isinstance(kind, str):
-        return _check(kind, named)
+        return _check(kind, named, empty)
     of = schema if isinstance(schema, Mapping) else {}
     if kind in ("record", "error"):
         fields: list[Check] = []
         named[of["name"]] = record = _record(fields)
-        fields += [_check(field["type"], named) for field in of["fields"]]
+        fields += [_check(field["type"], named, empty) for field in of["fields"]]
         return record
     if kind == "array":
-        return _blocks(_check(of["items"], named))
+        return _blocks(_check(of["items"], named, empty), empty)
     if kind == "map":
-        return _blocks(_entry(_check(of["values"], named)))
+        return _blocks(_entry(_check(of["values"], named, empty)), empty)
     if kind == "fixed":
         named[of["name"]] = made = _decimal(_skip(of["size"]), of)
         return made
@@ -212,7 +219,7 @@ def _entry(value: Check) -> Check:
     return lambda payload, at, depth: value(payload, _text(payload, at, depth), depth)
 
 
-def _blocks(item: Check) -> Check:
+def _blocks(item: Check, empty: list[int]) -> Check:
     """Entries of an array or map: blocks of a count, before a negative one's entries their size, until a count of 0."""
 
     def blocks(payload: bytes, at: int, depth: int) -> int:
@@ -227,7 +234,12 @@ def _blocks(item: Check) -> Check:
             if abs(count) > len(payload) - at and abs(count) > MAX_EMPTY:
                 raise NotARecordError(f"a list of {abs(count)} entries")
             for _ in range(abs(count)):
-                at = item(payload, at, depth)
+                before, at = at, item(payload, at, depth)
+                if at == before:  # its type takes no bytes, so none of the entries does
+                    empty[0] += abs(count)
+                    if empty[0] > MAX_EMPTY:
+                        raise NotARecordError(f"lists of more than {MAX_EMPTY} entries without bytes")
+                    break
             if size is not None and at - start != size:
                 raise NotARecordError(f"a block of {at - start} bytes that says {size}")
 

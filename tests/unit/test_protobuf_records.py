@@ -252,7 +252,8 @@ def test_fields_that_no_column_takes_are_counted() -> None:
         [told + future, payload("id: 2"), b"\xff"], [target("id", "long"), target("who.desk", "String")]
     )
     assert rejects.ignored == {"yes": 1, "many": 1, "tags": 1, "who.deep": 1, "99": 1}
-    assert rejects.counts() == {"rejected": 1, "ignored_fields": 5, "rejected.not-protobuf": 1}
+    counts = {name: count for name, count in rejects.counts().items() if not name.startswith("ignored.")}
+    assert counts == {"rejected": 1, "ignored_fields": 5, "rejected.not-protobuf": 1}
 
 
 @pytest.mark.parametrize(
