@@ -4,7 +4,10 @@ Every path reads the same files, two a trigger (one million rows of ten columns)
 process and a JVM of its own, one after the other. The first trigger is warm-up; the table shows the median of the
 others. The peers parse with ``from_json`` and do not sync what they write; sparkhaven runs with ``fsync``.
 
-    python -m benchmarks.ingest_files [--rows 1000000] [--triggers 5] [--no-delta]
+``--shape large`` puts each trigger into one file, ``--shape small`` into files of two rows: then our own path alone is
+timed, with one worker and with two.
+
+    python -m benchmarks.ingest_files [--rows 1000000] [--triggers 5] [--no-delta] [--shape even | large | small]
 """
 
 from __future__ import annotations
@@ -72,15 +75,15 @@ max_rows = 0
 """
 
 
-def write_feed(directory: Path, rows: int, triggers: int) -> int:
-    """Two files a trigger, one a source; returns the bytes written."""
+def write_feed(directory: Path, rows: int, files: int) -> int:
+    """That many files of ``rows`` rows, each of one source; returns the bytes written."""
     directory.mkdir(parents=True)
     total = 0
-    for number in range(2 * triggers):
-        path = directory / f"{number:04}.json"
-        first = number * (rows // 2)
+    for number in range(files):
+        path = directory / f"{number:08}.json"
+        first = number * rows
         with path.open("w", encoding="utf-8") as file:
-            for i in range(first, first + rows // 2):
+            for i in range(first, first + rows):
                 row = {
                     "id": i,
                     "src": f"s{number % 2}",
@@ -136,11 +139,11 @@ class Watch(Progress):
         self.moments.append(time.perf_counter())
 
 
-def run_ours(work: Path) -> list[float]:
+def run_ours(work: Path, workers: int | None = None, name: str = "db") -> list[float]:
     """Seconds from each visible batch to the next: all of a trigger, planning and commit included."""
     watch = Watch()
     settings = load_stream_file(Fs(), work / "bench.toml", {})
-    (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(once=True), watch)
+    (run,) = run_streams(Fs(), Layout(work / name), [settings], Options(once=True, workers=workers), watch)
     if run.error is not None:
         raise run.error
     return [0.0, *(later - earlier for earlier, later in pairwise(watch.moments))]
@@ -165,16 +168,21 @@ def main() -> None:
     options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     options.add_argument("--rows", type=int, default=1_000_000, help="rows a trigger")
     options.add_argument("--triggers", type=int, default=5)
+    options.add_argument("--shape", choices=("even", "large", "small"), default="even")
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
     args = options.parse_args()
     work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
     try:
         started = time.perf_counter()
-        size = write_feed(work / "feed", args.rows, args.triggers)
+        each = {"even": 2, "large": 1, "small": args.rows // 2}[args.shape]  # files a trigger
+        size = write_feed(work / "feed", args.rows // each, each * args.triggers)
         seconds = time.perf_counter() - started
         print(f"feed: {args.rows * args.triggers:,} rows, {size / 1e6:,.0f} MB, made in {seconds:.0f} s", flush=True)
         (work / "Bench.Trade.schema").write_text(SCHEMA)
-        (work / "bench.toml").write_text(STREAM)
+        (work / "bench.toml").write_text(STREAM.replace("files = 2", f"files = {each}"))
+        if args.shape != "even":
+            report({f"{n} workers": apart(run_ours, work, n, f"db{n}") for n in (2, 1)}, args.rows)
+            return
         times = {"sparkhaven, fsync": apart(run_ours, work)}
         times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet")
         if not args.no_delta:
