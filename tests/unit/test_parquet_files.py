@@ -215,3 +215,13 @@ def test_a_file_of_wide_texts_takes_little_memory(tmp_path: Path) -> None:
     rows, peak = peak_mb("parquet", path)
     assert rows == count
     assert peak < 250
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "content"), [("json", b"{}\n" * 5_000_000), ("csv", b"n,v\n" + b",\n" * 5_000_000)])
+def test_files_of_short_lines_take_little_memory(tmp_path: Path, form: str, content: bytes) -> None:
+    path = tmp_path / f"a.{form}"
+    path.write_bytes(content)
+    rows, peak = peak_mb(form, path)
+    assert rows == 5_000_000
+    assert peak < 400
