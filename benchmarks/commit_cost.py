@@ -33,8 +33,8 @@ LIMIT = 1.2
 WINDOW = 200
 
 
-def open_log(root: Path, durability: Durability = "fsync") -> StreamLog:
-    """A stream that keeps 100 epochs."""
+def open_log(root: Path, durability: Durability = "fsync", keep: int = 100, least: int = 1 << 20) -> StreamLog:
+    """A stream that keeps some epochs."""
     return StreamLog.open(
         Fs(),
         Layout(root),
@@ -45,7 +45,7 @@ def open_log(root: Path, durability: Durability = "fsync") -> StreamLog:
         clock=time.time,
         pid=os.getpid(),
         host=socket.gethostname(),
-        keeping=Keeping(durability),
+        keeping=Keeping(durability, keep_epochs=keep, compact_bytes=least, head_bytes=least),
     )
 
 

@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
+from store.epochs.locations import Locations
 from store.epochs.state import FileState, LocationState, RangeStats
 from store.errors import SettingsError
 from store.fs import Fs
@@ -43,7 +44,7 @@ class Stream(Protocol):
     @property
     def epoch(self) -> int: ...
     @property
-    def locations(self) -> Mapping[LocationKey, LocationState]: ...
+    def locations(self) -> Locations: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,13 @@ def make_plan(
     source whose rows are merged, hence no longer kept apart.
     """
     selection = selection or Selection()
-    intraday = _by_value(snapshot)
+    intraday = {value for stream in snapshot.streams for value in stream.locations.dates()}
     merged = set() if tier == "intraday" else set(all_values(fs, layout, snapshot.table))
-    values = merged if tier == "history" else merged | intraday.keys()
-    refuse_unknown_values(snapshot.table, selection, tier, values, intraday.keys() | merged)
-    known = {location.key.internal for located in intraday.values() for _, location in located}
+    values = merged if tier == "history" else merged | intraday
+    refuse_unknown_values(snapshot.table, selection, tier, values, intraday | merged)
+    known: set[str] = set()
+    if selection.sources is not None:
+        known |= {key.internal for stream in snapshot.streams for key in stream.locations}
     found: list[Slice] = []
     skipped_values = 0
     for value in sorted(values):
@@ -143,7 +146,7 @@ def make_plan(
         if where is not None and not where.may_match(_value_stats(snapshot.schema, value, 0, 1)):
             skipped_values += 1
             continue
-        located = intraday.get(value, [])
+        located = _located_at(snapshot, value)
         record = usable_record(fs, layout, snapshot, value) if value in merged else None
         if record is None and tier != "intraday" and any(at.truncated for _, at in located):
             raise record_missing(layout, snapshot.table, value)
@@ -217,14 +220,10 @@ def _stands(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> bo
     return all(fs.stat(layout.history_location(table, key)) is not None for key in keys)
 
 
-def _by_value(snapshot: Snapshot) -> dict[str, list[tuple[str, LocationState]]]:
-    found: dict[str, list[tuple[str, LocationState]]] = {}
-    for stream in snapshot.streams:
-        for location in stream.locations.values():
-            found.setdefault(location.key.value, []).append((stream.stream, location))
-    for located in found.values():
-        located.sort(key=lambda pair: (pair[1].key.internal, pair[0]))
-    return found
+def _located_at(snapshot: Snapshot, value: str) -> list[tuple[str, LocationState]]:
+    """The locations of a date, with their streams; those of other dates are not decoded."""
+    found = [(stream.stream, at) for stream in snapshot.streams for at in stream.locations.of_date(value)]
+    return sorted(found, key=lambda pair: (pair[1].key.internal, pair[0]))
 
 
 def _history(layout: Layout, table: TableName, record: MergeRecord) -> list[Slice]:

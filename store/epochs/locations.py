@@ -143,9 +143,13 @@ class Locations(MutableMapping[LocationKey, LocationState]):
         return sum(1 for _ in self)
 
     def dates(self) -> set[str]:
-        """Values of the partitioning column of which there may be locations."""
+        """Values of the partitioning column of which there are locations."""
         found = {key.value for key in self._known} | {key.value for key in self._later}
-        return found | set(self._saved.values() if self._saved is not None else ())
+        if self._saved is None:
+            return found
+        doubtful = {key.value for key in self._gone}
+        found |= {value for value in self._saved.values() if value not in doubtful}
+        return found | {value for value in doubtful if any(k not in self._gone for k in self._saved.of_value(value))}
 
     def of_date(self, value: str) -> list[LocationState]:
         """The locations of a value, decoded."""

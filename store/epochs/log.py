@@ -226,6 +226,7 @@ class StreamLog:
                 self.sync_now()
                 short.start(floor, self._graves)
         if not short.running:
+            short.touched = 0
             if short.head_is_due(self._removals_end):
                 self.write_head()
             return False

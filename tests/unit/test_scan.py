@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from store.epochs.locations import Locations
 from store.epochs.state import LocationState, RangeStats
 from store.errors import SettingsError, TableNotFoundError
 from store.fs import Fs
@@ -36,7 +37,7 @@ class State:
 
     stream: str
     epoch: int
-    locations: Mapping[LocationKey, LocationState] = field(default_factory=dict)
+    locations: Locations = field(default_factory=Locations)
 
 
 def location(internal: str, value: str, rows: int, since: int = 1, **changes: object) -> LocationState:
@@ -44,7 +45,7 @@ def location(internal: str, value: str, rows: int, since: int = 1, **changes: ob
 
 
 def snapshot(*locations: LocationState, epoch: int = 9, stream: str = "s") -> Snapshot:
-    return Snapshot(TABLE, SCHEMA, (State(stream, epoch, {at.key: at for at in locations}),))
+    return Snapshot(TABLE, SCHEMA, (State(stream, epoch, Locations({at.key: at for at in locations})),))
 
 
 def record(

@@ -1,0 +1,127 @@
+"""What every epoch costs that touches every location: 2,000 locations of 20 columns, 500 epochs.
+
+    python -m benchmarks.wide_epochs [--epochs 500] [--locations 2000] [--columns 20] [--keep 100] [--root DIR]
+
+Each batch adds 1,000 rows to every location and goes the way of the driver: commit, publish, and what is due between
+batches. Four of five columns are numbers, every fifth holds symbols. A pause is what comes between two batches. The
+files of the columns are not written: the log does not look into them. Exit 1 beyond a target: longest pause 2 median
+batches, 250 MiB, 100 bytes of log for a location and column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.commit_cost import open_log, prepare
+from store.epochs.load import load_stream
+from store.epochs.log import StreamLog
+from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+
+TABLE = TableName("Bench", "Commits")
+PAUSES, MEMORY, BYTES = 2.0, 250.0, 100.0
+ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Seconds of each batch and of what came after it, log bytes of each epoch, memory in MiB, seconds to open."""
+
+    batches: Sequence[float]
+    pauses: Sequence[float]
+    log_bytes: Sequence[int]
+    floor: int
+    memory: float
+    opened: float
+
+
+def report(log: StreamLog, key: LocationKey, columns: int, number: int) -> LocationReport:
+    """As many rows again for one location."""
+    base = log.state.locations.get(key)
+    start = base.rows if base else 0
+    stop = start + ROWS
+    files: dict[str, FileState] = {}
+    stats: dict[str, RangeStats] = {}
+    for column in range(columns):
+        name, crc = f"column{column}", (stop * 2_654_435_761 + column) % (1 << 32)
+        if column % 5 == 4:
+            files |= {f"{name}.dat": FileState(4 * stop, crc), f"{name}.sym": FileState(8 * number, crc)}
+            files[f"{name}.sym.bytes"] = FileState(9 * number, crc)
+            stats[name] = RangeStats(start, stop, number % 7, 0, f"AA{number % 90}", f"ZZTOP{number % 97}")
+        else:
+            files[f"{name}.dat"] = FileState(8 * stop, crc)
+            stats[name] = RangeStats(start, stop, number % 3, 0, start, crc if column % 2 else crc / 7)
+            if column % 2 == 0:
+                stats[name] = RangeStats(start, stop, number % 3, 0, start / 3, crc / 7)
+    return LocationReport(key, base.epoch if base else 0, start, stop, files, stats)
+
+
+def run(root: Path, epochs: int, locations: int, columns: int, keep: int, least: int = 1 << 20) -> Found:
+    """All epochs of one stream, then a reader's opening of it."""
+    keys = [LocationKey(f"source{number % 10}", f"d{number // 10:06}") for number in range(locations)]
+    batches, pauses, grown = [], [], []
+    with open_log(root, keep=keep, least=least) as log:
+        prepare(root, keys)
+        path = Layout(root).stream_log(TABLE, "bench")
+        for number in range(epochs):
+            reports = tuple(report(log, key, columns, number) for key in keys)
+            taken = (FileId(f"/feed/{number:08}.json", 1, time.time_ns()),)
+            batch = Batch("bench", number, taken, reports, 1, ROWS * locations)
+            size, before = path.stat().st_size, time.perf_counter()
+            log.commit(batch)
+            log.publish()
+            done = time.perf_counter()
+            grown.append(path.stat().st_size - size)
+            batches.append(done - before)
+            del reports, batch
+            before = time.perf_counter()
+            log.compact_if_due()
+            pauses.append(time.perf_counter() - before)
+        floor = log.state.floor
+    gc.collect()
+    before = time.perf_counter()
+    load_stream(Fs(), Layout(root), TABLE, "bench")
+    opened = time.perf_counter() - before
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Found(batches, pauses, grown, floor, memory, opened)
+
+
+def main() -> int:
+    """Prints the figures; 1 beyond a target."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("epochs", 500), ("locations", 2000), ("columns", 20), ("keep", 100)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--root", type=Path, default=None)
+    given = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="wide-epochs-", dir=given.root))
+    try:
+        found = run(root, given.epochs, given.locations, given.columns, given.keep)
+    finally:
+        shutil.rmtree(root)
+    median = statistics.median(found.batches)
+    pauses = max(found.pauses) / median
+    each = statistics.median(found.log_bytes)
+    width = each / (given.locations * given.columns)
+    print(f"batch: median {median:.3f} s, longest {max(found.batches):.3f} s")
+    usual, longest = statistics.median(found.pauses), max(found.pauses)
+    print(f"pause: median {usual:.3f} s, longest {longest:.3f} s, {pauses:.2f} batches")
+    print(f"log: {each:,.0f} bytes an epoch, {width:.1f} for a location and column; floor {found.floor}")
+    print(f"memory: {found.memory:.0f} MiB; a reader opens the stream in {1000 * found.opened:.1f} ms")
+    met = pauses <= PAUSES and found.memory <= MEMORY and width <= BYTES
+    print(f"targets: {PAUSES:.0f} batches, {MEMORY:.0f} MiB, {BYTES:.0f} bytes: {'met' if met else 'NOT met'}")
+    return int(not met)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

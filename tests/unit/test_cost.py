@@ -1,0 +1,69 @@
+"""What things cost, in counts: bytes of a record, locations that are decoded, records that are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.wide_epochs import TABLE, run
+from store.epochs import checkpoint, compaction, logs
+from store.epochs.load import load_stream
+from store.fs import Fs
+from store.layout import Layout
+
+
+def test_a_commit_record_takes_few_bytes_for_a_location_and_column(tmp_path: Path) -> None:
+    found = run(tmp_path, epochs=14, locations=60, columns=20, keep=4, least=1)
+    assert max(found.log_bytes) / (60 * 20) < 60
+    assert found.floor > 0
+
+
+def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path, epochs=14, locations=60, columns=5, keep=4, least=1)
+    decoded: list[object] = []
+    plain = checkpoint.decode_location
+    monkeypatch.setattr(checkpoint, "decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts))
+    state = load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
+    assert decoded == []
+    assert len(state.locations.dates()) == 6
+    assert [at.rows for at in state.locations.of_date("d000003")] == [14_000] * 10
+    assert len(decoded) == 10
+
+
+def test_a_slice_of_a_compaction_is_bounded_by_what_batches_have_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown: list[int] = []
+    slices: list[int] = []
+    step = compaction.Compaction.step
+    plain = compaction.StreamState.steps
+
+    def steps(state: compaction.StreamState, record: compaction.Record) -> object:
+        for _ in plain(state, record):
+            grown.append(1)
+            yield
+
+    def counted(running: compaction.Compaction, work: float) -> bool:
+        before = len(grown)
+        try:
+            return step(running, work)
+        finally:
+            slices.append(len(grown) - before)
+
+    monkeypatch.setattr(compaction.Compaction, "step", counted)
+    monkeypatch.setattr(compaction.StreamState, "steps", steps)
+    found = run(tmp_path, epochs=20, locations=200, columns=20, keep=4, least=1)
+    assert found.floor > 0 and len(slices) > 3
+    assert max(slices) <= 2 * 200 + 1
+
+
+def test_a_reader_reads_what_comes_after_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path, epochs=14, locations=60, columns=20, keep=4, least=1)
+    seen: list[object] = []
+    plain = logs.decode
+    monkeypatch.setattr(logs, "decode", lambda *parts, **more: seen.append(parts[1]) or plain(*parts, **more))
+    load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
+    with_head = len(seen)
+    load_stream(Fs(), Layout(tmp_path), TABLE, "bench", cached=False)
+    assert with_head < (len(seen) - with_head) / 2
