@@ -16,7 +16,7 @@ from store.format.prefix import charset_of
 from store.fs import Fs
 from store.schema.model import Column, Storage
 from writers.merge.finish import Finished
-from writers.merge.keys import INT_NULL, Words, ordinals, rank_ordinals, sorted_symbols
+from writers.merge.keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
 from writers.merge.plan import MergePlan
 from writers.merge.proof import Digests
 from writers.merge.source import BLOCK_ROWS, CRC_BYTES, ColumnSource, Source, decode_texts
@@ -89,7 +89,7 @@ class _Reader:
         self._counts = np.zeros(0 if self._symbols is None else len(self._symbols) + 1, np.int64)
         self._starts: list[npt.NDArray[np.int64]] = []
         self._words: list[Words] = []
-        if self._symbols is not None and not self._symbols.equals(sorted_symbols([self._symbols])):
+        if self._symbols is not None and not is_sorted(self._symbols):
             raise self._wrong("symbol table is not sorted and unique", "sorted, unique", "other")
 
     def block(self, first: int, stop: int, entries: npt.NDArray[Any]) -> None:

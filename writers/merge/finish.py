@@ -24,6 +24,8 @@ from writers.merge.order import Unions
 from writers.merge.plan import MergePlan
 from writers.merge.stage import Runs, Written
 
+SYMBOLS = 1 << 16  # texts that are encoded at once
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -104,11 +106,17 @@ def _symbols(
     fs: Fs, plan: MergePlan, destination: int, column: Column, used: npt.NDArray[np.bool_], union: pa.Array
 ) -> dict[str, int]:
     place = plan.destinations[destination].stage(plan.table, plan.value)
-    texts = union.filter(pa.array(used)).to_pylist()
-    parts = encode_symbols(texts, charset_of(column), 0)
-    for name, data in zip(column.files[1:], parts, strict=True):
-        fs.write_new(place / name, bytes(data))
-    return {name: len(data) for name, data in zip(column.files[1:], parts, strict=True)}
+    names = column.files[1:]
+    sizes = dict.fromkeys(names, 0)
+    for name in names:
+        fs.write_new(place / name, b"")
+    for first in range(0, len(union), SYMBOLS):  # a Python text takes several times its bytes
+        texts = union.slice(first, SYMBOLS).filter(pa.array(used[first : first + SYMBOLS])).to_pylist()
+        parts = encode_symbols(texts, charset_of(column), sizes[names[1]]) if texts else ()
+        for name, data in zip(names, parts, strict=bool(texts)):
+            fs.write_at(place / name, sizes[name], data)
+            sizes[name] += len(data)
+    return sizes
 
 
 def _close_blob(fs: Fs, plan: MergePlan, destination: int, column: Column) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from store.schema.types import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 
 Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))
+_ASTRAL = "[\U00010000-\U0010ffff]"
+RANKED = 1 << 17  # texts whose places are kept in one hash table, which takes some 150 bytes for each
 RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
 
 
@@ -88,13 +91,35 @@ def _float_ordinals(raw: npt.NDArray[Any]) -> Words:
 
 def sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
     """The distinct strings of all arrays, without null, by UTF-16 code unit."""
-    merged = pc.drop_null(pc.unique(pa.chunked_array([v.cast(pa.string()) for v in values], pa.string())))
+    chunks = pa.chunked_array([v.cast(pa.string()) for v in values], pa.string())
+    large = len(chunks) > RANKED  # then a hash table would take several times the texts
+    merged = pc.drop_null(chunks if large else pc.unique(chunks))
     array = merged.combine_chunks() if isinstance(merged, pa.ChunkedArray) else merged
+    del chunks, merged
     by_bytes = array.take(pc.sort_indices(array))
+    if large:
+        del array
+        fresh = np.ones(len(by_bytes), bool)
+        fresh[1:] = pc.not_equal(by_bytes[1:], by_bytes[:-1]).to_numpy(zero_copy_only=False)
+        by_bytes = by_bytes if fresh.all() else by_bytes.filter(pa.array(fresh))
     # UTF-8 byte order is code point order; it differs from code unit order only beside astral characters
-    if len(by_bytes) and pc.any(pc.match_substring_regex(by_bytes, "[\U00010000-\U0010ffff]")).as_py():
+    if len(by_bytes) and pc.any(pc.match_substring_regex(by_bytes, _ASTRAL)).as_py():
         return pa.array(sorted(by_bytes.to_pylist(), key=lambda s: s.encode("utf-16-be")), pa.string())
     return by_bytes
+
+
+def is_sorted(texts: pa.Array) -> bool:
+    """Whether texts are distinct, none of them null, and ordered by UTF-16 code unit."""
+    if texts.null_count:
+        return False
+    for first in range(0, len(texts) - 1, RANKED):
+        part = texts.slice(first, RANKED + 1)
+        if pc.all(pc.less(part[:-1], part[1:])).as_py() and not pc.any(pc.match_substring_regex(part, _ASTRAL)).as_py():
+            continue
+        keys = [text.encode("utf-16-be") for text in part.to_pylist()]
+        if any(one >= other for one, other in pairwise(keys)):
+            return False
+    return True
 
 
 def rank_lut(local: pa.Array, union: pa.StringArray) -> npt.NDArray[np.int32]:
@@ -102,9 +127,12 @@ def rank_lut(local: pa.Array, union: pa.StringArray) -> npt.NDArray[np.int32]:
 
     The last entry is what index -1 finds, so a lookup first raises the null sentinel to -1.
     """
-    found = pc.index_in(local.cast(pa.string()), value_set=union)
     lut = np.full(len(local) + 1, INT_NULL, np.int32)
-    lut[:-1] = pc.fill_null(found, int(INT_NULL)).to_numpy(zero_copy_only=False)
+    texts = local.cast(pa.string())
+    for first in range(0, len(union), RANKED):
+        found = pc.index_in(texts, value_set=union.slice(first, RANKED))
+        ranks = pc.fill_null(found, int(INT_NULL)).to_numpy(zero_copy_only=False)
+        lut[:-1] = np.where(ranks == INT_NULL, lut[:-1], ranks + np.int32(first))
     return lut
 
 

@@ -124,15 +124,27 @@ class MergePlan:
         rows = sum(s.rows for s in self.sources)
         return 48 + 4 * (stored // max(rows, 1))
 
+    def dictionary_cost(self) -> int:
+        """Bytes of symbol tables in a worker: their union, and the texts of one column again while it is made."""
+        sizes = []
+        for column in self.symbol_columns:
+            ends, texts = (sum(s.files[n].size for s in self.sources if n in s.files) for n in column.files[1:])
+            sizes.append(texts + ends // 2)  # .sym has 8 bytes a text, Arrow 4
+        return sum(sizes) + 2 * max(sizes, default=0)
+
+    def usable(self) -> int:
+        """Bytes of a worker's memory that rows may take beside the symbol tables."""
+        return max(self.options.usable - self.dictionary_cost(), self.options.usable // 8, 1 << 20)
+
     def by_columns(self) -> bool:
         """Whether every worker can hold the order of all rows and one whole column: then columns are shared out."""
         order = self.rows * self.row_cost() // max(self.options.workers, 1)
-        fits = max(order, self.rows * (8 + self._column_cost())) <= self.options.usable
+        fits = max(order, self.rows * (8 + self._column_cost())) <= self.usable()
         return fits and self.rows < 1 << 32  # row numbers of the order are u4
 
     def ranges(self) -> int:
         """Number of pieces that the date is cut into: as memory asks, and at least one a worker if it is large."""
-        by_memory = -(-self.rows * self.row_cost() // self.options.usable)
+        by_memory = -(-self.rows * self.row_cost() // self.usable())
         by_workers = self.options.workers if self.rows >= PARALLEL_ROWS else 1
         return max(1, by_memory, by_workers)
 

@@ -47,7 +47,11 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
     """Writes every destination's location, complete but for ``table.size``; ``split`` cuts the date as planned."""
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
-    found = unions(fs, plan)
+    found: Unions = unions(fs, plan)
+    if split:  # from here on mapped from a work file, where tasks find them too
+        fs.mkdirs(plan.work)
+        store_unions(fs, plan.work / "unions.arrow", found)
+        found = load_unions(fs, plan.work / "unions.arrow")
     if split and plan.by_columns():
         written = _stage_columns(fs, plan, run, found)
     elif split:
@@ -68,9 +72,7 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
 
 def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
     """Orders in as many pieces as there are workers, then shares the columns out, those of most bytes first."""
-    fs.mkdirs(plan.work)
     work = plan.work / "unions.arrow"
-    store_unions(fs, work, found)
     cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
     orders = [
         OrderTask(plan, lower, upper, work, plan.work / f"order-{index}")
@@ -109,10 +111,8 @@ def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | No
 
 
 def _stage_pieces(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
-    fs.mkdirs(plan.work)
     work = plan.work / "unions.arrow"
-    store_unions(fs, work, found)
-    cuts = tuple(bounds(Keys(fs, plan, load_unions(fs, work)), plan.ranges()))
+    cuts = tuple(bounds(Keys(fs, plan, found), plan.ranges()))
     stretches = [
         Stretch(plan, index, first, min(first + STRETCH_ROWS, len(source)), cuts, work)
         for index, source in enumerate(plan.sources)

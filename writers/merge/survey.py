@@ -47,7 +47,8 @@ def store_unions(fs: Fs, path: Path, found: Unions) -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch(arrays, schema=schema))
-    fs.write_new(path, sink.getvalue().to_pybytes())
+    fs.write_new(path, b"")
+    fs.write_at(path, 0, memoryview(sink.getvalue()))
 
 
 def load_unions(fs: Fs, path: Path) -> dict[str, pa.StringArray]:
