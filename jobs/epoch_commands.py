@@ -12,17 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from jobs.door import Door, DryRun, Json, TableArgument, Verbose, error_json, example, table
+from jobs.rebuilding import parse_choice, rebuild_stream
 from jobs.unstored import fields
+from store.epochs.aside import set_aside
 from store.epochs.load import EpochEntry, list_epochs, list_streams, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.merged import require_unmerged
-from store.epochs.preview import preview_recovery
+from store.epochs.preview import preview_recovery, preview_rollback
 from store.epochs.recover import RecoveryReport
 from store.epochs.replay import StreamState
+from store.epochs.settlement import damage_of
 from store.epochs.state import ignored_in
-from store.errors import EXIT_DONE, SparkhavenError, TableNotFoundError
+from store.epochs.witnesses import require_stream, streams_without_log
+from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from store.fs import Fs
-from store.layout import Layout, TableName, check_stream
+from store.layout import Layout, LocationKey, TableName, check_partition, check_stream
 from store.schema.deploy import deployed_tables
 from store.system_errors import as_ours
 
@@ -36,12 +40,16 @@ def register(app: typer.Typer) -> None:
     epochs.command(epilog=example("epochs show Nyc13.Flight flights --epoch 7"))(show)
     epochs.command(epilog=example("epochs rollback Nyc13.Flight flights --to 6 --dry-run"))(rollback)
     app.add_typer(epochs, name="epochs")
-    app.command(epilog=example("recover", "recover Nyc13.Flight --json"))(recover)
+    lines = "recover", "recover Nyc13.Flight flights --from-locations --dry-run"
+    app.command(epilog=example(*lines))(recover)
 
 
-def open_log(layout: Layout, table: TableName, stream: str) -> StreamLog:
-    """The log of a stream for maintenance: recovered, locked, with the schema that it has."""
-    load_stream(Fs(), layout, table, check_stream(stream))  # an unknown stream must not make a log
+def open_log(layout: Layout, table: TableName, stream: str, *, leave_damaged: bool = False) -> StreamLog:
+    """The log of a stream for maintenance: recovered, locked, with the schema that it has.
+
+    With ``leave_damaged`` it may have locations that lack committed bytes: then it can only be rolled back.
+    """
+    require_stream(Fs(), layout, table, check_stream(stream))  # an unknown stream must not make a log
     return StreamLog.open(
         Fs(),
         layout,
@@ -52,6 +60,7 @@ def open_log(layout: Layout, table: TableName, stream: str) -> StreamLog:
         clock=time.time,
         pid=os.getpid(),
         host=socket.gethostname(),
+        leave_damaged=leave_damaged,
     )
 
 
@@ -65,7 +74,7 @@ def list_(
     """Epochs between the rollback floor and now, and those rolled back since."""
     door: Door = ctx.obj
     layout, parsed = door.database(), TableName.parse(name)
-    state = load_stream(Fs(), layout, parsed, check_stream(stream))
+    state = require_stream(Fs(), layout, parsed, check_stream(stream))
     entries = list_epochs(Fs(), layout, parsed, stream)
     listed = [asdict(entry) | _shown(entry) for entry in entries]
     unit = "messages" if state.offsets else "files"
@@ -89,7 +98,10 @@ def show(
 ) -> None:
     """The state that one epoch made: locations with rows, and the source positions remembered."""
     door: Door = ctx.obj
-    state = load_stream(Fs(), door.database(), TableName.parse(name), check_stream(stream), epoch=epoch)
+    layout, parsed = door.database(), TableName.parse(name)
+    state = require_stream(Fs(), layout, parsed, check_stream(stream))
+    if epoch is not None:
+        state = load_stream(Fs(), layout, parsed, stream, epoch=epoch)
     located = [
         {"source": key.internal, "date": key.value, "rows": at.rows, "since": at.since, "epoch": at.epoch}
         for key, at in sorted(state.locations.items())
@@ -125,13 +137,15 @@ def rollback(
     """Brings the state of an older epoch back, source positions included: the stream takes the files again."""
     door: Door = ctx.obj
     layout, parsed = door.database(), TableName.parse(name)
-    now = load_stream(Fs(), layout, parsed, check_stream(stream))
+    now = require_stream(Fs(), layout, parsed, check_stream(stream))
     then = load_stream(Fs(), layout, parsed, stream, epoch=to)
     require_unmerged(Fs(), layout, parsed, stream, to)
     dropped = _rows(now) - _rows(then)
     made = now.epoch
-    if not dry_run:
-        with open_log(layout, parsed, stream) as log:
+    if dry_run:
+        preview_rollback(Fs(), layout, parsed, stream, to, time_ms=int(time.time() * 1000))
+    else:
+        with open_log(layout, parsed, stream, leave_damaged=True) as log:
             made = log.rollback(to)
     result = {"table": name, "stream": stream, "to": to, "epoch": made, "rows_dropped": dropped, "dry_run": dry_run}
     words = "would drop" if dry_run else "dropped"
@@ -144,21 +158,69 @@ def _rows(state: StreamState) -> int:
 
 def recover(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="All tables unless told.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")] = None,
+    stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Default: all streams of the table.")] = None,
+    quarantine: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INTERNAL/DATE", help="Set a damaged location aside first; needs NS.T STREAM."),
+    ] = None,
+    from_locations: Annotated[
+        bool, typer.Option("--from-locations", help="Rebuild a lost or too old commit log first; needs NS.T STREAM.")
+    ] = False,
+    position: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC/PARTITION=OFFSET", help="Of a rebuilt log: the next message to read."),
+    ] = None,
+    taken_until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Of a rebuilt log: files modified before it count as taken.")
+    ] = None,
+    accept_positions: Annotated[
+        bool, typer.Option("--accept-positions", help="Of a rebuilt log: the known positions hold for all rows.")
+    ] = False,
+    back_to_known: Annotated[
+        bool, typer.Option("--back-to-known", help="Of a rebuilt log: drop rows after the newest state that is known.")
+    ] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Recovery without ingest: drops torn tails, publishes what is committed, reports both."""
+    """Runs crash recovery only: truncates uncommitted data, republishes table.size, reports both.
+
+    --quarantine sets a location with missing or short files aside: its directory is renamed where it is. Nothing is
+    deleted, the stream goes on without it, and every later report names it; reads that need its rows are refused
+    unless --skip-set-aside.
+
+    --from-locations rebuilds a commit log that is lost, or that was restored from too old a copy, from what each
+    location records in table.size; all bytes are compared with their checksums. Source positions come from the newest
+    log, checkpoint or head that can be read. Where locations are newer, say what holds, best after a look with
+    --dry-run: --back-to-known drops the newer rows, and the source sends them again; --position (Kafka, Delta) and
+    --taken-until (files) give the positions; --accept-positions keeps the known ones. Without any of these the stream
+    takes nothing until they are given by a second call. The old files are kept in .streams/.replaced-N.
+    """
     door: Door = ctx.obj
     layout = door.database()
+    choice = parse_choice(position or [], taken_until, accept_positions, back_to_known)
+    rebuilt: dict[str, Any] | None = None
+    aside: list[dict[str, Any]] = []
+    if from_locations:
+        if name is None or stream is None:
+            raise SettingsError("--from-locations needs a stream", expected="recover NS.T STREAM --from-locations")
+        parsed, places = TableName.parse(name), [parse_location(place) for place in quarantine or []]
+        rebuilt = rebuild_stream(door, layout, parsed, check_stream(stream), choice, places, dry_run=dry_run)
+        if dry_run:
+            door.result({"rebuilt": rebuilt, "dry_run": True}, "nothing was changed")
+            return
+    elif choice.made:
+        raise SettingsError("positions are given for a rebuilt log only", expected="--from-locations beside them")
+    else:
+        aside = set_locations_aside(door, layout, name, stream, quarantine or [], dry_run=dry_run)
     streams: list[dict[str, Any]] = []
     code = EXIT_DONE
     for found in streamed_tables(layout, name):
-        for stream in list_streams(Fs(), layout, found):
-            entry: dict[str, Any] = {"table": str(found), "stream": stream}
+        for each in chosen_streams(layout, found, stream):
+            entry: dict[str, Any] = {"table": str(found), "stream": each}
             try:
-                report = _recovered(layout, found, stream, dry_run)
+                report = _recovered(layout, found, each, dry_run)
                 entry |= {"clean": report.clean, **asdict(report)}
             except (SparkhavenError, OSError) as error:  # one that cannot be recovered keeps no other from it
                 failed = as_ours(error)
@@ -169,7 +231,7 @@ def recover(
     findings = [entry for entry in streams if not entry["clean"]]
     header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
     door.result(
-        {"streams": streams, "findings": findings, "dry_run": dry_run},
+        {"streams": streams, "findings": findings, "set_aside": aside, "rebuilt": rebuilt, "dry_run": dry_run},
         lambda: table(header, [[entry.get(key) for key in header] for entry in streams]),
     )
     if code:
@@ -178,22 +240,70 @@ def recover(
 
 def _recovered(layout: Layout, found: TableName, stream: str, dry_run: bool) -> RecoveryReport:
     if dry_run:
+        require_stream(Fs(), layout, found, stream)
         return preview_recovery(Fs(), layout, found, stream, time_ms=int(time.time() * 1000))
     with open_log(layout, found, stream) as log:
         return log.recovery
 
 
+def chosen_streams(layout: Layout, found: TableName, stream: str | None) -> list[str]:
+    """The named stream of a table, or all that are there or have left something behind."""
+    known = [*list_streams(Fs(), layout, found), *streams_without_log(Fs(), layout, found)]
+    if stream is None:
+        return known
+    if check_stream(stream) not in known:
+        raise TableNotFoundError(
+            f"{found} has no stream {stream!r}", expected=", ".join(known) or "none", found=repr(stream)
+        )
+    return [stream]
+
+
+def parse_location(place: str) -> LocationKey:
+    """``INTERNAL/DATE``; InvalidNameError for anything else."""
+    internal, _, value = place.partition("/")
+    return LocationKey(check_partition("internal partition", internal), check_partition("date", value))
+
+
+def set_locations_aside(
+    door: Door, layout: Layout, name: str | None, stream: str | None, places: list[str], *, dry_run: bool
+) -> list[dict[str, Any]]:
+    """What --quarantine asks for, and tells of it."""
+    if not places:
+        return []
+    if name is None or stream is None:
+        raise SettingsError(
+            "--quarantine needs a stream",
+            expected="recover NS.T STREAM --quarantine INTERNAL/DATE",
+            found=" ".join(filter(None, (name, stream))) or "neither",
+        )
+    fs, table = Fs(), TableName.parse(name)
+    state = require_stream(fs, layout, table, check_stream(stream))
+    made = []
+    for place in places:
+        key = parse_location(place)
+        if dry_run and key not in state.locations:
+            raise TableNotFoundError(f"stream {stream!r} has no such location", found=place)
+        if not dry_run:
+            now = int(time.time() * 1000)
+            reason = damage_of(fs, layout, table, state, key) or "asked for"
+            done = set_aside(fs, layout, table, stream, key, reason=reason, time_ms=now)
+            made.append(asdict(done))
+            door.note(f"{done.rows:,} rows of {place} are set aside: {done.path}")
+    return made
+
+
 def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
-    """The named table, or all tables that have streams."""
+    """The named table, or all tables that have streams, or had some."""
     fs = Fs()
     if name is not None:
         parsed = TableName.parse(name)
-        if not list_streams(fs, layout, parsed):
+        if not list_streams(fs, layout, parsed) and not streams_without_log(fs, layout, parsed):
             raise TableNotFoundError(
                 f"{name} has no streams", where=layout.streams(parsed), hint="`sparkhaven tables` lists what is there"
             )
         return [parsed]
-    return [each for each in deployed_tables(fs, layout) if list_streams(fs, layout, each)]
+    every = deployed_tables(fs, layout)
+    return [t for t in every if list_streams(fs, layout, t) or streams_without_log(fs, layout, t)]
 
 
 def _shown(entry: EpochEntry) -> dict[str, object]:

@@ -46,6 +46,8 @@ class Progress:
             )
         if report.lost_epochs:
             text += f"; [red]{len(report.lost_epochs)} epochs were not durable and are taken again[/red]"
+        for each in report.set_aside:
+            text += f"; [red]{each.rows:,} rows of {escape(f'{each.internal}/{each.value}')} are set aside[/red]"
         self.say(report.stream, text)
 
     def loss_window(self, stream: str, durability: Durability, sync_s: float) -> None:

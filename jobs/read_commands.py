@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,16 +53,24 @@ def read(
         str | None,
         typer.Option(help="Compare bytes with committed checksums: read (default: each file once), open, scrub, off."),
     ] = None,
+    skip_set_aside: Annotated[
+        bool, typer.Option("--skip-set-aside", help="Go without rows of damaged locations that were set aside.")
+    ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
     """Rows of one snapshot of a table."""
     door: Door = ctx.obj
     mode = None if checksum_verify is None else chosen_mode(checksum_verify, {})
-    opened = open_table(door.database().root, name, epoch=_pins(epoch), checksum_verify=mode)
+    pins, skip = _pins(epoch), skip_set_aside
+    opened = open_table(door.database().root, name, epoch=pins, checksum_verify=mode, skip_set_aside=skip)
     names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
     asked: dict[str, Any] = {"dates": date, "sources": source, "where": where, "tier": tier}
     result: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}
+    if aside := opened.set_aside:
+        result["set_aside"] = [asdict(each) for each in aside]
+        for each in aside:
+            door.note(f"without {each.rows:,} rows of {each.internal}/{each.value}, set aside: {each.path}")
     if out is not None:
         check_target(out)
         rows = export(opened.to_batches(names, dictionaries=False, **asked), out)
@@ -198,6 +207,8 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
             print(f"\n{line['stream']}, fields that no column takes: {fields(line['ignored'])}")
         for words in passed_lines(line.get("passed", {})):
             print(f"\n{line['stream']}, not taken: {words}")
+    for each in found.get("set_aside", ()):
+        print(f"\nwithout {each['rows']:,} rows of {each['internal']}/{each['value']}, set aside: {each['path']}")
     if "dates" not in parts:
         print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}; -v lists them")
 

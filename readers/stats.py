@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,13 @@ def tables(fs: Fs, layout: Layout) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name in deployed_tables(fs, layout):
         try:
-            table = open_table(layout.root, str(name), fs=fs)
+            table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
             slices = table.plan().slices
         except (SparkhavenError, OSError) as error:
             found.append({"table": str(name), "error": str(error)})
             continue
         values = sorted({slice_.key.value for slice_ in slices})
+        aside = [asdict(each) for each in table.set_aside]
         found.append(
             {
                 "table": str(name),
@@ -63,6 +64,7 @@ def tables(fs: Fs, layout: Layout) -> list[dict[str, Any]]:
                 "first": values[0] if values else None,
                 "last": values[-1] if values else None,
                 "epochs": table.epochs,
+                **({"set_aside": aside} if aside else {}),
             }
         )
     return found
@@ -74,7 +76,7 @@ def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
     ``rows`` counts each row once; ``tiers`` and ``dates`` also tell what each tier holds by itself. ``bytes`` are
     committed data regions; ``waste`` is what lies in the directories and no read of the newest snapshot needs.
     """
-    table = open_table(layout.root, str(name), fs=fs)
+    table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
     whole = table.plan().slices
     tiers = {tier: table.plan(tier=tier).slices for tier in ("intraday", "history")}
     dates: dict[str, dict[str, int]] = {}
@@ -98,6 +100,7 @@ def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
         "bytes": used,
         "waste": sum(_waste(fs, at, live.get(at)) for at in _directories(fs, layout, name)),
         "tiers": {tier: total.to_json() for tier, total in totals.items()},
+        "set_aside": [asdict(each) for each in table.set_aside],
         "streams": [_stream(fs, layout, name, stream) for stream in table.epochs],
         "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items())],
         "sources": [

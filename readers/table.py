@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from readers.slices import SliceReader, arrow_type
 from store.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
+from store.epochs.aside import SetAside, list_set_aside, refuse_set_aside
 from store.epochs.load import list_epochs, list_streams, load_stream
 from store.epochs.pins import Pin
+from store.epochs.witnesses import Witnesses, has_published, refuse
 from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName
@@ -38,12 +40,15 @@ def open_table(
     epoch: int | Mapping[str, int] | None = None,
     as_of: datetime | str | None = None,
     checksum_verify: ChecksumVerify | None = None,
+    skip_set_aside: bool = False,
     fs: Fs | None = None,
 ) -> Table:
     """Opens ``NS.T`` below a database root, pinned at the newest epochs, at given ones, or as it was at a time.
 
     ``epoch`` is one number for a table of one stream, or stream -> epoch (streams left out: newest). ``as_of`` is a
-    time with zone, or ISO text (UTC if it has none). Raises TableNotFoundError for an unknown table, stream or epoch.
+    time with zone, or ISO text (UTC if it has none). With ``skip_set_aside`` reads go without the rows of damaged
+    locations that were set aside (``Table.set_aside`` names them), else needing them is a CorruptFileError. Raises
+    TableNotFoundError for an unknown table, stream or epoch.
 
     ``checksum_verify`` says when reads compare committed bytes with their checksums: ``read`` when a file is first
     touched in this process, whole, and what has grown since (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each
@@ -55,7 +60,7 @@ def open_table(
     if epoch is not None and as_of is not None:
         raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
     with as_storage_errors():
-        return _opened(fs, layout, table, epoch, as_of, checks_of(mode))
+        return _opened(fs, layout, table, epoch, as_of, checks_of(mode), skip_set_aside)
 
 
 def _opened(
@@ -65,19 +70,27 @@ def _opened(
     epoch: int | Mapping[str, int] | None,
     as_of: datetime | str | None,
     checks: Checks | None,
+    skip_set_aside: bool,
 ) -> Table:
     try:
         schema = load_deployed(fs, layout, table)
     except TableNotFoundError:
         raise _no_table(fs, layout, table) from None
     streams = list_streams(fs, layout, table)
+    if not streams and has_published(fs, layout, table):
+        refuse(Witnesses(fs, layout, table, ()).locations())
     if as_of is None:
         pins = _pins(table, streams, epoch)
     else:
         moment = _milliseconds(as_of)
         pins = {stream: _epoch_at(fs, layout, table, stream, moment) for stream in streams}
     held = tuple(Pin.of(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams)
-    return Table(fs, layout, Snapshot(table, schema, tuple(pin.state for pin in held)), held, checks)
+    witnesses = Witnesses(fs, layout, table, [pin.state for pin in held])
+    refuse(witnesses.beside_logs())
+    for pin in held:
+        refuse(witnesses.removed_by(pin.state.stream, pin.removed_at))
+    snapshot = Snapshot(table, schema, tuple(pin.state for pin in held))
+    return Table(fs, layout, snapshot, held, checks, skip_set_aside=skip_set_aside)
 
 
 def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, int] | None) -> dict[str, int]:
@@ -149,8 +162,16 @@ class Table:
     """
 
     def __init__(
-        self, fs: Fs, layout: Layout, snapshot: Snapshot, pins: Iterable[Pin], checks: Checks | None = None
+        self,
+        fs: Fs,
+        layout: Layout,
+        snapshot: Snapshot,
+        pins: Iterable[Pin],
+        checks: Checks | None = None,
+        *,
+        skip_set_aside: bool = False,
     ) -> None:
+        self._skip_set_aside = skip_set_aside
         self._fs = fs
         self._layout = layout
         self._pins = {pin.state.stream: pin for pin in pins}
@@ -167,7 +188,13 @@ class Table:
 
     def with_checks(self, checks: Checks | None) -> Table:
         """The same snapshot, whose reads compare checksums by ``checks``; None: not at all."""
-        return Table(self._fs, self._layout, self.snapshot, self._pins.values(), checks)
+        skip, pins = self._skip_set_aside, self._pins.values()
+        return Table(self._fs, self._layout, self.snapshot, pins, checks, skip_set_aside=skip)
+
+    @property
+    def set_aside(self) -> list[SetAside]:
+        """Damaged locations of the table that were set aside: rows that no read gives."""
+        return list_set_aside(self._fs, self._layout, self.snapshot.table)
 
     @property
     def schema(self) -> TableSchema:
@@ -230,6 +257,14 @@ class Table:
             selection=selection,
             where=None if predicate is None else _filter(predicate),
         )
+        witnesses = Witnesses(self._fs, self._layout, self.snapshot.table, [pin.state for pin in self._pins.values()])
+        if tier != "history":
+            if not self._skip_set_aside:
+                hint = "read the rest with --skip-set-aside (skip_set_aside=True of open_table)"
+                refuse_set_aside(self._fs, self._layout, self.snapshot.table, selection.takes_value, hint)
+            refuse(witnesses.locations(lambda key: selection.takes_value(key.value)))
+        for path, taken in plan.unmerged:
+            refuse(witnesses.names_epoch(taken.stream, taken.epoch, path, "a merge"))
         for pin in self._pins.values():  # after the look at history: it may hold what came in place of rows that went
             pin.require_dates(selection.takes_value)
         return plan

@@ -16,9 +16,11 @@ from readers.verify_location import check_location
 from readers.verify_streams import check_head, check_log, stray_stream_files
 from readers.verify_values import Expected
 from store import merges
-from store.epochs.load import list_streams, load_stream
+from store.epochs.aside import list_set_aside
+from store.epochs.load import StreamState, list_streams, load_stream
 from store.epochs.publish import record_bytes
 from store.epochs.state import LocationState
+from store.epochs.witnesses import Witnesses
 from store.errors import SparkhavenError
 from store.format import tablesize
 from store.format.tlmi import IndexEntry, decode_tlmi
@@ -92,7 +94,7 @@ class _TableCheck:
     ) -> None:
         self.fs, self.layout, self.table, self.report = fs, layout, table, report
         self.deep, self.progress = deep, progress
-        self.streams: list[Stream] = []
+        self.streams: list[StreamState] = []
         self.located: dict[LocationKey, LocationState] = {}
         self.records: dict[str, MergeRecord] = {}
         self.unfinished: dict[str, MergeRecord] = {}
@@ -109,6 +111,8 @@ class _TableCheck:
             return
         yield from self._streams()
         yield from self._merges()
+        yield from self._witnesses()
+        yield from self._set_aside()
         for stream in self.streams:
             for key in sorted(stream.locations):
                 at = _intraday(self.layout, self.table, stream.stream, stream.locations[key])
@@ -153,6 +157,29 @@ class _TableCheck:
                         hint="roll one of the streams back; a location has one writer",
                     )
                 self.located[key] = location
+
+    def _witnesses(self) -> Iterator[Finding]:
+        """What names more than a commit log has. A stream whose log cannot be read was told of before."""
+        damaged = {*list_streams(self.fs, self.layout, self.table)} - {s.stream for s in self.streams}
+        try:
+            for witness in Witnesses(self.fs, self.layout, self.table, self.streams).all():
+                if witness.stream not in damaged:
+                    yield from_error(witness.error(), witness.path)
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, self.layout.merges(self.table))
+
+    def _set_aside(self) -> Iterator[Finding]:
+        try:
+            for each in list_set_aside(self.fs, self.layout, self.table):
+                yield finding(
+                    "warning",
+                    each.path,
+                    f"{each.rows} rows of {each.internal}/{each.value}, stream {each.stream}, were set aside",
+                    found=each.reason,
+                    hint="reads of that date are refused; to accept the loss, move it out of the tree with its note",
+                )
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, self.layout.set_aside(self.table))
 
     def _merges(self) -> Iterator[Finding]:
         for value in merges.all_values(self.fs, self.layout, self.table):
@@ -207,7 +234,7 @@ class _TableCheck:
     def _stray_intraday(self) -> Iterator[Finding]:
         root = self.layout.intraday(self.table)
         for internal in self.fs.names(root):
-            if internal == ".streams":
+            if internal in (".streams", ".set-aside"):
                 continue
             for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else [None]:
                 key = LocationKey(internal, value or "")

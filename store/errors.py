@@ -36,6 +36,7 @@ process borders (Spark workers), so every one of them pickles with all its parts
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -234,6 +235,16 @@ class InvalidNameError(SparkhavenError):
     """A name from a user or a feed that must not become a path."""
 
     exit_code = EXIT_USAGE
+
+
+def refused(error: OSError, what: str, where: object) -> SparkhavenError:
+    """What the system has refused, as an error of ours: SettingsError for permissions, else CommitError (try again)."""
+    place = error.filename or where
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hint = "check owner and permissions of the file, and whether the file system is mounted read-only"
+        return SettingsError(f"{what}: {error.strerror or error}", where=place, hint=f"{hint}; nothing was changed")
+    hint = "make room on the disk, or mend it, and start again; recovery finds out what landed, delete nothing"
+    return CommitError(f"{what}: {error.strerror or error}", where=place, hint=hint)
 
 
 # --- through borders that only let text pass --------------------------------------------------------------------

@@ -120,6 +120,10 @@ class Layout:
         """Leaf directory of one intraday location."""
         return self.intraday(table) / key.internal / key.value / table.table
 
+    def set_aside(self, table: TableName) -> Path:
+        """Notes about damaged intraday locations that were set aside."""
+        return self.intraday(table) / ".set-aside"
+
     def streams(self, table: TableName) -> Path:
         """Directory of commit logs, checkpoints and locks; plain files only."""
         return self.intraday(table) / ".streams"

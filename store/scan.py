@@ -97,7 +97,8 @@ class Slice:
 class Plan:
     """What a read opens, ordered by (value, history before intraday, internal partition, row).
 
-    ``rows`` is the sum over the slices. ``skipped_rows`` and ``skipped_values`` were in reach of the read, and
+    ``rows`` is the sum over the slices. ``unmerged``: what merge records took in from streams beyond the snapshot, or
+    from streams that it does not have. ``skipped_rows`` and ``skipped_values`` were in reach of the read, and
     statistics or the partition value proved that no row there matches.
     """
 
@@ -105,6 +106,7 @@ class Plan:
     rows: int
     skipped_rows: int = 0
     skipped_values: int = 0
+    unmerged: tuple[tuple[Path, MergeInput], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ def make_plan(
         known |= {key.internal for stream in snapshot.streams for key in stream.locations}
     found: list[Slice] = []
     skipped_values = 0
+    unmerged: list[tuple[Path, MergeInput]] = []
     for value in sorted(values):
         if not selection.takes_value(value):
             continue
@@ -147,7 +150,7 @@ def make_plan(
             skipped_values += 1
             continue
         located = _located_at(snapshot, value)
-        record = usable_record(fs, layout, snapshot, value) if value in merged else None
+        record = usable_record(fs, layout, snapshot, value, unmerged) if value in merged else None
         if record is None and tier != "intraday" and any(at.truncated for _, at in located):
             raise record_missing(layout, snapshot.table, value)
         if record is not None:
@@ -163,18 +166,26 @@ def make_plan(
     kept = found if where is None else [part for slice_ in found for part in _prune(snapshot.schema, slice_, where)]
     rows = sum(slice_.stop - slice_.start for slice_ in kept)
     reach = sum(slice_.stop - slice_.start for slice_ in found)
-    return Plan(tuple(kept), rows, reach - rows, skipped_values)
+    return Plan(tuple(kept), rows, reach - rows, skipped_values, tuple(unmerged))
 
 
-def usable_record(fs: Fs, layout: Layout, snapshot: Snapshot, value: str) -> MergeRecord | None:
+def usable_record(
+    fs: Fs, layout: Layout, snapshot: Snapshot, value: str, unmerged: list[tuple[Path, MergeInput]] | None = None
+) -> MergeRecord | None:
     """The newest complete merge record of a date all of whose input rows are in the snapshot; None if there is none.
 
+    To ``unmerged`` come inputs of streams that the snapshot does not have, or not up to that epoch.
     An older snapshot may use an older record whose locations are still there, or none. SettingsError if it can use
     none, although rows that it should show have left intraday.
     """
     newer: list[MergeInput] = []
     record = newest(fs, layout, snapshot.table, value)
+    epochs = snapshot.epochs
     while record is not None:
+        path = layout.merges(snapshot.table) / value / f"{record.generation}.json"
+        beyond = (taken for taken in record.inputs if taken.epoch > epochs.get(taken.stream, -1))
+        if unmerged is not None:
+            unmerged += ((path, taken) for taken in beyond)
         missing = [taken for taken in record.inputs if not _holds(snapshot, value, taken)]
         if not missing and (not newer or _stands(fs, layout, snapshot.table, record)):
             return record

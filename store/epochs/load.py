@@ -33,11 +33,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A state, the end of the log that it was read from, and the end of the removals that are in it."""
+    """A state, the end of the log that it was read from, and the end of the removals that are in it.
+
+    ``removed_at``: the newest epoch that removals name which neither checkpoint nor head has, 0 without one.
+    """
 
     state: StreamState
     found: Survey
     removals_end: int
+    removed_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def load_read(
     removals = read_removals(fs, layout, table, stream, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
-    return Loaded(state, files.found, removals.end)
+    removed_at = max((removal.epoch for _, removal in removals.entries), default=0)
+    return Loaded(state, files.found, removals.end, removed_at)
 
 
 def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[FileWindow, Offsets]:

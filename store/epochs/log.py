@@ -23,15 +23,14 @@ from dataclasses import replace
 from types import TracebackType
 
 from store.collector import no_cycles
+from store.epochs.aside import list_set_aside
 from store.epochs.compaction import new_floor
 from store.epochs.framing import frame
 from store.epochs.graves import Graves
 from store.epochs.holder import take_gate, take_lock, write_holder
 from store.epochs.keeping import DEFAULTS, Keeping
-from store.epochs.load import load_stream
 from store.epochs.logfile import LogFile
 from store.epochs.logs import read_graves
-from store.epochs.merged import require_unmerged
 from store.epochs.publish import publish_location
 from store.epochs.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
 from store.epochs.recover import (
@@ -40,15 +39,16 @@ from store.epochs.recover import (
     lost_beyond,
     plan_recovery,
     remove_temporaries,
-    settle_locations,
 )
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState
 from store.epochs.requirements import require
 from store.epochs.resume import resume
+from store.epochs.rollback import plan_rollback
 from store.epochs.shortening import Shortening
 from store.epochs.state import Batch
 from store.epochs.unsynced import Unsynced
+from store.errors import CorruptFileError, refused
 from store.fs import Fs, Lock, SyncGuard
 from store.layout import Layout, LocationKey, TableName, check_stream
 from store.merges import lock_table
@@ -83,6 +83,7 @@ class StreamLog:
         self._unsynced = Unsynced(layout, table)
         self._guard: SyncGuard | None = None if keeping.synced else SyncGuard(fs, layout.root)
         self._pending: dict[int, list[LocationKey]] = {}
+        self._damaged: dict[LocationKey, CorruptFileError] = {}
         self._removals_end = 0
         self._last_removal: tuple[int, bytes] = (0, b"")
 
@@ -100,6 +101,7 @@ class StreamLog:
         pid: int,
         host: str,
         keeping: Keeping = DEFAULTS,
+        leave_damaged: bool = False,
     ) -> StreamLog:
         """Takes the stream over as a new generation and recovers it; see ``recovery`` for what was dropped.
 
@@ -107,21 +109,27 @@ class StreamLog:
         4. number an epoch past those that were published but lost; until here nothing was changed; 5. replace the log
         by its sound records and the ``open`` record;
         6. cut tails, remove strays, write ``table.size`` again where it is missing, torn or old.
-        ``schema`` None (maintenance) keeps what the log says. LockLostError names the process that holds the
+        ``schema`` None (maintenance) keeps what the log says. ``leave_damaged``: locations with files that are missing
+        or too short do not stop it, and are left as they are; then all that can be done is to go back. SettingsError
+        or CommitError: the disk or its permissions do not allow it. LockLostError names the process that holds the
         stream; CorruptFileError says what is damaged.
         """
         check_stream(stream)
-        fs.keep_dirs(layout.streams(table), layout.root)
-        lock = take_lock(fs, layout.stream_lock(table, stream))
+        lock = None
         try:
+            fs.keep_dirs(layout.streams(table), layout.root)
+            lock = take_lock(fs, layout.stream_lock(table, stream))
             log = cls(fs, layout, table, stream, lock=lock, keeping=keeping, clock=clock)
             gate = take_gate(fs, layout.stream_removals(table, stream))
             try:
-                log._start(schema, query_id, pid, host)
+                log._start(schema, query_id, pid, host, leave_damaged=leave_damaged)
             finally:
                 gate.release()
-        except BaseException:
-            lock.release()
+        except BaseException as error:
+            if lock is not None:
+                lock.release()
+            if isinstance(error, OSError):
+                raise refused(error, f"stream {stream!r} cannot be opened", layout.streams(table)) from error
             raise
         return log
 
@@ -148,6 +156,8 @@ class StreamLog:
         with self._gate():
             self.refresh()
             self._file.require_owned()
+            for error in self._damaged.values():
+                raise error
             require(self.state, batch)
             max_age_ns = int(self._keeping.max_file_age_s * 1e9)
             horizon = self.state.files.next_horizon(batch.files, self._now_ms() * 1_000_000, max_age_ns)
@@ -265,28 +275,19 @@ class StreamLog:
         with self._gate():
             self.refresh()
             self._file.require_owned()
-            before = self.state
-            target = load_stream(self._fs, self._layout, self._table, self._stream, epoch=to)
-            if to == before.epoch:
+            fs, layout, table = self._fs, self._layout, self._table
+            now, damaged = self._now_ms(), self._damaged
+            found = plan_rollback(fs, layout, table, self.state, to, time_ms=now, reason=reason, damaged=damaged)
+            if found is None:
                 return to
-            require_unmerged(self._fs, self._layout, self._table, self._stream, to)
-            touched = {key for key, location in before.locations.items() if location.epoch > to}
-            changed = tuple(sorted(touched & target.locations.keys()))
-            record = RollbackRecord(
-                before.n + 1, before.epoch + 1, before.generation, self._now_ms(), to, reason, changed
-            )
-            self._file.append(record, sync=True)
-            target.apply(record)
-            target.note(record)
-            self.state = target
-            self._graves = read_graves(self._fs, self._layout, self._table, self._stream)
+            self._file.append(found.record, sync=True)
+            self.state = found.state
+            self._graves = read_graves(fs, layout, table, self._stream)
             self._pending.clear()
-            plan = settle_locations(self._fs, self._layout, self._table, target, changed, ahead=False)
-            gone = sorted(touched - target.locations.keys())
-            plan.stray_locations.extend(self._layout.intraday_location(self._table, key) for key in gone)
-            with self._fs.during("rollback-files"):
-                apply(self._fs, self._layout, self._table, self._stream, plan)
-        return record.epoch
+            with fs.during("rollback-files"):
+                apply(fs, layout, table, self._stream, found.plan)
+            self._damaged.clear()
+        return found.record.epoch
 
     def close(self) -> None:
         """Syncs what is not durable yet and lets the stream go; harmless when called twice."""
@@ -300,14 +301,17 @@ class StreamLog:
 
     # --- inside ----------------------------------------------------------------------------------------
 
-    def _start(self, schema: TableSchema | None, query_id: str, pid: int, host: str) -> None:
+    def _start(self, schema: TableSchema | None, query_id: str, pid: int, host: str, *, leave_damaged: bool) -> None:
         fs, layout, table, stream = self._fs, self._layout, self._table, self._stream
         boot_id = fs.boot_id()
         with no_cycles():
             resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
         self.state = state = resumed.state
+        if schema is not None:
+            state.offsets.require_settled(layout.stream_log(table, stream))
         self._graves = resumed.graves
-        plan = plan_recovery(fs, layout, table, resumed)
+        plan = plan_recovery(fs, layout, table, resumed, leave_damaged=leave_damaged)
+        self._damaged = plan.damaged
         more, lost = resumed.more, resumed.lost
         if plan.ahead:
             lost += lost_beyond(state, plan)
@@ -335,7 +339,8 @@ class StreamLog:
         write_holder(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
         with fs.during("recover-files"):
             apply(fs, layout, table, stream, plan)
-        self.recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost)
+        aside = list_set_aside(fs, layout, table)
+        self.recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
 
     def _pass_over(self, ahead: int) -> RollbackRecord:
         """An epoch after those up to ``ahead``, whose records went down with the machine: no number comes twice."""

@@ -285,6 +285,23 @@ def _open(
     )
 
 
+def _require_reaches(found: _Opened, end: Survey) -> None:
+    """CorruptFileError if a log that begins before its checkpoint also ends before it: a checkpoint is made from it."""
+    saved = found.checkpoint
+    if saved is None or found.base >= saved.epoch:
+        return
+    part = next(walk(found.source, end.last[0]), None) if end.last[1] else None
+    last = decode(part.payload, found.path, reports=False).n if part is not None else 0
+    if last < saved.number("n"):
+        raise CorruptFileError(
+            "the commit log is older than its checkpoint: acknowledged records are lost",
+            where=found.path,
+            expected=f"record {saved.number('n')}, which {saved.where} was made from",
+            found=f"records up to {last}",
+            hint="restore log and checkpoint from one copy; nothing was changed or deleted",
+        )
+
+
 def _checkpoint(fs: Fs, path: Path, whole: bool) -> tuple[Saved | None, int]:
     data = mapped(fs, path)
     if data is None:
@@ -311,6 +328,7 @@ def mapped(fs: Fs, path: Path) -> memoryview | None:
 def _files(found: _Opened) -> LogFiles:
     expected = found.checkpoint.number("n") + 1 if found.checkpoint else 1
     places, records, end = _decoded(found.path, walk(found.source), expected, False, found.source, HEADER.size)
+    _require_reaches(found, end)
     size = found.checkpoint_bytes
     return LogFiles(found.stream, found.path, found.checkpoint, size, found.source, found.base, end, places, records)
 

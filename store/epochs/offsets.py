@@ -32,7 +32,8 @@ from store.epochs.versions import TABLE, unpacked
 from store.errors import PositionGapError
 
 QUARANTINE = "@quarantine"  # rows that are sent again: a source of our own, by a name that no topic of Kafka can have
-_NO_TOPICS = (QUARANTINE, TABLE)
+REBUILT = "@rebuilt"  # its stop is the epoch up to which rows were found without the positions that they came from
+_NO_TOPICS = (QUARANTINE, TABLE, REBUILT)
 Place = tuple[str, int]  # topic, partition
 GAP_HINT = (
     "messages between the two were deleted before they were read, or the source was started elsewhere; bring them back,"
@@ -86,6 +87,19 @@ class Offsets(Mapping[Place, OffsetEnd]):
         """How many rows of the quarantine were ever sent again: the position of the next one."""
         end = self._ends.get((QUARANTINE, 0))
         return end.stop if end else 0
+
+    def require_settled(self, where: object) -> None:
+        """PositionGapError if the log was rebuilt and nobody has said yet what its rows came from."""
+        end = self._ends.get((REBUILT, 0))
+        if end is not None:
+            raise PositionGapError(
+                "the commit log was rebuilt from locations, and what of the source they hold is not known",
+                where=where,
+                expected="positions of the rows up to the rebuilt epoch",
+                found=f"rows up to epoch {end.stop}, positions up to epoch {end.last_start}",
+                hint="say it with `sparkhaven recover NS.T STREAM --from-locations` and --position"
+                " TOPIC/PARTITION=OFFSET (the next one to read), --taken-until TIME (of files), or --accept-positions",
+            )
 
     def judge(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Verdict:
         """Sorts the ranges of a batch by what to do with them, keeping their order; ``gaps`` are permitted jumps.

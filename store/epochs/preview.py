@@ -1,11 +1,19 @@
-"""What opening a stream would recover: the same reading and the same plan, and nothing applied."""
+"""What opening a stream would recover: the same reading and the same plan, and nothing applied.
+
+No permission to write is needed, so it works on a file system that is mounted read-only.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from store.epochs.aside import list_set_aside
 from store.epochs.holder import take_lock
 from store.epochs.load import load_stream
 from store.epochs.recover import RecoveryReport, lost_beyond, plan_recovery
 from store.epochs.resume import resume
+from store.epochs.rollback import plan_rollback
 from store.fs import Fs
 from store.layout import Layout, TableName, check_stream
 
@@ -16,14 +24,30 @@ def preview_recovery(fs: Fs, layout: Layout, table: TableName, stream: str, *, t
     TableNotFoundError if there is no such stream, LockLostError while a process runs it (then its tails are a batch
     on its way), CorruptFileError where recovery would refuse.
     """
+    with _held(fs, layout, table, stream):
+        found = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=time_ms, settle=False)
+        plan = plan_recovery(fs, layout, table, found)
+    lost = found.lost + lost_beyond(found.state, plan)
+    aside = list_set_aside(fs, layout, table)
+    return RecoveryReport.of(found.state, plan, log_bytes=found.dropped_bytes, lost=lost, aside=aside)
+
+
+def preview_rollback(fs: Fs, layout: Layout, table: TableName, stream: str, to: int, *, time_ms: int) -> None:
+    """Raises what going back to epoch ``to`` would raise; changes nothing."""
+    with _held(fs, layout, table, stream):
+        found = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=time_ms, settle=False)
+        plan = plan_recovery(fs, layout, table, found, leave_damaged=True)
+        plan_rollback(fs, layout, table, found.state, to, time_ms=time_ms, damaged=plan.damaged)
+
+
+@contextmanager
+def _held(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[None]:
+    """Keeps a stream that is there from being opened, where its lock file can be read."""
     load_stream(fs, layout, table, check_stream(stream))
     path = layout.stream_lock(table, stream)
-    lock = take_lock(fs, path) if fs.stat(path) is not None else None
+    lock = take_lock(fs, path, make=False) if fs.stat(path) is not None else None
     try:
-        found = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=time_ms)
-        plan = plan_recovery(fs, layout, table, found)
+        yield
     finally:
         if lock is not None:
             lock.release()
-    lost = found.lost + lost_beyond(found.state, plan)
-    return RecoveryReport.of(found.state, plan, log_bytes=found.dropped_bytes, lost=lost)

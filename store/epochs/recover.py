@@ -11,23 +11,24 @@ crash does the rest of it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from store.epochs.aside import SetAside
 from store.epochs.publish import (
     TABLE_DEFINITION,
     TABLE_SIZE,
     named_owner,
-    physical_size,
     publish_location,
     read_published,
-    record_bytes,
 )
 from store.epochs.replay import StreamState
 from store.epochs.resume import Resumed
-from store.epochs.state import LocationState
-from store.errors import CorruptFileError
-from store.format.tablesize import TableSize
+from store.epochs.rollbacks import restored
+from store.epochs.settlement import Settlement, settle_locations
+from store.epochs.witnesses import Witnesses, named_beyond, refuse
+from store.errors import FormatError
+from store.format.tablesize import published
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.schema.versions import definitions
@@ -36,41 +37,12 @@ COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """A file to be cut to ``length``.
-
-    ``shared`` if readers may hold the bytes that go, or another name of the file does (a backup made of hard links):
-    then it gets a new inode.
-    """
-
-    path: Path
-    length: int
-    dropped: int
-    shared: bool
-
-
-@dataclass(slots=True)
-class Settlement:
-    """What has to be done so that the directories hold what the log says.
-
-    ``ahead`` is the newest epoch of the stream that a ``table.size`` names, where that is beyond the log.
-    """
-
-    cuts: list[Cut] = field(default_factory=list)
-    stray_files: list[Path] = field(default_factory=list)
-    stray_locations: list[Path] = field(default_factory=list)
-    foreign: list[Path] = field(default_factory=list)
-    unpublished: list[LocationState] = field(default_factory=list)
-    undefined: list[LocationState] = field(default_factory=list)
-    ahead: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class RecoveryReport:
     """What an open found and dropped. Rows of tails are unknown: they were never committed.
 
     ``lost_epochs`` were visible before a power cut in mode periodic or none; the source replays them.
     ``unpublished_locations`` have no ``table.size`` and may belong to another stream of the table: left as they are.
+    ``set_aside``: damaged locations that were taken out of the stream before; their rows are in no read.
     """
 
     stream: str
@@ -84,9 +56,12 @@ class RecoveryReport:
     unpublished_locations: tuple[Path, ...] = ()
     republished: int = 0
     lost_epochs: tuple[int, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
 
     @staticmethod
-    def of(state: StreamState, plan: Settlement, *, log_bytes: int, lost: tuple[int, ...]) -> RecoveryReport:
+    def of(
+        state: StreamState, plan: Settlement, *, log_bytes: int, lost: tuple[int, ...], aside: Iterable[SetAside] = ()
+    ) -> RecoveryReport:
         """What a plan drops, with the torn end of the log and the epochs that went with a power cut."""
         return RecoveryReport(
             stream=state.stream,
@@ -100,6 +75,7 @@ class RecoveryReport:
             unpublished_locations=tuple(plan.foreign),
             republished=len(plan.unpublished) + len(plan.undefined),
             lost_epochs=lost,
+            set_aside=tuple(each for each in aside if each.stream == state.stream),
         )
 
     @property
@@ -109,86 +85,9 @@ class RecoveryReport:
         return not any((*dropped, self.unpublished_locations))
 
 
-def settle_locations(
-    fs: Fs, layout: Layout, table: TableName, state: StreamState, keys: Iterable[LocationKey], *, ahead: bool
-) -> Settlement:
-    """Plans for locations of the state. ``ahead``: a record of a later epoch is no damage (the machine went down)."""
-    plan = Settlement()
-    for key in keys:
-        location = state.locations[key]
-        directory = layout.intraday_location(table, key)
-        names = set(fs.names(directory))
-        if location.truncated and not names:
-            continue
-        published = _published(fs, directory, names, state, ahead=ahead)
-        if published is not None:
-            plan.ahead = max(plan.ahead, _beyond(published[0], state))
-        if published is None or published[1] != record_bytes(state.stream, location):
-            plan.unpublished.append(location)
-        if not location.truncated and TABLE_DEFINITION not in names and fs.stat(layout.schema(table)) is not None:
-            plan.undefined.append(location)
-        if not location.truncated:
-            _settle_files(fs, directory, location, names, published[0] if published else None, plan)
-    return plan
-
-
-def _published(
-    fs: Fs, directory: Path, names: set[str], state: StreamState, *, ahead: bool
-) -> tuple[TableSize, bytes] | None:
-    if TABLE_SIZE not in names:
-        return None
-    path = directory / TABLE_SIZE
-    data = fs.read(path)
-    found = read_published(data, path)
-    if found is None:
-        return None
-    if _beyond(found, state) and not ahead:
-        raise CorruptFileError(
-            "a location was published at an epoch that the commit log does not have: acknowledged records are lost",
-            where=path,
-            expected=f"epoch {state.epoch} at most",
-            found=f"epoch {found.epoch}",
-            hint="restore the log from a copy; nothing was changed or deleted",
-        )
-    return found, data
-
-
-def _beyond(found: TableSize, state: StreamState) -> int:
-    """The epoch of a record of this stream that the log does not have, else 0."""
-    epoch = found.epoch or 0
-    return epoch if found.stream == state.stream and epoch > state.epoch else 0
-
-
 def lost_beyond(state: StreamState, plan: Settlement) -> tuple[int, ...]:
     """Epochs that were published, but whose records went down with the machine."""
     return tuple(range(state.epoch + 1, plan.ahead + 1))
-
-
-def _settle_files(
-    fs: Fs, directory: Path, location: LocationState, names: set[str], published: TableSize | None, plan: Settlement
-) -> None:
-    for name, committed in location.files.items():
-        path, expected = directory / name, physical_size(name, committed.size)
-        found = fs.stat(path) if name in names else None
-        if found is None or found.size < expected:
-            raise CorruptFileError(
-                "committed file is missing" if found is None else "file is shorter than its committed length",
-                where=path,
-                expected=f"{expected} bytes",
-                found="nothing" if found is None else f"{found.size} bytes",
-                hint="restore the file from a copy, or roll back to an epoch before it; nothing was changed or deleted",
-            )
-        if found.size > expected:
-            mapped = published is not None and published.data_file_sizes.get(name, 0) > committed.size
-            plan.cuts.append(Cut(path, expected, found.size - expected, mapped or found.links > 1))
-    for name in sorted(names - location.files.keys()):
-        if name.endswith(COLUMN_SUFFIXES) or is_temporary(name):
-            plan.stray_files.append(directory / name)
-
-
-def is_temporary(name: str) -> bool:
-    """Whether a name is that of a temporary file of an atomic replace."""
-    return name.startswith(".") and ".tmp-" in name
 
 
 def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan: Settlement) -> None:
@@ -199,6 +98,7 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
     without ``table.size`` may be a copy in progress: they are reported.
     """
     state, ahead = resumed.state, resumed.went_down
+    witnesses = Witnesses(fs, layout, table, [state])
     doomed = {layout.intraday_location(table, key) for key in resumed.graves.locations if key not in state.locations}
     plan.stray_locations.extend(sorted(path for path in doomed if fs.stat(path) is not None))
     for internal in fs.names(layout.intraday(table)):
@@ -215,14 +115,21 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
                     plan.stray_locations.append(directory)
                 elif fs.names(directory):
                     plan.foreign.append(directory)
-            elif ahead or resumed.graves.dead:
-                found = read_published(fs.read(path), path)
-                if found is None or found.stream != state.stream:
-                    continue
-                epoch = found.epoch or 0
-                if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.graves.dead):
-                    plan.stray_locations.append(directory)
-                    plan.ahead = max(plan.ahead, _beyond(found, state))
+                continue
+            try:
+                stream, epoch = published(fs.read(path), path)
+            except FormatError:
+                plan.foreign.append(directory)
+                continue
+            if stream != state.stream:
+                continue
+            if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.graves.dead):
+                plan.stray_locations.append(directory)
+                plan.ahead = max(plan.ahead, epoch if epoch > state.epoch else 0)
+            elif epoch <= state.epoch and restored(state.rolled_back, epoch) is not None:
+                plan.foreign.append(directory)
+            else:
+                refuse(witnesses.locations(key.__eq__))
 
 
 def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlement) -> None:
@@ -278,10 +185,28 @@ def _owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | N
     return found.stream if found else None
 
 
-def plan_recovery(fs: Fs, layout: Layout, table: TableName, found: Resumed) -> Settlement:
-    """The plan for all locations of a stream and the strays around them; changes nothing."""
-    plan = settle_locations(fs, layout, table, found.state, found.state.locations, ahead=found.went_down)
+def plan_recovery(
+    fs: Fs, layout: Layout, table: TableName, found: Resumed, *, leave_damaged: bool = False
+) -> Settlement:
+    """The plan for all locations of a stream and the strays around them; changes nothing.
+
+    CorruptFileError where anything in the tree names more than the log has, too.
+    """
+    witnesses = Witnesses(fs, layout, table, [found.state])
+    for part in (witnesses.beside_logs(), witnesses.removals(), witnesses.merges()):
+        refuse(witness for witness in part if witness.stream == found.state.stream)
+    plan = settle_locations(
+        fs,
+        layout,
+        table,
+        found.state,
+        found.state.locations,
+        ahead=found.went_down,
+        leave_damaged=leave_damaged,
+    )
     find_strays(fs, layout, table, found, plan)
+    if found.went_down:
+        plan.ahead = max(plan.ahead, named_beyond(fs, layout, table, found.state))
     return plan
 
 

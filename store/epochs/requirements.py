@@ -15,6 +15,7 @@ def require(state: StreamState, batch: Batch) -> None:
     PositionGapError for a file that was taken with other content or that lies before the horizon, and for offsets that
     do not go on from the committed end.
     """
+    state.offsets.require_settled(f"stream {state.stream}")
     verdict = state.judge(batch.splits, batch.gaps)
     if verdict.taken:
         raise _conflict("splits of this batch are committed already", verdict.taken[0].path, "new ones", "taken")

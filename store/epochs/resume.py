@@ -20,7 +20,7 @@ from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
 from store.epochs.state import LocationState
 from store.epochs.survivors import first_lost, first_unwritten
-from store.errors import CorruptFileError
+from store.epochs.witnesses import Witnesses, refuse
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 
@@ -48,11 +48,16 @@ class Resumed:
     went_down: bool = False
 
 
-def resume(fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: str, time_ms: int) -> Resumed:
-    """Reads checkpoint, log and removals and decides what holds; CorruptFileError where that cannot be told."""
+def resume(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: str, time_ms: int, settle: bool = True
+) -> Resumed:
+    """Reads checkpoint, log and removals and decides what holds; CorruptFileError where that cannot be told.
+
+    Without ``settle`` nothing is synced: what lies in memory counts as written.
+    """
     path = layout.stream_log(table, stream)
     if fs.stat(path) is None:
-        return _first(fs, layout, table, stream, path)
+        return _first(fs, layout, table, stream)
     files = _read(fs, layout, table, stream)
     found = survey(files.source)
     if files.head is not None and found.end < files.at:  # the damage lies before the head
@@ -72,7 +77,7 @@ def resume(fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: st
     if unsynced:
         commits = [r for r in map(files.full, unsynced) if isinstance(r, CommitRecord)]
         with fs.during("resume-sync"):
-            left = first_lost if went_down else first_unwritten
+            left = first_unwritten if settle and not went_down else first_lost
             first = left(fs, layout, table, durable, commits)
         if first is not None:
             gone = [r for r in commits if r.epoch >= first]
@@ -127,16 +132,8 @@ def _read(fs: Fs, layout: Layout, table: TableName, stream: str) -> Newest:
     return files
 
 
-def _first(fs: Fs, layout: Layout, table: TableName, stream: str, path: Path) -> Resumed:
-    checkpoint = layout.stream_checkpoint(table, stream)
-    if fs.stat(checkpoint) is not None:
-        raise CorruptFileError(
-            "the commit log is missing beside its checkpoint",
-            where=path,
-            expected=f"a log that goes on from {checkpoint}",
-            found="nothing",
-            hint="restore the log from a copy; nothing was changed or deleted",
-        )
+def _first(fs: Fs, layout: Layout, table: TableName, stream: str) -> Resumed:
+    refuse(found for found in Witnesses(fs, layout, table, ()).all() if found.stream == stream)
     removals = read_removals(fs, layout, table, stream)
     return Resumed(StreamState(stream), Kept(0), removals.end, last_removal=removals.last)
 

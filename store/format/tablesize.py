@@ -7,6 +7,7 @@ append can go on with it and a location without a commit log can be verified.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from store.fs import Fs
 
 NAME = "table.size"
 VERSION = 1
+_PUBLISHED = re.compile(rb"t\x00\x05epochsq\x00~\x00.(.{8})t\x00\x06streamt(..)", re.DOTALL)
 COLUMN_VERSION = 1  # of the column files as ``prefix``, ``symbols``, ``blobs`` and ``fixed`` write them
 
 
@@ -161,6 +163,23 @@ def decode(data: bytes, where: object) -> TableSize:
         truncated=bool(keys.take("truncated", bool, optional=True)),
         checksums=keys.counts("checksums"),
     )
+
+
+def published(data: bytes, where: object) -> tuple[str | None, int]:
+    """Stream and epoch of a record, (None, 0) of a location that no stream owns; raises what ``decode`` raises.
+
+    The two entries lie one after the other where our writer has made the record, and are looked up there: decoding all
+    of it takes a hundred times as long. Damage elsewhere is not seen then.
+    """
+    found = _PUBLISHED.search(data)
+    if found is not None:
+        name = data[found.end() : found.end() + int.from_bytes(found[2], "big")]
+        try:
+            return name.decode("ascii"), int.from_bytes(found[1], "big", signed=True)
+        except UnicodeDecodeError:
+            pass
+    record = decode(data, where)
+    return record.stream, record.epoch or 0
 
 
 def load(fs: Fs, directory: Path) -> TableSize | None:

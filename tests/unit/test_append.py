@@ -11,7 +11,8 @@ import pytest
 
 from store.columnfile import read_column
 from store.epochs.publish import TABLE_SIZE
-from store.epochs.recover import Settlement, apply
+from store.epochs.recover import apply
+from store.epochs.settlement import Settlement
 from store.epochs.state import FileState, RangeStats
 from store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
 from store.format.tablesize import TableSize

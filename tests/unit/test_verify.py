@@ -269,7 +269,7 @@ def test_merge_records_without_proof_damaged_unfinished_or_ahead(small: SmallTab
 
     store_record(small.fs, small.layout, small.table, replace(record, proof=Proof(2, 1, {}, {})))
     assert whats() == ["merge has no proof that holds"]
-    ahead = MergeInput("s", "a", record.inputs[0].since, 9, 1000)
+    ahead = MergeInput("s", "a", record.inputs[0].since, record.inputs[0].epoch, 1000)
     store_record(small.fs, small.layout, small.table, replace(record, inputs=(ahead,)))
     assert whats() == ["rows were rolled back after they had been merged: reads use intraday alone"]
     store_record(small.fs, small.layout, small.table, record)

@@ -165,6 +165,7 @@ class _Merge:
         for value in values:
             begun = self.clock()
             try:
+                self.pins.require(value)
                 done = self._resume(value, begun)
                 intake = None if done else take_in(self.fs, self.layout, self.table, value, self.options, self.pins)
             except (SparkhavenError, OSError) as error:

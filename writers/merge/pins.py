@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from store.epochs.aside import refuse_set_aside
 from store.epochs.load import StreamState, list_streams, load_stream
 from store.epochs.state import LocationState
+from store.epochs.witnesses import Witnesses, refuse
 from store.fs import Fs
 from store.layout import Layout, TableName
 
@@ -25,6 +27,8 @@ class Pins:
         self._states: tuple[StreamState, ...] = ()
         self._by_value: dict[str, list[tuple[str, LocationState]]] = {}
         self._waiting: dict[str, int] = {}
+        self._witnesses = Witnesses(fs, layout, table, ())
+        self._asked: set[str] = set()
 
     def states(self) -> tuple[StreamState, ...]:
         """The newest durable state of each stream."""
@@ -32,6 +36,8 @@ class Pins:
         while stamp != self._stamp:
             names = list_streams(self._fs, self._layout, self._table)
             newest = [load_stream(self._fs, self._layout, self._table, name) for name in names]
+            self._witnesses, self._asked = Witnesses(self._fs, self._layout, self._table, newest), set()
+            refuse(self._witnesses.beside_logs())
             self._states = tuple(self._durable(state) for state in newest)
             self._waiting = _waiting(newest, self._states)
             self._stamp, stamp = stamp, self._now()
@@ -50,17 +56,28 @@ class Pins:
         return tuple((stat.inode, stat.size, stat.mtime_ns) for stat in stats if stat is not None)
 
     def locations(self, value: str) -> list[tuple[str, LocationState]]:
-        """Locations of a date that have rows, with their stream, in tie order."""
-        self.states()
+        """Locations of a date that have rows, with their stream, in tie order; raises what ``require`` raises."""
+        self.require(value)
         return self._by_value.get(value, [])
+
+    def require(self, value: str) -> None:
+        """CorruptFileError where more of a date was published or merged than the logs have."""
+        self.states()
+        if value not in self._asked:
+            refuse(self._witnesses.locations(lambda key: key.value == value))
+            refuse(self._witnesses.merges(value.__eq__))
+            hint = "history of this date would lack them"
+            refuse_set_aside(self._fs, self._layout, self._table, value.__eq__, hint)
+            self._asked.add(value)
 
     def waiting(self, value: str) -> int:
         """Rows of a date that are committed, but were not on disk when the states were loaded."""
         return self._waiting.get(value, 0)
 
     def values(self) -> list[str]:
-        """Dates that have intraday rows, sorted."""
+        """Dates that have intraday rows, sorted; CorruptFileError where more was published than the logs have."""
         self.states()
+        refuse(self._witnesses.locations())
         return sorted(self._by_value)
 
 
