@@ -191,7 +191,7 @@ def test_what_maintenance_has_emptied_stays_so(tmp_path: Path) -> None:
     _close(small)
     (tmp_path / STREAMS / "s.log").unlink()
     assert told(tmp_path, *RECOVER)[0] == 0
-    assert _sizes(tmp_path) == [2]
+    assert open_table(tmp_path, "NS.T").to_arrow("Size", tier="intraday")["Size"].to_pylist() == [2]
 
 
 # --- stops -------------------------------------------------------------------------------------------------
