@@ -161,10 +161,10 @@ def test_a_damaged_location_is_set_aside_and_named_by_every_report(tmp_path: Pat
         assert "set aside" in str(result)
     code, result = told(tmp_path, "read", "NS.T", "--skip-set-aside")
     assert (code, result["rows"], len(result["set_aside"])) == (0, 3, 1)
-    for words in (("verify", "NS.T"), ("stats", "NS.T"), ("recover",), ("tables",)):
-        code, result = told(tmp_path, *words)
+    for more in (("verify", "NS.T"), ("stats", "NS.T"), ("recover",), ("tables",)):
+        code, result = told(tmp_path, *more)
         assert code == 0, result
-        assert str(place) in str(result), words
+        assert str(place) in str(result), more
 
 
 def test_a_location_that_the_stream_does_not_have_cannot_be_set_aside(tmp_path: Path) -> None:
