@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.wide_epochs import TABLE, run
-from store.epochs import checkpoint, compaction, logs
+from store.epochs import locations
+from store.epochs.compaction import Compaction
 from store.epochs.load import load_stream
+from store.epochs.records import Record, decode
+from store.epochs.replay import StreamState
 from store.fs import Fs
 from store.layout import Layout
 
@@ -22,8 +26,10 @@ def test_a_commit_record_takes_few_bytes_for_a_location_and_column(tmp_path: Pat
 def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, epochs=14, locations=60, columns=5, keep=4, least=1)
     decoded: list[object] = []
-    plain = checkpoint.decode_location
-    monkeypatch.setattr(checkpoint, "decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts))
+    plain = locations.decode_location
+    monkeypatch.setattr(
+        "store.epochs.checkpoint.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
+    )
     state = load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     assert decoded == []
     assert len(state.locations.dates()) == 6
@@ -36,23 +42,22 @@ def test_a_slice_of_a_compaction_is_bounded_by_what_batches_have_done(
 ) -> None:
     grown: list[int] = []
     slices: list[int] = []
-    step = compaction.Compaction.step
-    plain = compaction.StreamState.steps
+    step, plain = Compaction.step, StreamState.steps
 
-    def steps(state: compaction.StreamState, record: compaction.Record) -> object:
+    def steps(state: StreamState, record: Record) -> Iterator[None]:
         for _ in plain(state, record):
             grown.append(1)
             yield
 
-    def counted(running: compaction.Compaction, work: float) -> bool:
+    def counted(running: Compaction, work: float) -> bool:
         before = len(grown)
         try:
             return step(running, work)
         finally:
             slices.append(len(grown) - before)
 
-    monkeypatch.setattr(compaction.Compaction, "step", counted)
-    monkeypatch.setattr(compaction.StreamState, "steps", steps)
+    monkeypatch.setattr(Compaction, "step", counted)
+    monkeypatch.setattr(StreamState, "steps", steps)
     found = run(tmp_path, epochs=20, locations=200, columns=20, keep=4, least=1)
     assert found.floor > 0 and len(slices) > 3
     assert max(slices) <= 2 * 200 + 1
@@ -61,8 +66,12 @@ def test_a_slice_of_a_compaction_is_bounded_by_what_batches_have_done(
 def test_a_reader_reads_what_comes_after_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, epochs=14, locations=60, columns=20, keep=4, least=1)
     seen: list[object] = []
-    plain = logs.decode
-    monkeypatch.setattr(logs, "decode", lambda *parts, **more: seen.append(parts[1]) or plain(*parts, **more))
+
+    def counted(payload: bytes, where: object, *, reports: bool = True) -> Record:
+        seen.append(where)
+        return decode(payload, where, reports=reports)
+
+    monkeypatch.setattr("store.epochs.logs.decode", counted)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     with_head = len(seen)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench", cached=False)
