@@ -1,12 +1,14 @@
-"""The jobs under spark-submit: packages from a zip, from a directory that is not the repository."""
+"""The jobs under spark-submit: README's lines as they are printed, and SIGTERM."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,44 +20,114 @@ from jobs.flights import json_line, rows
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("store", "ingest", "writers", "readers", "jobs", "conf")
+SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 ROWS = 40
+PATIENCE = 240
+
+pytestmark = pytest.mark.spark
 
 
-def submit(base: Path, entry: str, *words: str) -> tuple[int, list[dict[str, Any]], str]:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory that is not the repository, with a feed, a stream file and the zip of our packages."""
+
+    base: Path
+    stream: Path
+    environ: dict[str, str]
+
+    @property
+    def zip(self) -> str:
+        return str(self.base / "sparkhaven.zip")
+
+    def put(self, number: int, *extra: str) -> None:
+        """A further file of the feed."""
+        lines = [json_line(row) for row in islice(rows(), number * ROWS, (number + 1) * ROWS)]
+        path = self.base / "feed" / f"{number}.json"
+        path.with_name(f".{path.name}").write_text("".join([*lines, *extra]), encoding="utf-8")
+        path.with_name(f".{path.name}").rename(path)
+
+    def submit(self, entry: str, *words: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        command = [SUBMIT, "--py-files", self.zip, *options, str(REPOSITORY / "jobs" / f"{entry}.py")]
+        return subprocess.Popen(
+            [*command, "--root", str(self.base / "db"), *words, "--json"],
+            cwd=self.base,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def ended(job: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]], str]:
     """Exit code, JSON lines of standard output, standard error."""
-    environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
-    environ |= {"PYSPARK_PYTHON": sys.executable, "FLIGHTS_FEED": str(base / "feed")}
-    program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    options = ["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--py-files", str(base / "sparkhaven.zip")]
-    done = subprocess.run(
-        [program, *options, str(REPOSITORY / "jobs" / f"{entry}.py"), "--root", str(base / "db"), *words, "--json"],
-        cwd=base,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+    out, err = job.communicate(timeout=PATIENCE)
+    return job.returncode, [json.loads(line) for line in out.splitlines()], err
 
 
-@pytest.mark.spark
-def test_ingest_and_merge_under_spark_submit(tmp_path: Path) -> None:
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
     with zipfile.ZipFile(tmp_path / "sparkhaven.zip", "w") as packed:
         for package in PACKAGES:
             for path in (REPOSITORY / package).rglob("*"):
                 if path.is_file() and "__pycache__" not in path.parts:
                     packed.write(path, path.relative_to(REPOSITORY))
     (tmp_path / "feed").mkdir()
-    (tmp_path / "feed" / "some.json").write_text("".join(json_line(row) for row in islice(rows(), ROWS)))
     stream = tmp_path / "flights.toml"
     text = (REPOSITORY / "conf/streams/flights.toml").read_text()
     stream.write_text(text.replace("../schemas", str(REPOSITORY / "conf/schemas")))
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "spark" / "spark-defaults.conf").write_text("spark.master local[2]\nspark.ui.enabled false\n")
+    environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
+    ours = {"PYSPARK_PYTHON": sys.executable, "PATH": programs, "SPARK_CONF_DIR": str(tmp_path / "spark")}
+    return Place(tmp_path, stream, {**environ, **ours, "FLIGHTS_FEED": str(tmp_path / "feed")})
 
-    code, (taken,), err = submit(tmp_path, "ingest_stream", str(stream), "--once")
-    assert (code, taken["rows"], taken["epoch"]) == (0, ROWS, 1), err
-    assert "flights epoch 1: 40 rows" in err
-    code, (merged,), err = submit(tmp_path, "merge_dates", "Nyc13.Flight", "--date", "2013-01-01")
-    assert (code, merged["rows_in"], merged["rows_out"]) == (0, ROWS, ROWS), err
-    code, (told,), err = submit(tmp_path, "merge_dates", "Nyc13.Flight", "--date", "../x")
+
+def printed_lines() -> list[str]:
+    """The lines for spark-submit as README has them."""
+    blocks = (REPOSITORY / "README.md").read_text(encoding="utf-8").split("```")
+    (block,) = (block for block in blocks if "spark-submit --" in block)
+    return block.strip().splitlines()
+
+
+def test_readmes_lines_run_as_they_are_printed_with_a_bad_row_in_the_feed(place: Place) -> None:
+    allowed = "max_rows = 10\nmax_fraction = 0.5"
+    place.stream.write_text(place.stream.read_text().replace("max_rows = 0", allowed))
+    place.put(0, '{"carrier": 7}\n')
+    export, ingest, merge = printed_lines()
+    names = {
+        "sparkhaven.zip": place.zip,
+        "/data/db": str(place.base / "db"),
+        "my.toml": f"{place.stream} --once --json",
+        "MyNamespace.MyTable": "Nyc13.Flight --json",
+        "2026-11-20": "2013-01-01",
+    }
+    found = []
+    for line in (ingest, merge):
+        for name, value in names.items():
+            line = line.replace(name, value)
+        script = f"set -eu\n{export}\n{line}\n"
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=REPOSITORY, env=place.environ, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout))
+    taken, merged = found
+    assert (taken["rows"], taken["rejected"], taken["epoch"]) == (ROWS, 1, 1)
+    assert (merged["rows_in"], merged["rows_out"]) == (ROWS, ROWS)
+    assert (place.base / "db" / ".quarantine" / "flights" / "_delta_log").is_dir()
+
+
+def test_a_wrong_name_is_wrong_usage(place: Place) -> None:
+    code, (told,), err = ended(place.submit("merge_dates", "Nyc13.Flight", "--date", "../x"))
     assert (code, told["error"]["type"]) == (2, "InvalidNameError"), err
+
+
+def test_sigterm_to_spark_submit_ends_the_stream_after_its_batch(place: Place) -> None:
+    place.put(0)
+    job = place.submit("ingest_stream", str(place.stream))
+    assert any("flights epoch 1: 40 rows" in line for line in iter(job.stderr.readline, ""))  # type: ignore[union-attr]
+    job.send_signal(signal.SIGTERM)
+    code, results, err = ended(job)
+    assert code == 0 and "Exception" not in err, err
+    assert [(taken["rows"], taken["epoch"]) for taken in results] == [(ROWS, 1)]
