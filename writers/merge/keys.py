@@ -23,7 +23,7 @@ from store.schema.types import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))
 _ASTRAL = "[\U00010000-\U0010ffff]"
-RANKED = 1 << 17  # texts whose places are kept in one hash table, which takes some 150 bytes for each
+RANKED = 1 << 18  # texts whose places are kept in one hash table, which takes some 150 bytes for each
 RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ def union_columns(plan: MergePlan) -> tuple[Column, ...]:
     return tuple(c for c in plan.columns if c.storage is Storage.SYMBOL or (ranked(plan, c) and c.name in ordering))
 
 
+def ranks_file(plan: MergePlan, index: int, column: Column) -> Path:
+    """Where the tasks of a large date find the ranks of a source's symbols."""
+    return plan.work / f"ranks-{index}-{column.id}"
+
+
 class Keys:
     """Loads keys of blocks of rows. Keeps open columns and lookup tables of the sources it has met."""
 
@@ -69,7 +75,12 @@ class Keys:
             return np.asarray(pc.fill_null(found, int(INT_NULL)))[pick]
         key = (index, column.name)
         if key not in self._luts:
-            self._luts[key] = rank_lut(source.symbols(), union)
+            path = ranks_file(self.plan, index, column)
+            stat = self._fs.stat(path)
+            if stat is None:
+                self._luts[key] = rank_lut(source.symbols(), union)
+            else:
+                self._luts[key] = np.frombuffer(self._fs.map(path, stat.size), np.int32)
         lut = self._luts[key]
         return look_up(lut, source.ids(first, stop, len(lut) - 1, pick))
 

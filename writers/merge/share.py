@@ -30,7 +30,7 @@ from writers.merge.stage import (
     write_column,
     write_piece,
 )
-from writers.merge.survey import Counts, Stretch, load_unions, measure, store_unions, unions
+from writers.merge.survey import Counts, Stretch, load_unions, measure, store_ranks, store_unions, unions
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,6 +52,7 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
         fs.mkdirs(plan.work)
         store_unions(fs, plan.work / "unions.arrow", found)
         found = load_unions(fs, plan.work / "unions.arrow")
+        store_ranks(fs, plan, found)
     if split and plan.by_columns():
         written = _stage_columns(fs, plan, run, found)
     elif split:

@@ -14,8 +14,8 @@ import pyarrow as pa
 from store.columnfile import column_header
 from store.fs import Fs
 from store.schema.model import Column, Storage
-from writers.merge.keys import INT_NULL, sorted_symbols
-from writers.merge.order import Bound, Keys, Unions, at_or_after, union_columns
+from writers.merge.keys import INT_NULL, rank_lut, sorted_symbols
+from writers.merge.order import Bound, Keys, Unions, at_or_after, ranks_file, union_columns
 from writers.merge.plan import MergePlan
 from writers.merge.source import ColumnSource, check_crc
 
@@ -49,6 +49,14 @@ def store_unions(fs: Fs, path: Path, found: Unions) -> None:
         writer.write_batch(pa.record_batch(arrays, schema=schema))
     fs.write_new(path, b"")
     fs.write_at(path, 0, memoryview(sink.getvalue()))
+
+
+def store_ranks(fs: Fs, plan: MergePlan, found: Unions) -> None:
+    """Works out the ranks of every source's symbols once, for all tasks of a large date."""
+    for column in plan.symbol_columns:
+        for index, source in enumerate(plan.sources):
+            ranks = rank_lut(ColumnSource(fs, source, column).symbols(), found[column.name])
+            fs.write_new(ranks_file(plan, index, column), ranks.tobytes())
 
 
 def load_unions(fs: Fs, path: Path) -> dict[str, pa.StringArray]:
