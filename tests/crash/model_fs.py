@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from store.fs import SYNCFS_FROM, Fs, Lock
+from store.opened import Opened
 from tests.crash.model_disk import (
     CUTS,
     Directory,
@@ -89,6 +90,10 @@ class CrashingFs(Fs):
     def read(self, path: Path) -> bytes:
         self._live()
         return super().read(path)
+
+    def open(self, path: Path) -> Opened:
+        self._live()
+        return super().open(path)
 
     def _mkdir(self, path: Path) -> None:
         self._change("mkdir", path)
