@@ -59,8 +59,19 @@ class Compaction:
     """One compaction to epoch ``floor``, which is durable, under way. A rollback ends it: ``drop``."""
 
     def __init__(
-        self, fs: Fs, layout: Layout, table: TableName, stream: str, *, log: LogFile, graves: Graves, floor: int
+        self,
+        fs: Fs,
+        layout: Layout,
+        table: TableName,
+        stream: str,
+        *,
+        log: LogFile,
+        graves: Graves,
+        floor: int,
+        removals_end: int,
     ) -> None:
+        """``removals_end``: so many bytes of the removals are durable."""
+        self._removals_end = removals_end
         self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
         self._log, self._dead, self.floor = log, graves.dead, floor
         self._log_path, self._checkpoint = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream)
@@ -142,11 +153,8 @@ class Compaction:
         if state.epoch != self.floor:
             raise self._damaged("commit log does not lead to its new floor", self.floor, state.epoch)
         self._cut = self._cut or HEADER.size
-        path = self._layout.stream_removals(self._table, self._stream)
-        if self._fs.stat(path) is not None:
-            self._fs.sync([path])  # whoever wrote the last of them may not have
         for end, removal in read_removals(self._fs, self._layout, self._table, self._stream, removals).entries:
-            if removal.epoch > self.floor:
+            if removal.epoch > self.floor or end > self._removals_end:
                 break
             state.remove(removal)
             removals = end

@@ -40,7 +40,7 @@ from store.epochs.recover import (
     plan_recovery,
     remove_temporaries,
 )
-from store.epochs.removals import read_removals
+from store.epochs.removals import read_removals, write_removals
 from store.epochs.replay import StreamState
 from store.epochs.requirements import require
 from store.epochs.resume import resume
@@ -234,7 +234,8 @@ class StreamLog:
             floor = new_floor(self.state, self._graves, self._keeping.keep_epochs)
             if floor is not None:
                 self.sync_now()
-                short.start(floor, self._graves)
+                self._keep_removals()
+                short.start(floor, self._graves, self._removals_end)
         if not short.running:
             short.touched = 0
             if short.head_is_due(self._removals_end):
@@ -247,6 +248,15 @@ class StreamLog:
             done = short.finish(self.state, (self._removals_end, self._last_removal))
             self.state.floor, self._graves = done.floor, done.graves
         return True
+
+    def _keep_removals(self) -> None:
+        """Makes durable what a checkpoint is to fold in: who recorded the last of it may not have synced it."""
+        try:
+            with self._gate():
+                write_removals(self._fs, self._layout, self._table, self._stream, [])
+                self.refresh()
+        except OSError as error:
+            raise self._short.no_room(error) from error
 
     def write_head(self) -> bool:
         """Stores the newest state, so that nobody reads the records before it; False where it could not be written."""

@@ -44,9 +44,9 @@ class Shortening:
         keeping, epochs = self._keeping, state.epoch - state.floor
         return is_due(epochs, keeping.keep_epochs, self._log.length, self.checkpoint_bytes, keeping.compact_bytes)
 
-    def start(self, floor: int, graves: Graves) -> None:
-        """Begins one to a durable epoch."""
-        self._running = Compaction(*self._where, log=self._log, graves=graves, floor=floor)
+    def start(self, floor: int, graves: Graves, removals_end: int) -> None:
+        """Begins one to a durable epoch; so are that many bytes of the removals."""
+        self._running = Compaction(*self._where, log=self._log, graves=graves, floor=floor, removals_end=removals_end)
 
     def step(self, *, whole: bool) -> bool:
         """Does a slice, or all of it; True once only ``finish`` is left. EpochConflictError: no room, no change."""
@@ -56,7 +56,7 @@ class Shortening:
             return self._running.step(math.inf if whole else work)
         except OSError as error:
             self.stop()
-            raise self._no_room(error) from error
+            raise self.no_room(error) from error
         except CorruptFileError:
             self.stop()
             raise
@@ -77,7 +77,7 @@ class Shortening:
             self.stop()
             if self._inodes() != before:
                 raise self._log.poison("a compaction stopped half way", error) from error
-            raise self._no_room(error) from error
+            raise self.no_room(error) from error
         self._running = None
         self._log.adopt(done.log_bytes, moved)
         self.begin(done.checkpoint_bytes, done.log_bytes + removals[0], 0)
@@ -102,7 +102,8 @@ class Shortening:
         paths: list[Path] = [layout.stream_log(table, stream), layout.stream_checkpoint(table, stream)]
         return tuple(stat.inode if stat else 0 for stat in map(fs.stat, paths))
 
-    def _no_room(self, error: OSError) -> EpochConflictError:
+    def no_room(self, error: OSError) -> EpochConflictError:
+        """The error of a compaction that changed nothing."""
         _, layout, table, stream = self._where
         return EpochConflictError(
             "the log could not be compacted; it is as it was",
