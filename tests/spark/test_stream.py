@@ -19,6 +19,7 @@ from store.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.spark.stream_job import run, session
+from tests.witness.damage import permissions_hold
 from writers.stream import BatchProgress, refuse_speculation
 from writers.target import SplitNotes
 
@@ -43,6 +44,27 @@ def committed(root: Path) -> list[int]:
     return numbers(root, load_stream(Fs(), Layout(root), TABLE, STREAM))
 
 
+def spoil(checkpoint: Path, damage: str, older: Path, foreign: Path) -> None:
+    """Does ``damage`` to the checkpoint of a query."""
+    files = [path for path in checkpoint.rglob("*") if path.is_file()]
+    assert files
+    match damage:
+        case "deleted" | "emptied" | "older" | "foreign and newer":
+            shutil.rmtree(checkpoint)
+            if damage == "emptied":
+                checkpoint.mkdir()
+            elif damage != "deleted":
+                shutil.copytree(older if damage == "older" else foreign, checkpoint)
+        case "unreadable":
+            for path in files:
+                path.chmod(0)
+        case _:
+            for path in files:
+                data = path.read_bytes()
+                flipped = bytes([data[0] ^ 1]) + data[1:] if data else b""
+                path.write_bytes({"cut short": data[: len(data) // 2], "a bit flipped": flipped, "torn": b""}[damage])
+
+
 def test_each_file_once_whatever_happened_to_the_spark_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     feed, root = tmp_path / "feed", tmp_path / "db"
     root.mkdir()
@@ -52,25 +74,27 @@ def test_each_file_once_whatever_happened_to_the_spark_checkpoint(spark: SparkSe
     totals = run(spark, feed, root, progress=seen.append)
     assert (totals.rows, totals.epochs, totals.epoch, totals.splits) == (50, 3, 3, 5)
     assert [progress.outcome.rows for progress in seen] == [20, 20, 10]
-    older = tmp_path / "older"
+    older, foreign = tmp_path / "older", tmp_path / "foreign"
     shutil.copytree(checkpoint, older)
+    put(tmp_path / "other feed", 0, 9)
+    (tmp_path / "other").mkdir()
+    run(spark, tmp_path / "other feed", tmp_path / "other")
+    shutil.copytree(Layout(tmp_path / "other").spark_checkpoint(TABLE, STREAM), foreign)
 
     put(feed, 5, 2)
     assert run(spark, feed, root).rows == 20
-    for number, damage in enumerate(("deleted", "emptied", "older", "torn")):
-        if damage == "torn":
-            for path in (p for p in checkpoint.rglob("*") if p.is_file()):
-                path.write_bytes(b"")
-        else:
-            shutil.rmtree(checkpoint)
-        if damage == "emptied":
-            checkpoint.mkdir()
-        if damage == "older":
-            shutil.copytree(older, checkpoint)
+    damages = ("deleted", "emptied", "older", "foreign and newer", "cut short", "a bit flipped", "torn", "unreadable")
+    for number, damage in enumerate(damages):
+        spoil(checkpoint, damage, older, foreign)
         put(feed, 7 + number, 1)
+        if damage == "unreadable":
+            with permissions_hold(), pytest.raises(PermissionError, match="offsets"):
+                run(spark, feed, root)
+            for path in (path for path in checkpoint.rglob("*") if path.is_file()):
+                path.chmod(0o644)
         totals = run(spark, feed, root)
         assert (damage, totals.rows, totals.replayed) == (damage, 10, 0)
-    assert committed(root) == [*range(110)]
+    assert committed(root) == [*range(150)]
 
 
 def test_errors_of_tasks_driver_and_source_keep_class_and_text(spark: SparkSession, tmp_path: Path) -> None:
