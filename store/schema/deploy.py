@@ -86,7 +86,7 @@ def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
     CorruptFileError when it, or its history, is damaged or lost.
     """
     version = _deployed(fs, layout, table)
-    if version is None and (fs.stat(layout.schema_history(table)) is not None or _has_rows(fs, layout, table)):
+    if version is None and _has_rows(fs, layout, table):  # without rows a first deployment may have stopped half way
         raise _lost(layout, table)
     if version is None:
         raise TableNotFoundError(
