@@ -1,4 +1,4 @@
-"""The jobs under spark-submit: README's lines as they are printed, and SIGTERM."""
+"""The jobs under spark-submit: README's lines as they are printed, SIGTERM, a standalone cluster with two workers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ import pyspark
 import pytest
 
 from jobs.flights import json_line, rows
+from tests.clusters import standalone
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("store", "ingest", "writers", "readers", "jobs", "conf")
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-ROWS = 40
+FILES, ROWS = 4, 40
 PATIENCE = 240
 
 pytestmark = pytest.mark.spark
@@ -131,3 +132,16 @@ def test_sigterm_to_spark_submit_ends_the_stream_after_its_batch(place: Place) -
     code, results, err = ended(job)
     assert code == 0 and "Exception" not in err, err
     assert [(taken["rows"], taken["epoch"]) for taken in results] == [(ROWS, 1)]
+
+
+def test_a_standalone_cluster_runs_the_tasks(place: Place) -> None:
+    for number in range(FILES):
+        place.put(number)
+    daemons = {**place.environ, "SPARK_CONF_DIR": str(place.base)}
+    with standalone(place.base / "cluster", daemons) as url:
+        conf = ("spark.executor.memory=512m", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
+        options = ("--master", url, *(word for value in conf for word in ("--conf", value)))
+        code, (taken,), err = ended(place.submit("ingest_stream", str(place.stream), "--once", options=options))
+        assert (code, taken["rows"]) == (0, FILES * ROWS), err
+        executors = [*(place.base / "cluster").glob("work-*/app-*/*/stderr")]
+        assert len({path.parents[2] for path in executors}) == 2, "both workers have run executors"
