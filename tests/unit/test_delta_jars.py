@@ -22,7 +22,7 @@ def offline(tmp_path: Path) -> dict[str, str]:
     (home / "bin").mkdir(parents=True)
     (home / "release").write_text('JAVA_VERSION="17"\n')
     java = home / "bin" / "java"
-    java.write_text("#!/bin/sh\necho 'java.net.UnknownHostException: repo1.maven.org'; exit 1\n")
+    java.write_text("#!/bin/sh\necho 'java.net.UnknownHostException: jars.example'; exit 1\n")
     java.chmod(0o755)
     return {"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
 
