@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.fs import Fs
 from store.schema.formula import Formula, parse_formula
@@ -71,8 +70,7 @@ class Keys:
         source = self.open(index, column)
         union = self._unions[column.name]
         if column.storage is Storage.BLOB:
-            found = pc.index_in(source.texts(first, stop).cast(pa.string()), value_set=union)
-            return np.asarray(pc.fill_null(found, int(INT_NULL)))[pick]
+            return rank_lut(source.texts(first, stop), union)[:-1][pick]
         key = (index, column.name)
         if key not in self._luts:
             path = ranks_file(self.plan, index, column)

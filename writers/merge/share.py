@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar
 
 from store.errors import MergeError
 from store.fs import Fs
 from store.schema.model import Storage
+from writers.merge.dictionaries import load_unions, store_unions
 from writers.merge.finish import Finished, finish, used_of
 from writers.merge.order import Keys, Unions, bounds
 from writers.merge.plan import MergePlan
@@ -30,7 +30,7 @@ from writers.merge.stage import (
     write_column,
     write_piece,
 )
-from writers.merge.survey import Counts, Stretch, load_unions, measure, store_ranks, store_unions, unions
+from writers.merge.survey import Counts, Stretch, measure, unions
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,12 +47,7 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
     """Writes every destination's location, complete but for ``table.size``; ``split`` cuts the date as planned."""
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
-    found: Unions = unions(fs, plan)
-    if split:  # from here on mapped from a work file, where tasks find them too
-        fs.mkdirs(plan.work)
-        store_unions(fs, plan.work / "unions.arrow", found)
-        found = load_unions(fs, plan.work / "unions.arrow")
-        store_ranks(fs, plan, found)
+    found = prepare(fs, plan, split=split)
     if split and plan.by_columns():
         written = _stage_columns(fs, plan, run, found)
     elif split:
@@ -71,12 +66,20 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
     return written, finished
 
 
+def prepare(fs: Fs, plan: MergePlan, *, split: bool) -> Unions:
+    """The distinct texts of columns that need them; mapped from work files if the date is ``split`` into tasks."""
+    if not split:
+        return unions(fs, plan)
+    fs.mkdirs(plan.work)
+    store_unions(fs, plan)
+    return load_unions(fs, plan)
+
+
 def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
     """Orders in as many pieces as there are workers, then shares the columns out, those of most bytes first."""
-    work = plan.work / "unions.arrow"
     cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
     orders = [
-        OrderTask(plan, lower, upper, work, plan.work / f"order-{index}")
+        OrderTask(plan, lower, upper, plan.work / f"order-{index}")
         for index, (lower, upper) in enumerate(pairwise(cuts))
     ]
     written: list[Written] = []
@@ -95,7 +98,7 @@ def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -
         )
     columns = sorted(plan.columns, key=lambda c: (c.storage is not Storage.BLOB, -c.width))
     paths = tuple(task.target for task in orders)
-    tasks = [ColumnWrite(plan, column, tuple(before), work, paths) for column in columns]
+    tasks = [ColumnWrite(plan, column, tuple(before), paths) for column in columns]
     written += run(partial(write_column, fs), tasks)
     return written
 
@@ -112,18 +115,17 @@ def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | No
 
 
 def _stage_pieces(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
-    work = plan.work / "unions.arrow"
     cuts = tuple(bounds(Keys(fs, plan, found), plan.ranges()))
     stretches = [
-        Stretch(plan, index, first, min(first + STRETCH_ROWS, len(source)), cuts, work)
+        Stretch(plan, index, first, min(first + STRETCH_ROWS, len(source)), cuts)
         for index, source in enumerate(plan.sources)
         for first in range(0, len(source), STRETCH_ROWS)
     ]
     counts = Counts.add(run(partial(measure, fs), stretches))
-    return list(run(partial(write_piece, fs), pieces(plan, cuts, counts, work)))
+    return list(run(partial(write_piece, fs), pieces(plan, cuts, counts)))
 
 
-def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts, work: Path) -> list[Piece]:
+def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> list[Piece]:
     """The tasks that write a date: each with its place in every destination."""
     before_rows = counts.rows.cumsum(axis=0) - counts.rows
     before_bytes = {name: array.cumsum(axis=0) - array for name, array in counts.blobs.items()}
@@ -140,7 +142,6 @@ def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts, wor
                 tuple(before_rows[index].tolist()),
                 {name: tuple(array[index].tolist()) for name, array in before_bytes.items()},
                 counts.used,
-                work,
             )
         )
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from store.columnfile import committed_prefix
 from store.epochs.state import FileState
 from store.errors import CorruptFileError
 from store.format.charset import decode_values
+from store.format.ends import WIDTH, decode_ends
 from store.format.prefix import Prefix
 from store.format.symbols import decode_symbols
 from store.fs import Fs
@@ -28,6 +30,7 @@ from store.schema.model import Column, Storage
 
 BLOCK_ROWS = 1 << 18
 CRC_BYTES = 4 << 20
+SYMBOLS = 1 << 16  # symbols whose ends are read at once
 Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)
 
@@ -115,6 +118,31 @@ class ColumnSource:
             sym,
         )
 
+    def symbol_parts(self, size: int) -> Iterator[tuple[int, pa.Array]]:
+        """The symbol table in parts of about ``size`` bytes, at least one text each, with the number of the first."""
+        if self._header is None or self._header.encoding is None:
+            return
+        sym, text = (self.source.directory / name for name in self.column.files[1:])
+        committed, stored = (self.source.files[path.name].size for path in (sym, text))
+        if committed % WIDTH or not committed:
+            yield 0, self.symbols()  # raises what is wrong with it, or is empty
+            return
+        entries, end = committed // WIDTH, 0
+        for low in range(0, entries, SYMBOLS):
+            high = min(low + SYMBOLS, entries)
+            raw = self.fs.map_range(sym, low * WIDTH, (high - low) * WIDTH)
+            ends = decode_ends(raw, end, stored, self._header.byte_order, sym, entry=low)
+            at = 0
+            while at < high - low:
+                stop = max(at + 1, int(np.searchsorted(ends, ends[at] + size, side="right")) - 1)
+                base, end = int(ends[at]), int(ends[stop])
+                data = self.fs.map_range(text, base, end - base) if end > base else pa.py_buffer(b"")
+                where = partial(_entry, sym, low + at)
+                yield low + at, decode_values(data, ends[at : stop + 1] - base, self._header.encoding, where)
+                at = stop
+        if end != stored:
+            self.symbols()  # raises that the last symbol ends elsewhere
+
     def ids(self, first: int, stop: int, symbols: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
         """Symbol ids of rows ``[first, stop)``, or of those that ``pick`` takes; each checked to be in the table."""
         ids: npt.NDArray[np.int32] = self.entries(first, stop)[pick]
@@ -170,6 +198,10 @@ class ColumnSource:
     def encoding(self) -> str | None:
         """Charset that this location was written in."""
         return None if self._header is None else self._header.encoding
+
+
+def _entry(path: Path, first: int, index: int) -> str:
+    return f"{path}, entry {first + index}"
 
 
 def decode_texts(encoded: pa.Array, encoding: str, where: object) -> pa.Array:

@@ -13,10 +13,10 @@ from store.errors import MergeError
 from store.fs import Fs
 from store.schema.model import Column
 from writers.merge.columns import ColumnWriter, Place, Rows, Segment
+from writers.merge.dictionaries import load_unions
 from writers.merge.keys import Words
 from writers.merge.order import Bound, Keys, Selection, Unions, order_of, select
 from writers.merge.plan import MergePlan
-from writers.merge.survey import load_unions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,6 @@ class Piece:
     first_rows: tuple[int, ...] | None = None
     first_bytes: Mapping[str, tuple[int, ...]] | None = None
     used: Mapping[str, npt.NDArray[np.bool_]] | None = None
-    unions: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,6 @@ class OrderTask:
     plan: MergePlan
     lower: Bound | None
     upper: Bound | None
-    unions: Path
     target: Path
 
 
@@ -81,7 +79,6 @@ class ColumnWrite:
     plan: MergePlan
     column: Column
     rows: tuple[int, ...]
-    unions: Path
     orders: tuple[Path, ...]
 
 
@@ -89,8 +86,7 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
     """Writes the rows of a piece; raises MergeError if they are not as many as were counted before."""
     plan = piece.plan
     if unions is None:
-        assert piece.unions is not None  # noqa: S101
-        unions = load_unions(fs, piece.unions)
+        unions = load_unions(fs, plan)
     keys = Keys(fs, plan, unions)
     selection = select(keys, piece.lower, piece.upper)
     order = order_of(selection)
@@ -119,7 +115,7 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
 def order_piece(fs: Fs, task: OrderTask) -> Ordered:
     """Orders one piece and writes its order (``u4`` little endian) to the task's work file."""
     plan = task.plan
-    selection = select(Keys(fs, plan, load_unions(fs, task.unions)), task.lower, task.upper)
+    selection = select(Keys(fs, plan, load_unions(fs, plan)), task.lower, task.upper)
     order = order_of(selection)
     segments = _segments(selection, order, len(plan.destinations))
     runs = _all_runs(plan, None, selection, order, segments)
@@ -144,7 +140,7 @@ def write_column(fs: Fs, task: ColumnWrite) -> Written:
     order = np.concatenate(parts)
     ends = np.cumsum(task.rows).tolist()
     segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
-    unions = load_unions(fs, task.unions)
+    unions = load_unions(fs, plan)
     everything: Rows = (None,) * len(plan.sources)
     place = Place((0,) * len(task.rows), {})
     writer = ColumnWriter(fs, place, Keys(fs, plan, unions), unions, everything, total, order, segments)

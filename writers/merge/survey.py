@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,15 @@ import pyarrow as pa
 from store.columnfile import column_header
 from store.fs import Fs
 from store.schema.model import Column, Storage
-from writers.merge.keys import INT_NULL, rank_lut, sorted_symbols
-from writers.merge.order import Bound, Keys, Unions, at_or_after, ranks_file, union_columns
+from writers.merge.dictionaries import load_unions
+from writers.merge.keys import INT_NULL, sorted_symbols
+from writers.merge.order import Bound, Keys, at_or_after, union_columns
 from writers.merge.plan import MergePlan
 from writers.merge.source import ColumnSource, check_crc
 
 
 def unions(fs: Fs, plan: MergePlan) -> dict[str, pa.StringArray]:
-    """Sorted distinct strings over all sources, of every column that needs them."""
+    """Sorted distinct strings over all sources, of every column that needs them, made in memory: for a small date."""
     found: dict[str, pa.StringArray] = {}
     for column in union_columns(plan):
         sources = [ColumnSource(fs, source, column) for source in plan.sources]
@@ -40,33 +40,6 @@ def _distinct_texts(sources: Sequence[ColumnSource]) -> pa.StringArray:
     return union
 
 
-def store_unions(fs: Fs, path: Path, found: Unions) -> None:
-    """Keeps the unions in a work file for the tasks of a large date."""
-    schema = pa.schema([pa.field(name, pa.list_(pa.string())) for name in found])
-    arrays = [pa.ListArray.from_arrays(pa.array([0, len(a)], pa.int32()), a.cast(pa.string())) for a in found.values()]
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, schema) as writer:
-        writer.write_batch(pa.record_batch(arrays, schema=schema))
-    fs.write_new(path, b"")
-    fs.write_at(path, 0, memoryview(sink.getvalue()))
-
-
-def store_ranks(fs: Fs, plan: MergePlan, found: Unions) -> None:
-    """Works out the ranks of every source's symbols once, for all tasks of a large date."""
-    for column in plan.symbol_columns:
-        for index, source in enumerate(plan.sources):
-            ranks = rank_lut(ColumnSource(fs, source, column).symbols(), found[column.name])
-            fs.write_new(ranks_file(plan, index, column), ranks.tobytes())
-
-
-def load_unions(fs: Fs, path: Path) -> dict[str, pa.StringArray]:
-    """The unions of a work file."""
-    stat = fs.stat(path)
-    buffer = fs.map(path, stat.size if stat else 0)
-    batch = pa.ipc.open_file(buffer).get_batch(0)
-    return {name: batch.column(name).values for name in batch.schema.names}
-
-
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A task: rows ``[first, stop)`` (from its start) of one source, to be counted by piece and destination."""
@@ -76,7 +49,6 @@ class Stretch:
     first: int
     stop: int
     bounds: tuple[Bound, ...]
-    unions: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +78,7 @@ class Counts:
 def measure(fs: Fs, stretch: Stretch) -> Counts:
     """Counts one stretch."""
     plan = stretch.plan
-    found = load_unions(fs, stretch.unions)
+    found = load_unions(fs, plan)
     keys = Keys(fs, plan, found)
     pieces, wide = len(stretch.bounds) + 1, len(plan.destinations)
     cells, depth = pieces * wide, max(len(bound) for bound in stretch.bounds) if stretch.bounds else 0
