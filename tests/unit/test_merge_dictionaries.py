@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.merge_memory import TABLE as WIDE
 from benchmarks.merge_memory import make as make_day
+from store.errors import MergeError
 from store.fs import Fs
 from store.layout import Layout
 from tests.merge_cases import DAY, STRINGS, TABLE
@@ -110,5 +111,5 @@ def test_more_than_arrow_can_point_into_is_told(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(dictionaries, "MAX_BYTES", 10)
     found = dictionaries.TextFiles(FS, tmp_path / "union", "Ns.T 2024-01-01, column Sym")
     found.append(pa.array([b"12345", b"678"]))
-    with pytest.raises(dictionaries.MergeError, match="(?s)too large to merge.*2024-01-01, column Sym"):
+    with pytest.raises(MergeError, match=r"(?s)too large to merge.*2024-01-01, column Sym"):
         found.append(pa.array([b"9ab"]))
