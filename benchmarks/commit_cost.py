@@ -33,10 +33,12 @@ LIMIT = 1.2
 WINDOW = 200
 
 
-def open_log(root: Path, durability: Durability = "fsync", keep: int = 100, least: int = 1 << 20) -> StreamLog:
+def open_log(
+    root: Path, durability: Durability = "fsync", keep: int = 100, least: int = 1 << 20, fs: Fs | None = None
+) -> StreamLog:
     """A stream that keeps some epochs."""
     return StreamLog.open(
-        Fs(),
+        fs or Fs(),
         Layout(root),
         TABLE,
         "bench",

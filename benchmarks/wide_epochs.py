@@ -67,11 +67,13 @@ def report(log: StreamLog, key: LocationKey, columns: int, number: int) -> Locat
     return LocationReport(key, base.epoch if base else 0, start, stop, files, stats)
 
 
-def run(root: Path, epochs: int, locations: int, columns: int, keep: int, least: int = 1 << 20) -> Found:
+def run(
+    root: Path, epochs: int, locations: int, columns: int, keep: int, least: int = 1 << 20, fs: Fs | None = None
+) -> Found:
     """All epochs of one stream, then a reader's opening of it."""
     keys = [LocationKey(f"source{number % 10}", f"d{number // 10:06}") for number in range(locations)]
     batches, pauses, grown = [], [], []
-    with open_log(root, keep=keep, least=least) as log:
+    with open_log(root, keep=keep, least=least, fs=fs) as log:
         prepare(root, keys)
         path = Layout(root).stream_log(TABLE, "bench")
         for number in range(epochs):
