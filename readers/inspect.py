@@ -14,6 +14,7 @@ from typing import Any
 
 from readers import inspect_columns, inspect_logs, inspect_records
 from readers.findings import Finding, finding, from_error
+from store.epochs.holder import in_progress
 from store.errors import SparkhavenError, TableNotFoundError
 from store.fs import Fs
 
@@ -84,7 +85,7 @@ MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"\xdb\x2b\xb2\xdb", "location index"),
     (b"\x77\x01\xfe", "table definition"),
 )
-_TEMPORARY = re.compile(r"\.(.+)\.tmp-\d+\Z")
+_TEMPORARY = re.compile(r"\.(.+)\.tmp-(?:\d+|next)\Z")
 
 
 def inspect_file(fs: Fs, path: Path) -> Inspection:
@@ -101,6 +102,9 @@ def inspect_file(fs: Fs, path: Path) -> Inspection:
     temporary = _TEMPORARY.match(path.name)
     kind, inspector = _kind(fs, path, temporary[1] if temporary else path.name, found.size)
     result = Inspection(str(path), kind, found.size)
+    if temporary and in_progress(fs, path):
+        result.findings.append(finding("note", path, "the stream that runs is writing it"))
+        return result  # there is no more than a part yet
     if temporary:
         result.findings.append(finding("note", path, "left over from an interrupted replace"))
     if inspector is None:

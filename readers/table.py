@@ -88,7 +88,7 @@ def _opened(
     witnesses = Witnesses(fs, layout, table, [pin.state for pin in held])
     refuse(witnesses.beside_logs())
     for pin in held:
-        refuse(witnesses.removed_by(pin.state.stream, pin.removed_at))
+        refuse(witnesses.removed_by(pin.state.stream, pin.named))
     snapshot = Snapshot(table, schema, tuple(pin.state for pin in held))
     return Table(fs, layout, snapshot, held, checks, skip_set_aside=skip_set_aside)
 

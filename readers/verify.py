@@ -13,7 +13,7 @@ from pathlib import Path
 
 from readers.findings import Finding, Severity, finding, from_error
 from readers.verify_location import check_location
-from readers.verify_streams import check_head, check_log, stray_stream_files
+from readers.verify_streams import check_head, check_log, check_removals, stray_stream_files
 from readers.verify_values import Expected
 from store import merges
 from store.epochs.aside import list_set_aside
@@ -142,6 +142,7 @@ class _TableCheck:
                 state = load_stream(self.fs, self.layout, self.table, name, cached=False)
                 yield from check_log(self.fs, self.layout, self.table, name)
                 yield from check_head(self.fs, self.layout, self.table, name)
+                yield from check_removals(self.fs, self.layout, self.table, state)
             except (SparkhavenError, OSError) as error:
                 yield from_error(error, self.layout.stream_log(self.table, name))
                 continue

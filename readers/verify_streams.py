@@ -8,10 +8,12 @@ from pathlib import Path
 
 from readers.findings import Finding, finding
 from store.epochs.head import open_head
+from store.epochs.holder import in_progress
 from store.epochs.load import list_streams, load_read, read_files
 from store.epochs.offsets import Offsets
 from store.epochs.records import CommitRecord
 from store.epochs.removals import read_removals
+from store.epochs.replay import StreamState
 from store.epochs.state import Batch, FileId
 from store.errors import PositionGapError, SparkhavenError
 from store.fs import Fs
@@ -27,8 +29,8 @@ def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Fin
     streams = list_streams(fs, layout, table)
     known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
     for name in fs.names(layout.streams(table)):
-        if name not in known:
-            temporary = ".tmp-" in name
+        temporary = ".tmp-" in name
+        if name not in known and not (temporary and in_progress(fs, layout.streams(table) / name)):
             yield finding(
                 "note" if temporary else "warning",
                 layout.streams(table) / name,
@@ -71,6 +73,24 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
         if rows != record.batch.rows:
             yield finding(
                 "error", path, "rows of an epoch do not add up", at=at, expected=record.batch.rows, found=rows
+            )
+
+
+def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """Removals of a location that another epoch of the same number made: the log has been older, and went on."""
+    path = layout.stream_removals(table, state.stream)
+    for _, removal in read_removals(fs, layout, table, state.stream).entries:
+        at = state.locations.get(removal.key)
+        if at is not None and at.since == removal.since and not removal.means(at):
+            yield finding(
+                "warning",
+                path,
+                "the commit log was restored from an older copy and went on: other epochs had these numbers before",
+                at=f"{removal.phase} of {removal.key.internal}/{removal.key.value}, epoch {removal.epoch}",
+                expected=f"a location that epoch {at.since} made at {at.made_ms} ms",
+                found=f"one that it made at {removal.made_ms} ms",
+                hint="the removal leaves this location alone; rows of epochs that the copy did not have are gone unless"
+                " their source was read again: compare it with the table",
             )
 
 

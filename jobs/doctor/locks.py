@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jobs.doctor.finding import Found, Visit, ago
-
-LIST = Path("/proc/locks")
-
-
-def held_locks(text: str) -> dict[tuple[int, int, int], int]:
-    """(major, minor, inode) of every ``flock`` that is held -> process id; 0 or less is one that is not seen here."""
-    found: dict[tuple[int, int, int], int] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) >= 8 and words[1] == "FLOCK":
-            major, minor, inode = words[5].split(":")
-            found[int(major, 16), int(minor, 16), int(inode)] = int(words[4])
-    return found
+from store.epochs.holder import holder_of
 
 
 def locks(visit: Visit) -> Iterator[Found]:
     """Each stream: whether it runs, and where; and merges that run."""
-    held = held_locks(visit.fs.read(LIST).decode("ascii", "replace"))
     for table, stream, _ in visit.streams():
         path = visit.layout.stream_lock(table, stream)
-        yield _lock(visit, held, f"{table} {stream}", path)
+        yield _lock(visit, f"{table} {stream}", path)
     for table in visit.tables:
-        pid = _holder_of(visit, held, visit.layout.merges(table))
+        pid = holder_of(visit.fs, visit.layout.merges(table))
         if pid is not None:
             yield "ok", f"{table}: a merge or a removal runs, process {pid}", None
 
 
-def _lock(visit: Visit, held: dict[tuple[int, int, int], int], name: str, path: Path) -> Found:
-    pid, said = _holder_of(visit, held, path), _said(visit, path)
+def _lock(visit: Visit, name: str, path: Path) -> Found:
+    pid, said = holder_of(visit.fs, path), _said(visit, path)
     host = said.get("host")
     since = said.get("since")
     age = f" since {ago(visit.now_s - since / 1000)}" if isinstance(since, int | float) else ""
@@ -47,11 +33,6 @@ def _lock(visit: Visit, held: dict[tuple[int, int, int], int], name: str, path: 
         what = f"{name} was last opened by process {said.get('pid')} on {host}{age}: whether it runs is seen only there"
         return "note", what, f"on {host}: ps -p {said.get('pid')}"
     return "ok", f"{name} is not being written", None
-
-
-def _holder_of(visit: Visit, held: dict[tuple[int, int, int], int], path: Path) -> int | None:
-    stat = visit.fs.stat(path)
-    return None if stat is None else held.get((os.major(stat.device), os.minor(stat.device), stat.inode))
 
 
 def _said(visit: Visit, path: Path) -> dict[str, Any]:

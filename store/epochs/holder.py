@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
 import zlib
 from collections.abc import Callable
@@ -11,6 +13,8 @@ from pathlib import Path
 from store.errors import LockLostError
 from store.fs import Fs, Lock
 
+KERNEL_LOCKS = Path("/proc/locks")
+_TEMPORARY = re.compile(r"\.(?P<stream>.+)\.(?:log|checkpoint|head)\.tmp-")
 GATE_PAUSES = (0.005, 0.02, *[0.1] * 600)  # seconds; a commit is through the gate in less, and most removals
 
 
@@ -71,6 +75,35 @@ def named_generation(fs: Fs, path: Path) -> int:
 
 def _crc(holder: dict[str, object]) -> int:
     return zlib.crc32(json.dumps({name: holder.get(name) for name in ("pid", "host", "generation", "since")}).encode())
+
+
+def held_locks(text: str) -> dict[tuple[int, int, int], int]:
+    """(major, minor, inode) of every ``flock`` that is held -> process id; 0 or less is one that is not seen here."""
+    found: dict[tuple[int, int, int], int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 8 and words[1] == "FLOCK":
+            major, minor, inode = words[5].split(":")
+            found[int(major, 16), int(minor, 16), int(inode)] = int(words[4])
+    return found
+
+
+def holder_of(fs: Fs, path: Path) -> int | None:
+    """The process that holds the lock of a file, by the kernel's list: taking it would disturb. None: nobody here."""
+    stat = fs.stat(path)
+    if stat is None:
+        return None
+    held = held_locks(fs.read(KERNEL_LOCKS).decode("ascii", "replace"))
+    return held.get((os.major(stat.device), os.minor(stat.device), stat.inode))
+
+
+def in_progress(fs: Fs, path: Path) -> bool:
+    """Whether a temporary file beside a log is that of a running writer: a start removes those of earlier ones."""
+    named = _TEMPORARY.match(path.name)
+    try:
+        return named is not None and holder_of(fs, path.with_name(f"{named['stream']}.lock")) is not None
+    except OSError:
+        return False  # the kernel's list is not to be had: who asks then tells of the file
 
 
 def lock_lost(fs: Fs, path: Path, what: str) -> LockLostError:

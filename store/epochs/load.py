@@ -12,7 +12,7 @@ from store.epochs.logs import LogFiles, advance, read_files, read_newest, read_r
 from store.epochs.offsets import Offsets
 from store.epochs.positions import FileWindow
 from store.epochs.records import CommitRecord, Record, RollbackRecord
-from store.epochs.removals import read_removals
+from store.epochs.removals import Named, read_removals
 from store.epochs.replay import StreamState, chain
 from store.epochs.state import OffsetRange
 from store.fs import Fs
@@ -35,13 +35,13 @@ __all__ = [
 class Loaded:
     """A state, the end of the log that it was read from, and the end of the removals that are in it.
 
-    ``removed_at``: the newest epoch that removals name which neither checkpoint nor head has, 0 without one.
+    ``named``: what removals name of the stream which neither checkpoint nor head has folded in.
     """
 
     state: StreamState
     found: Survey
     removals_end: int
-    removed_at: int = 0
+    named: Named
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,7 @@ def load_read(
     removals = read_removals(fs, layout, table, stream, files.removals)
     for _, removal in removals.entries:
         state.remove(removal)
-    removed_at = max((removal.epoch for _, removal in removals.entries), default=0)
-    return Loaded(state, files.found, removals.end, removed_at)
+    return Loaded(state, files.found, removals.end, removals.named)
 
 
 def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[FileWindow, Offsets]:

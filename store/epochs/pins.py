@@ -38,7 +38,7 @@ class Pin:
         stream = loaded.state.stream
         self._log, self._removals = layout.stream_log(table, stream), layout.stream_removals(table, stream)
         self._seen, self._removals_end = seen, loaded.removals_end
-        self.removed_at = loaded.removed_at
+        self.named = loaded.named
         self._last, self._mark = loaded.found.last
         self._restored: int | None = None
         self._removed: dict[LocationKey, Phase] = {}

@@ -16,7 +16,7 @@ from pathlib import Path
 from store.epochs.known import known_state
 from store.epochs.offsets import REBUILT
 from store.epochs.publish import DATA_OFFSET, OWNER, TABLE_SIZE
-from store.epochs.removals import Removal, read_removals
+from store.epochs.removals import Named, Removal, read_removals
 from store.epochs.replay import StreamState
 from store.epochs.state import FileState, LocationState
 from store.epochs.witnesses import named_by_head, named_by_ledger
@@ -101,6 +101,7 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
     there = {*locations, *damaged}
     missing = (key for key, at in known.locations.items() if key not in there and not at.truncated)
     generation = max(known.generation, _lock_generation(fs, layout.stream_lock(table, stream)))
+    generation = max(generation, Named.by(stones or ()).generation)
     return Found(known, max(named), generation, locations, damaged, tuple(unpublished), tuple(sorted(missing)), merged)
 
 

@@ -68,9 +68,23 @@ class Removal:
         return (self.key, self.since) == (location.key, location.since) and len(made) < 2
 
 
-def beyond_log(removals: Iterable[Removal], epoch: int, generation: int) -> Removal | None:
-    """The first removal from after an epoch and generation, where a log is older than its removals; else None."""
-    return next((r for r in removals if r.epoch > epoch or r.generation > generation), None)
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The newest epoch and generation of a stream that some of its removals name, 0 where none does.
+
+    The log is written first: one that has less of either is older than the removals.
+    """
+
+    epoch: int = 0
+    generation: int = 0
+
+    @staticmethod
+    def by(removals: Iterable[Removal]) -> Named:
+        """Those of given removals."""
+        epoch = generation = 0
+        for removal in removals:
+            epoch, generation = max(epoch, removal.epoch), max(generation, removal.generation)
+        return Named(epoch, generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,11 @@ class Removals:
     end: int
     torn: int
     last: tuple[int, bytes] = (HEADER.size, b"")
+
+    @property
+    def named(self) -> Named:
+        """What they name of the stream."""
+        return Named.by(removal for _, removal in self.entries)
 
 
 def encode_removals(removals: Sequence[Removal]) -> bytes:

@@ -23,7 +23,7 @@ from store.epochs.head import open_head
 from store.epochs.holder import named_generation
 from store.epochs.load import StreamState, load_stream
 from store.epochs.publish import TABLE_SIZE
-from store.epochs.removals import read_removals
+from store.epochs.removals import Named, read_removals
 from store.epochs.rollbacks import RolledBack, restored
 from store.epochs.state import Durability, LocationState
 from store.errors import CorruptFileError, FormatError, TableNotFoundError
@@ -100,14 +100,16 @@ class Witnesses:
             yield from self.names_epoch(stream, named_by_ledger(self._fs, ledger), ledger, "the quarantine ledger")
 
     def removals(self) -> Iterator[Witness]:
-        """Removals that were recorded at an epoch beyond the log; reads all of them."""
+        """Removals that were recorded at an epoch or generation beyond the log; reads all of them."""
         for stream in sorted(self._states):
             found = read_removals(self._fs, self._layout, self._table, stream)
-            yield from self.removed_by(stream, max((removal.epoch for _, removal in found.entries), default=0))
+            yield from self.removed_by(stream, found.named)
 
-    def removed_by(self, stream: str, epoch: int) -> Iterator[Witness]:
-        """The same for the newest epoch that removals name."""
-        yield from self.names_epoch(stream, epoch, self._layout.stream_removals(self._table, stream), "a removal")
+    def removed_by(self, stream: str, named: Named) -> Iterator[Witness]:
+        """The same for what removals name of a stream."""
+        path = self._layout.stream_removals(self._table, stream)
+        older = list(self.names_epoch(stream, named.epoch, path, "a removal"))
+        yield from older or self._names_generation(stream, named.generation, path, "a removal")
 
     def locations(self, takes: Callable[[LocationKey], bool] = lambda key: True) -> Iterator[Witness]:
         """Published locations of the keys that ``takes`` accepts: one listing of each internal partition, and one read
@@ -154,13 +156,15 @@ class Witnesses:
 
     def _lock(self, stream: str) -> Iterator[Witness]:
         path = self._layout.stream_lock(self._table, stream)
-        named = named_generation(self._fs, path)
-        if named > self._states[stream].generation:
+        yield from self._names_generation(stream, named_generation(self._fs, path), path, "the lock")
+
+    def _names_generation(self, stream: str, named: int, path: Path, what: str) -> Iterator[Witness]:
+        """Generations begin with a sync in each mode: none goes with the machine."""
+        state = self._states.get(stream)
+        if state is not None and named > state.generation:
             again = self._again(stream, lambda now: now.generation >= named)
             if again is not None and again.generation < named:
-                yield self._older(
-                    stream, path, "the lock", f"generation {again.generation} at most", f"generation {named}"
-                )
+                yield self._older(stream, path, what, f"generation {again.generation} at most", f"generation {named}")
 
     def _head(self, stream: str) -> Path:
         return self._layout.stream_head(self._table, stream)
@@ -270,7 +274,7 @@ def named_beyond(fs: Fs, layout: Layout, table: TableName, state: Known) -> int:
     """The newest epoch of a stream that files beside its log name, where that is beyond the log, else 0."""
     removals = read_removals(fs, layout, table, state.stream)
     named = (
-        max((removal.epoch for _, removal in removals.entries), default=0),
+        removals.named.epoch,
         named_by_head(fs, layout.stream_head(table, state.stream), beyond=state.epoch),
         named_by_ledger(fs, layout.stream_quarantine(table, state.stream)),
     )

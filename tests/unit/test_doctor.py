@@ -17,8 +17,8 @@ import pytest
 
 from jobs.doctor.command import findings
 from jobs.doctor.finding import Finding, Visit, checked
-from jobs.doctor.locks import held_locks
 from jobs.doctor.volumes import Mount, guarantees, mount_of
+from store.epochs.holder import held_locks
 from store.errors import CorruptFileError
 from store.fs import Fs
 from store.layout import Layout

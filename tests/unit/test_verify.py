@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from readers.findings import Finding
+from readers.inspect import inspect_file
 from readers.verify import Report, verify
 from store.epochs.framing import frame
 from store.epochs.head import decode_head, encode_head, open_head
@@ -46,6 +47,24 @@ def flip(path: Path, byte: int, mask: int = 1) -> None:
     data = bytearray(path.read_bytes())
     data[byte] ^= mask
     path.write_bytes(data)
+
+
+def test_temporaries_of_a_running_compaction_are_no_finding(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path)
+    log = small.log(keep_epochs=1, compact_bytes=1, slice_work=1)
+    streams = small.layout.streams(small.table)
+    under_way: list[Path] = []
+    while not under_way:
+        small.add("a", DATE, {"Size": [1]})
+        assert not log.compact_if_due()
+        under_way = sorted(streams.glob(".s.*.tmp-next"))
+    assert check(small).findings == []
+    told = inspect_file(small.fs, under_way[0]).findings
+    assert told[0].what == "the stream that runs is writing it"
+    log.close()
+    assert check(small).findings == []
+    under_way[0].write_bytes(b"x")
+    assert only(check(small)).what == "left over from an interrupted replace"
 
 
 def test_a_sound_table_has_no_findings(small: SmallTable) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from store.epochs.aside import refuse_set_aside
-from store.epochs.load import StreamState, list_streams, load_stream
+from store.epochs.load import StreamState, list_streams, load_read, load_stream
 from store.epochs.state import LocationState
 from store.epochs.witnesses import Witnesses, refuse
 from store.fs import Fs
@@ -35,9 +35,12 @@ class Pins:
         stamp = self._now()
         while stamp != self._stamp:
             names = list_streams(self._fs, self._layout, self._table)
-            newest = [load_stream(self._fs, self._layout, self._table, name) for name in names]
+            loaded = [load_read(self._fs, self._layout, self._table, name) for name in names]
+            newest = [found.state for found in loaded]
             self._witnesses, self._asked = Witnesses(self._fs, self._layout, self._table, newest), set()
             refuse(self._witnesses.beside_logs())
+            for found in loaded:
+                refuse(self._witnesses.removed_by(found.state.stream, found.named))
             self._states = tuple(self._durable(state) for state in newest)
             self._waiting = _waiting(newest, self._states)
             self._stamp, stamp = stamp, self._now()
