@@ -30,7 +30,7 @@ from writers.merge.stage import (
     write_column,
     write_piece,
 )
-from writers.merge.survey import Counts, Stretch, measure, unions
+from writers.merge.survey import Counts, Stretch, measure, store_used, unions
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -122,7 +122,9 @@ def _stage_pieces(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) ->
         for first in range(0, len(source), STRETCH_ROWS)
     ]
     counts = Counts.add(run(partial(measure, fs), stretches))
-    return list(run(partial(write_piece, fs), pieces(plan, cuts, counts)))
+    store_used(fs, plan, counts.used)
+    written = list(run(partial(write_piece, fs), pieces(plan, cuts, counts)))
+    return [*written, Written((0,) * len(plan.destinations), {}, {}, counts.used)]
 
 
 def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> list[Piece]:
@@ -141,7 +143,7 @@ def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> 
                 tuple(counts.rows[index].tolist()),
                 tuple(before_rows[index].tolist()),
                 {name: tuple(array[index].tolist()) for name, array in before_bytes.items()},
-                counts.used,
+                True,
             )
         )
     return found

@@ -17,6 +17,7 @@ from writers.merge.dictionaries import load_unions
 from writers.merge.keys import Words
 from writers.merge.order import Bound, Keys, Selection, Unions, order_of, select
 from writers.merge.plan import MergePlan
+from writers.merge.survey import load_used
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Piece:
     rows: tuple[int, ...] | None = None  # expected rows
     first_rows: tuple[int, ...] | None = None
     first_bytes: Mapping[str, tuple[int, ...]] | None = None
-    used: Mapping[str, npt.NDArray[np.bool_]] | None = None
+    counted: bool = False  # whether the symbols in use lie in the work directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Written:
     """What a piece did: rows per destination, digests of the source rows, runs of grouping columns.
 
     A run list is None where a value comes back after another one, so that the column is not grouped.
-    ``symbols`` is per column and destination which strings of the union are in use.
+    ``symbols`` is per column and destination which strings of the union are in use; empty if that was counted before.
     """
 
     rows: tuple[int, ...]
@@ -105,11 +106,12 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
     rows, total = selection.rows, selection.total
     del selection
     wide = (0,) * len(segments)
-    place = Place(piece.first_rows or wide, piece.first_bytes or {}, piece.used)
+    used = load_used(fs, plan) if piece.counted else None
+    place = Place(piece.first_rows or wide, piece.first_bytes or {}, used)
     writer = ColumnWriter(fs, place, keys, unions, rows, total, order, segments)
     for column in plan.columns:
         writer.column(column)
-    return Written(counts, writer.digests.totals, runs, writer.symbols)
+    return Written(counts, writer.digests.totals, runs, {} if piece.counted else writer.symbols)
 
 
 def order_piece(fs: Fs, task: OrderTask) -> Ordered:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,28 @@ class Counts:
             for name, flags in part.used.items():
                 used[name] |= flags
         return Counts(rows, blobs, used)
+
+
+def store_used(fs: Fs, plan: MergePlan, used: Mapping[str, npt.NDArray[np.bool_]]) -> None:
+    """Keeps which symbols are in use for the tasks, which would else carry a byte a symbol each."""
+    for column in plan.symbol_columns:
+        fs.write_new(_used_file(plan, column), used[column.name].tobytes())
+
+
+def load_used(fs: Fs, plan: MergePlan) -> dict[str, npt.NDArray[np.bool_]]:
+    """Per column which symbols are in use, destinations x union, mapped."""
+    found = {}
+    for column in plan.symbol_columns:
+        stat = fs.stat(_used_file(plan, column))
+        assert stat is not None, column.name  # noqa: S101  written before any task starts
+        flags = np.frombuffer(fs.map(_used_file(plan, column), stat.size), np.bool_)
+        wide = len(plan.destinations)
+        found[column.name] = flags.reshape(wide, len(flags) // wide)
+    return found
+
+
+def _used_file(plan: MergePlan, column: Column) -> Path:
+    return plan.work / f"used-{column.id}"
 
 
 def measure(fs: Fs, stretch: Stretch) -> Counts:
