@@ -18,12 +18,13 @@ from jobs.quarantine_lines import read_repairs, row_value
 from jobs.quarantine_rows import Dead, QuarantineRows
 from jobs.quarantines import settle
 from jobs.stream_file import load_stream_file
+from store.epochs.ledger import Ledger, read_ledger
 from store.epochs.load import list_streams, load_stream
-from store.errors import EXIT_BAD_DATA, SettingsError, TableNotFoundError
+from store.errors import EXIT_BAD_DATA, CorruptFileError, SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName, check_stream
 from store.schema.deploy import deployed_tables
-from writers.ledger import Ledger, follow_log, leftovers, read_ledger
+from writers.ledger import follow_log, leftovers
 
 if TYPE_CHECKING:
     from jobs.requeue import Requeued
@@ -208,7 +209,7 @@ def find(layout: Layout, stream: str, table_name: str | None) -> Parked | None:
         raise TableNotFoundError(
             f"no stream {stream}", where=layout.root, found="no commit log", hint="`sparkhaven stats` lists the streams"
         )
-    parked = [(each, read_ledger(fs, layout.stream_quarantine(each, stream))) for each in having]
+    parked = [(each, _ledger(fs, layout, each, stream)) for each in having]
     known = [Parked(each, stream, ledger) for each, ledger in parked if ledger is not None]
     if len(known) > 1:
         raise SettingsError(
@@ -217,6 +218,23 @@ def find(layout: Layout, stream: str, table_name: str | None) -> Parked | None:
             hint="name one with --table",
         )
     return known[0] if known and fs.stat(Path(known[0].ledger.place) / "_delta_log") is not None else None
+
+
+def _ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger | None:
+    """That of a stream; in place of one that is lost, what the commit log and the usual place of quarantines tell."""
+    ledger = read_ledger(fs, layout, table, stream)
+    if ledger is not None:
+        return ledger
+    ledger = follow_log(fs, layout, table, load_stream(fs, layout, table, stream), read_only=True)
+    if ledger is not None and not ledger.place:
+        raise CorruptFileError(
+            "the ledger of a quarantine is missing, and its rows are not in the usual place",
+            where=layout.stream_quarantine(table, stream),
+            expected=f"the ledger, or rows in {layout.quarantine(stream)}",
+            found="neither",
+            hint="start the stream once: it makes the ledger again, with the place that its settings name",
+        )
+    return ledger
 
 
 def _rows(found: Parked, dead: Dead) -> QuarantineRows:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.stream_file import StreamSettings
+from store.epochs.ledger import read_ledger
 from store.epochs.replay import StreamState
 from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout, TableName
-from writers.ledger import follow_log, leftovers, read_ledger
+from writers.ledger import follow_log, leftovers
 from writers.quarantine import Quarantine
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ def settle(fs: Fs, layout: Layout, table: TableName, state: StreamState, quarant
 
     SettingsError when the settings, which are ``where``, name another place than the one that has the rows.
     """
-    path = layout.stream_quarantine(table, state.stream)
-    ledger = read_ledger(fs, path)
+    ledger = read_ledger(fs, layout, table, state.stream)
     moved = ledger is not None and ledger.place not in ("", str(quarantine.place))
     if ledger is not None and moved and fs.stat(Path(ledger.place) / "_delta_log") is not None:
         raise SettingsError(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from readers.findings import Finding, Severity, finding, from_error
 from readers.verify_location import check_location
-from readers.verify_streams import check_head, check_log, check_removals, stray_stream_files
+from readers.verify_streams import check_beside, check_head, check_log, check_removals, stray_stream_files
 from readers.verify_values import Expected
 from store import merges
 from store.epochs.aside import list_set_aside
@@ -147,6 +147,7 @@ class _TableCheck:
                 yield from_error(error, self.layout.stream_log(self.table, name))
                 continue
             self.streams.append(state)
+            yield from check_beside(self.fs, self.layout, self.table, state)
             for key, location in state.locations.items():
                 if key in self.located:
                     yield finding(

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from readers.findings import Finding, finding
+from readers.findings import Finding, finding, from_error
 from store.epochs.head import open_head
-from store.epochs.holder import in_progress
+from store.epochs.holder import in_progress, read_lock
+from store.epochs.ledger import read_ledger
 from store.epochs.load import list_streams, load_read, read_files
 from store.epochs.offsets import Offsets
 from store.epochs.records import CommitRecord
@@ -21,6 +22,7 @@ from store.layout import Layout, TableName
 
 TWICE = "roll the stream back to the epoch before this one"
 LOOKS = 5
+UNSAID = ("rejected",)  # heads of earlier releases do not have it
 STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine")
 
 
@@ -94,6 +96,28 @@ def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState)
             )
 
 
+def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """The ledger of the quarantine, and whether the lock can be taken: files that only a writer needs."""
+    path = layout.stream_quarantine(table, state.stream)
+    try:
+        if read_ledger(fs, layout, table, state.stream) is None and state.rejected:
+            yield finding(
+                "warning",
+                path,
+                "the ledger of the quarantine is missing",
+                expected=f"a ledger, because rows were rejected in epoch {state.rejected}",
+                found="nothing",
+                hint="the next start of the stream makes it again from the commit log",
+            )
+    except (SparkhavenError, OSError) as error:
+        yield from_error(error, path)
+    lock = layout.stream_lock(table, state.stream)
+    try:
+        read_lock(fs, lock)
+    except OSError as error:
+        yield from_error(error, lock)
+
+
 def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
     """A head that says something else than the log, or is damaged; one that is only old is not used, and no finding."""
     path = layout.stream_head(table, stream)
@@ -108,7 +132,9 @@ def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterato
         whole, quick = (load_read(fs, layout, table, stream, cached=cached) for cached in (False, True))
         if (whole.state.n, whole.removals_end) == (quick.state.n, quick.removals_end):  # else written to in between
             differ = [
-                f.name for f in fields(whole.state) if getattr(whole.state, f.name) != getattr(quick.state, f.name)
+                f.name
+                for f in fields(whole.state)
+                if f.name not in UNSAID and getattr(whole.state, f.name) != getattr(quick.state, f.name)
             ]
             if differ:
                 yield finding(

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from store.epochs.log import StreamLog
 from store.epochs.positions import Verdict
-from store.epochs.state import Batch, FileId, LocationReport, OffsetRange, Split
+from store.epochs.state import REJECTED, Batch, FileId, LocationReport, OffsetRange, Split
 from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
 from store.fs import Fs
 from store.layout import LocationKey
@@ -341,7 +341,7 @@ def commit_record(
 
 
 def _rejected(notes: SplitNotes) -> dict[str, int]:
-    return {"rejected": notes.rejected_rows} if notes.rejected_rows else {}
+    return {REJECTED: notes.rejected_rows} if notes.rejected_rows else {}
 
 
 def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:

@@ -7,35 +7,27 @@ parked for them go, and rows that were sent again by them are as if they had not
 never used twice, but one that was not committed is; therefore the ledger is brought up to date, and the quarantine with
 it, at each start before anything else may be parked.
 
-``<stream>.quarantine`` is one JSON object: ``place`` (of the quarantine), ``file`` (the stream's settings), ``newest``
-(no row is parked or sent again under a later epoch), ``seen`` (the newest rollback that is taken over), ``dead``
-[[after, up to], ...] (epochs whose rows are still to be removed). It is replaced as a whole, durably, before the
-quarantine changes. A stream that never parked a row has none.
+*A ledger that is lost* is made again from the log, which says by the newest epoch that rows were rejected in
+(``StreamState.rejected``) that there was one: dead are all epochs that the log knows to be rolled back, and those after
+its newest; to remove their rows once more changes nothing. Checkpoints of earlier releases do not have that number, and
+before the first epoch with a rejected row there is none: then the loss is not seen, and rows that an interrupted batch
+has parked stay until its epoch is committed, under which number they are. What is committed is not touched by it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from store.epochs.ledger import Ledger, read_ledger, write_ledger
 from store.epochs.load import list_rollbacks
 from store.epochs.replay import StreamState
-from store.errors import CorruptFileError
+from store.epochs.rollbacks import MAX_PAIRS
 from store.fs import Fs
 from store.layout import Layout, TableName
 
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """The content of the file. A pair of ``dead`` means the epochs after its first number, up to its second."""
-
-    place: str = ""
-    file: str = ""
-    newest: int = 0
-    seen: int = 0
-    dead: tuple[tuple[int, int], ...] = ()
+NEVER = 2**62  # above all numbers of epochs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,31 +37,6 @@ class Requeue:
     path: Path
     start: int
     epoch: int
-
-
-def read_ledger(fs: Fs, path: Path) -> Ledger | None:
-    """The ledger in a file, None if there is none; CorruptFileError if it cannot be read."""
-    try:
-        value = json.loads(fs.read(path))
-        dead = tuple((int(after), int(upto)) for after, upto in value["dead"])
-        return Ledger(str(value["place"]), str(value["file"]), int(value["newest"]), int(value["seen"]), dead)
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError(
-            "the ledger of a quarantine is damaged",
-            where=path,
-            expected="a JSON object with place, file, newest, seen, dead",
-            found=repr(error),
-            hint="restore it from a copy; without it, rows of epochs that were rolled back may be sent again",
-        ) from error
-
-
-def write_ledger(fs: Fs, path: Path, ledger: Ledger) -> None:
-    """Replaces the ledger; durable when it returns."""
-    value = {"place": ledger.place, "file": ledger.file, "newest": ledger.newest, "seen": ledger.seen}
-    with fs.during("quarantine-ledger"):
-        fs.replace(path, json.dumps(value | {"dead": ledger.dead}, sort_keys=True).encode() + b"\n")
 
 
 def follow(ledger: Ledger, epoch: int, rollbacks: Iterable[tuple[int, int]]) -> Ledger:
@@ -89,18 +56,28 @@ def follow(ledger: Ledger, epoch: int, rollbacks: Iterable[tuple[int, int]]) -> 
 def follow_log(
     fs: Fs, layout: Layout, table: TableName, state: StreamState, *, read_only: bool = False
 ) -> Ledger | None:
-    """The ledger brought up to the log of a stream, and written; None where there is none.
+    """The ledger brought up to the log of a stream, and written; None where nothing was ever parked.
 
     The caller holds the stream, unless ``read_only``.
     """
-    path = layout.stream_quarantine(table, state.stream)
-    ledger = read_ledger(fs, path)
-    if ledger is None:
+    ledger = read_ledger(fs, layout, table, state.stream)
+    if ledger is not None:
+        followed = follow(ledger, state.epoch, list_rollbacks(fs, layout, table, state.stream))
+    elif state.rejected:
+        place = layout.quarantine(state.stream)
+        followed = made_again(state, str(place) if fs.stat(place / "_delta_log") is not None else "")
+    else:
         return None
-    followed = follow(ledger, state.epoch, list_rollbacks(fs, layout, table, state.stream))
     if followed != ledger and not read_only:
-        write_ledger(fs, path, followed)
+        write_ledger(fs, layout, table, state.stream, followed)
     return followed
+
+
+def made_again(state: StreamState, place: str) -> Ledger:
+    """A ledger in place of a lost one, from what the log remembers; ``place`` of the quarantine if it is known."""
+    apart = state.rolled_back[1:] if len(state.rolled_back) >= MAX_PAIRS else state.rolled_back
+    seen = max((made for _, made in apart), default=0)
+    return Ledger(place, "", state.epoch, seen, (*apart, (state.epoch, NEVER)))
 
 
 def leftovers(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> tuple[list[Requeue], list[Requeue]]:

@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from store.epochs.ledger import Ledger, read_ledger, write_ledger
 from store.errors import CommitError
 from store.fs import Fs
 from store.layout import Layout, TableName
 from store.rejected import REJECTED, decode_rejected
-from writers.ledger import Ledger, Requeue, read_ledger, write_ledger
+from writers.ledger import Requeue
 from writers.spark_paths import local_pattern, local_uri
 from writers.spark_tasks import gist
 from writers.target import ParkedFile
@@ -82,7 +83,7 @@ class Quarantine:
     ) -> None:
         self._spark, self._fs, self.place, self._clock, self._file = spark, fs, place, clock, file
         self._owner = (table.namespace, table.table, stream)
-        self._ledger = layout.stream_quarantine(table, stream)
+        self._ledger = layout, table, stream
 
     @property
     def exists(self) -> bool:
@@ -113,21 +114,22 @@ class Quarantine:
 
     def announce(self, epoch: int) -> None:
         """Notes in the ledger that rows of this epoch may be in the quarantine."""
-        ledger = read_ledger(self._fs, self._ledger) or Ledger()
+        ledger = read_ledger(self._fs, *self._ledger) or Ledger()
         noted = replace(ledger, place=str(self.place), file=self._file, newest=max(ledger.newest, epoch))
         if noted != ledger:
-            write_ledger(self._fs, self._ledger, noted)
+            write_ledger(self._fs, *self._ledger, noted)
 
     def settle(self, committed: Sequence[Requeue]) -> None:
         """Takes over from the commit log what the ledger has left to do, and marks requeues that were not marked."""
         for requeue in committed:
             self.mark(requeue)
-        ledger = read_ledger(self._fs, self._ledger)
+        ledger = read_ledger(self._fs, *self._ledger)
         if ledger is None or not ledger.dead:
             return
         with self._fs.during("quarantine-settle"):
             self._bury(ledger.dead)
-        write_ledger(self._fs, self._ledger, replace(ledger, dead=()))
+        named = replace(ledger, place=ledger.place or str(self.place), file=ledger.file or self._file)
+        write_ledger(self._fs, *self._ledger, replace(named, dead=()))
 
     # --- looking, sending again, dropping ----------------------------------------------------------------
 

@@ -30,7 +30,7 @@ def quarantined(visit: Visit) -> Iterator[Found]:
 
 def _of_stream(visit: Visit, table: TableName, state: StreamState, command: str) -> Iterator[Found]:
     ledger = follow_log(visit.fs, visit.layout, table, state, read_only=True)
-    if ledger is None or not exists(visit.fs, Path(ledger.place) / "_delta_log"):
+    if ledger is None or not ledger.place or not exists(visit.fs, Path(ledger.place) / "_delta_log"):
         return
     owner = table.namespace, table.table, state.stream
     rows = QuarantineRows(visit.fs, Path(ledger.place), owner, [*ledger.dead, (state.epoch, None)])

@@ -5,7 +5,8 @@
 1. head, JSON: ``epoch``, ``n`` (last record folded in), ``generation``, ``query``, ``batch``, ``boot``, ``durability``,
    ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in); where there are some: ``offsets``
    [[topic, partition, stop, topic id, start of the last range, its digest], ...], ``rolledBack`` [[epoch gone back to,
-   epoch of the rollback], ...] ascending: epochs between the two are no more
+   epoch of the rollback], ...] ascending: epochs between the two are no more, ``rejected`` (newest epoch with rejected
+   rows)
 2. taken files by (mtime, path), up to 5,000 a frame: u4 count, i8 mtime (ns) of each, i8 size of each, their paths in
    UTF-8 with a zero byte between two
 3. one frame a location (``store.epochs.locations``), by value of the partitioning column, then internal partition
@@ -235,6 +236,7 @@ def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> S
         n=int(head["n"]),
         offsets=decode_offsets(head.get("offsets", ())),
         rolled_back=tuple((int(to), int(made)) for to, made in head.get("rolledBack", ())),
+        rejected=int(head.get("rejected", 0)),
     )
 
 
@@ -335,6 +337,8 @@ def _first(state: StreamState, removals: int, more: Mapping[str, Any] | None) ->
         head["offsets"] = encode_offsets(state.offsets)
     if state.rolled_back:
         head["rolledBack"] = [[to, epoch] for to, epoch in state.rolled_back]
+    if state.rejected:
+        head["rejected"] = state.rejected
     return head
 
 

@@ -73,6 +73,14 @@ def named_generation(fs: Fs, path: Path) -> int:
     return generation if sound and isinstance(generation, int) else 0
 
 
+def read_lock(fs: Fs, path: Path) -> bytes:
+    """What a lock file says, nothing where there is none. OSError: it is there and cannot be read, so not be taken."""
+    try:
+        return fs.read(path)
+    except FileNotFoundError:
+        return b""
+
+
 def _crc(holder: dict[str, object]) -> int:
     return zlib.crc32(json.dumps({name: holder.get(name) for name in ("pid", "host", "generation", "since")}).encode())
 

@@ -70,7 +70,7 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
     merged = _merged(fs, layout, table, stream)
     named = [known.epoch, *(stone.epoch for stone in stones or ()), *(taken.epoch for taken in merged.values())]
     named.append(named_by_head(fs, layout.stream_head(table, stream)))
-    named.append(named_by_ledger(fs, layout.stream_quarantine(table, stream)))
+    named.append(named_by_ledger(fs, layout, table, stream))
     locations: dict[LocationKey, LocationState] = {}
     damaged: dict[LocationKey, str] = {}
     unpublished: list[Path] = []

@@ -18,7 +18,7 @@ from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecor
 from store.epochs.removals import Removal
 from store.epochs.reports import Reports
 from store.epochs.rollbacks import RolledBack, fold
-from store.epochs.state import Durability, FileId, LocationReport, LocationState, OffsetRange, Split
+from store.epochs.state import REJECTED, Durability, FileId, LocationReport, LocationState, OffsetRange, Split
 from store.errors import CorruptFileError, TableNotFoundError
 
 
@@ -27,8 +27,9 @@ class StreamState:
     """What a stream has committed up to ``epoch``; ``floor`` is the oldest epoch that can be asked for.
 
     ``generation``, ``boot_id``, ``durability``, ``durable`` (newest epoch known to be on disk) and ``n`` (number of the
-    last record) are those of the newest record, whatever epoch was asked for. The log's own state is live: a reader
-    of it does not change it and does not keep it over a commit.
+    last record) are those of the newest record, whatever epoch was asked for. So is ``rejected``, the newest epoch with
+    rejected rows, also when it was rolled back: the stream has a quarantine. The log's own state is live: a reader of
+    it does not change it and does not keep it over a commit.
     """
 
     stream: str
@@ -46,6 +47,7 @@ class StreamState:
     n: int = 0
     offsets: Offsets = field(default_factory=Offsets)
     rolled_back: RolledBack = ()
+    rejected: int = 0
 
     @property
     def horizon(self) -> int:
@@ -99,9 +101,11 @@ class StreamState:
             case OpenRecord():
                 self.boot_id, self.durability, self.durable = record.boot_id, record.durability, record.durable
                 self.schema_version = record.schema_version or self.schema_version
-            case CommitRecord():
+            case CommitRecord(batch=batch):
                 if self.durability == "fsync":
                     self.durable = record.epoch
+                if REJECTED in batch.counts:
+                    self.rejected = record.epoch
             case SyncRecord() | RollbackRecord():
                 self.durable = record.epoch
 

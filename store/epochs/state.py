@@ -142,6 +142,10 @@ IGNORED = "ignored."
 """Before the name of a field in the counts of a batch: in so many rows it was there and not stored."""
 
 
+REJECTED = "rejected"
+"""How many rows of a batch were set aside, in its counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What the driver wants to commit as one epoch."""

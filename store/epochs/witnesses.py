@@ -12,7 +12,6 @@ machine: for such a stream nothing beyond its log counts until the start after t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Protocol
 from store.epochs.framing import HEAD_MAGIC, HEADER, read_header
 from store.epochs.head import open_head
 from store.epochs.holder import named_generation
+from store.epochs.ledger import read_ledger
 from store.epochs.load import StreamState, load_stream
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.removals import Named, read_removals
@@ -96,8 +96,9 @@ class Witnesses:
         for stream in sorted(self._states):
             yield from self._lock(stream)
             yield from self.names_epoch(stream, self._named_by_head(stream), self._head(stream), "the head")
+            named = named_by_ledger(self._fs, self._layout, self._table, stream)
             ledger = self._layout.stream_quarantine(self._table, stream)
-            yield from self.names_epoch(stream, named_by_ledger(self._fs, ledger), ledger, "the quarantine ledger")
+            yield from self.names_epoch(stream, named, ledger, "the quarantine ledger")
 
     def removals(self) -> Iterator[Witness]:
         """Removals that were recorded at an epoch or generation beyond the log; reads all of them."""
@@ -258,15 +259,15 @@ def named_by_head(fs: Fs, path: Path, *, beyond: int = 0) -> int:
     return 0
 
 
-def named_by_ledger(fs: Fs, path: Path) -> int:
+def named_by_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> int:
     """The newest epoch that a quarantine ledger proves; 0 where there is none, or it is damaged (who uses it tells).
 
     Rows are set aside under the number of the epoch that is about to be committed, so the one before it was.
     """
     try:
-        ledger = json.loads(fs.read(path))
-        return max(int(ledger["newest"]) - 1, int(ledger["seen"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        ledger = read_ledger(fs, layout, table, stream)
+        return max(ledger.newest - 1, ledger.seen) if ledger is not None else 0
+    except (OSError, CorruptFileError):
         return 0
 
 
@@ -276,7 +277,7 @@ def named_beyond(fs: Fs, layout: Layout, table: TableName, state: Known) -> int:
     named = (
         removals.named.epoch,
         named_by_head(fs, layout.stream_head(table, state.stream), beyond=state.epoch),
-        named_by_ledger(fs, layout.stream_quarantine(table, state.stream)),
+        named_by_ledger(fs, layout, table, state.stream),
     )
     return max(named) if max(named) > state.epoch else 0
 

@@ -12,6 +12,7 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from jobs.delta_session import require_delta
+from store.epochs.ledger import Ledger, read_ledger
 from store.errors import ErrorBudgetExceeded
 from store.fs import Fs
 from store.layout import Layout
@@ -21,7 +22,7 @@ from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, r
 from tests.quarantine_cases import again, bad, restart, take
 from tests.spark.delta_cases import places, quarantine
 from tests.spark.stream_job import session
-from writers.ledger import Ledger, Requeue, read_ledger
+from writers.ledger import Requeue
 from writers.quarantine import Chosen
 from writers.target import ParkedFile
 
@@ -96,7 +97,7 @@ def test_a_batch_over_the_budget_leaves_no_table_at_all(spark: SparkSession, tmp
     with open_log(FS, tmp_path) as log, pytest.raises(ErrorBudgetExceeded):
         take(FS, tmp_path, log, [[one]], parked.park)
     assert not parked.exists
-    assert read_ledger(FS, Layout(tmp_path).stream_quarantine(TABLE, STREAM)) is None
+    assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) is None
 
 
 def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_path: Path) -> None:
@@ -108,8 +109,7 @@ def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_
         assert log.rollback(1) == 4
     with restart(FS, tmp_path, parked) as log:
         assert places(parked) == [("1", 2, 1, None)]
-        path = Layout(tmp_path).stream_quarantine(TABLE, STREAM)
-        assert read_ledger(FS, path) == Ledger(str(parked.place), "s.toml", 3, 4)
+        assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) == Ledger(str(parked.place), "s.toml", 3, 4)
         mended = put_file(tmp_path / "feed", "2", [record(4), record(5)], 4)
         take(FS, tmp_path, log, [[mended], [again(Path(files[2].path), 5)]], parked.park, 3)
     with restart(FS, tmp_path, parked) as log:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from readers.verify_streams import check_beside
+from store.epochs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from store.epochs.ledger import Ledger, encode_ledger, read_ledger, write_ledger
+from store.epochs.replay import StreamState
+from store.epochs.rollbacks import MAX_PAIRS
 from store.errors import CorruptFileError
 from store.fs import Fs
-from writers.ledger import Ledger, follow, read_ledger, write_ledger
+from store.layout import Layout, TableName
+from tests.crash.stream_kit import STREAM, TABLE, open_log, put_file, record
+from tests.quarantine_cases import ModelQuarantine, bad, restart, take
+from writers.ledger import NEVER, follow, made_again
 
 FS = Fs()
+GOLDEN = Path(__file__).parents[1] / "golden"
+LEDGER = Ledger("/a place", "/streams/s.toml", 7, 3, ((1, 2), (4, 9)))
 
 
 @pytest.mark.parametrize(
@@ -36,11 +47,97 @@ def test_dead_epochs(
 
 
 def test_a_ledger_comes_back_as_it_was_and_damage_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "s.quarantine"
-    assert read_ledger(FS, path) is None
-    ledger = Ledger("/a place", "/streams/s.toml", 7, 3, ((1, 2), (4, 9)))
-    write_ledger(FS, path, ledger)
-    assert read_ledger(FS, path) == ledger
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(CorruptFileError, match="ledger of a quarantine is damaged"):
-        read_ledger(FS, path)
+    layout = Layout(tmp_path)
+    path = layout.stream_quarantine(TABLE, STREAM)
+    path.parent.mkdir(parents=True)
+    assert read_ledger(FS, layout, TABLE, STREAM) is None
+    write_ledger(FS, layout, TABLE, STREAM, LEDGER)
+    assert read_ledger(FS, layout, TABLE, STREAM) == LEDGER
+    data = path.read_bytes()
+    broken = [data[:-9], data[:-1], data[: len(data) // 2], b"", b"[]", b"{}", b"\xff"]
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        broken.append(bytes(flipped))
+    for each in broken:
+        path.write_bytes(each)
+        with pytest.raises(CorruptFileError, match="ledger of a quarantine is damaged"):
+            read_ledger(FS, layout, TABLE, STREAM)
+
+
+@pytest.mark.parametrize(("table", "stream"), [(TABLE, "another"), (TableName("Test", "Another"), STREAM)])
+def test_the_ledger_of_another_stream_is_told(tmp_path: Path, table: TableName, stream: str) -> None:
+    layout = Layout(tmp_path)
+    layout.streams(table).mkdir(parents=True)
+    layout.streams(TABLE).mkdir(parents=True, exist_ok=True)
+    write_ledger(FS, layout, table, stream, LEDGER)
+    layout.stream_quarantine(table, stream).rename(layout.stream_quarantine(TABLE, STREAM))
+    with pytest.raises(CorruptFileError, match="belongs to another stream"):
+        read_ledger(FS, layout, TABLE, STREAM)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_ledgers_of_every_version_open(tmp_path: Path, version: int) -> None:
+    layout = Layout(tmp_path)
+    layout.streams(TABLE).mkdir(parents=True)
+    data = (GOLDEN / f"stream-v{version}.quarantine").read_bytes()
+    layout.stream_quarantine(TABLE, STREAM).write_bytes(data)
+    assert read_ledger(FS, layout, TABLE, STREAM) == LEDGER
+    if version == 2:
+        assert data == encode_ledger(LEDGER, str(TABLE), STREAM)
+
+
+def test_a_lost_ledger_is_made_again_from_the_log(tmp_path: Path) -> None:
+    fs, layout, quarantine = FS, Layout(tmp_path), ModelQuarantine(FS, tmp_path)
+    files = [put_file(tmp_path / "feed", str(n), [record(2 * n), bad(2 * n + 1)], n) for n in range(1, 8)]
+    with open_log(fs, tmp_path) as log:
+        for number, file in enumerate(files[:6], 1):
+            take(fs, tmp_path, log, [[file]], quarantine.park, number)
+        assert log.rollback(4) == 7
+    quarantine.rows["died", 0] = {**next(iter(quarantine.rows.values())), "Epoch": 8}  # no commit followed
+    layout.stream_quarantine(TABLE, STREAM).unlink()
+    with restart(fs, tmp_path, quarantine) as log:
+        assert [epoch for epoch, _ in quarantine.marks()] == [1, 2, 3, 4]
+        found = read_ledger(fs, layout, TABLE, STREAM)
+        assert found == Ledger(str(quarantine.place), "", 7, 7)
+        take(fs, tmp_path, log, [[file] for file in files[4:]], quarantine.park, 8)
+    with restart(fs, tmp_path, quarantine) as log:
+        assert [epoch for epoch, _ in quarantine.marks()] == [1, 2, 3, 4, 8, 8, 8]
+
+
+def test_that_rows_were_rejected_is_kept_through_checkpoint_and_head() -> None:
+    state = StreamState("s", epoch=9, rejected=4)
+    again = decode_checkpoint(encode_checkpoint(Checkpoint(state, 0)), "s", "here").state
+    assert (again.rejected, made_again(again, "/there").dead) == (4, ((9, NEVER),))
+
+
+def test_what_cannot_be_told_apart_is_not_taken_for_rolled_back() -> None:
+    pairs = tuple((10 * n, 10 * n + 3) for n in range(MAX_PAIRS))
+    state = StreamState("s", epoch=5000, rejected=1, rolled_back=pairs)
+    assert made_again(state, "").dead == (*pairs[1:], (5000, NEVER))
+    assert made_again(replace(state, rolled_back=pairs[1:]), "").dead == (*pairs[1:], (5000, NEVER))
+
+
+def test_verify_tells_a_ledger_that_is_lost_damaged_or_may_not_be_read(tmp_path: Path) -> None:
+    layout, quarantine = Layout(tmp_path), ModelQuarantine(FS, tmp_path)
+    path = layout.stream_quarantine(TABLE, STREAM)
+    file = put_file(tmp_path / "feed", "1", [record(0), bad(1)], 1)
+    with open_log(FS, tmp_path) as log:
+        take(FS, tmp_path, log, [[file]], quarantine.park)
+        state = log.state
+
+        def told() -> list[tuple[str, str]]:
+            return [(found.severity, found.path) for found in check_beside(FS, layout, TABLE, state)]
+
+        assert told() == []
+        path.write_bytes(path.read_bytes()[:-3])
+        assert told() == [("error", str(path))]
+        path.unlink()
+        assert told() == [("warning", str(path))]
+        path.mkdir()
+        assert told() == [("error", str(path))]
+        path.rmdir()
+        lock = layout.stream_lock(TABLE, STREAM)
+        lock.unlink()
+        lock.mkdir()  # as one that permissions forbid to read, also for root
+        assert told() == [("warning", str(path)), ("error", str(lock))]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from jobs.quarantines import settle
+from store.epochs.ledger import Ledger, read_ledger, write_ledger
 from store.epochs.replay import StreamState
 from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE
 from tests.quarantine_cases import ModelQuarantine
-from writers.ledger import Ledger, read_ledger, write_ledger
 from writers.quarantine import sync_delta
 
 
@@ -49,14 +49,14 @@ def test_every_file_of_a_new_version_is_synced_and_no_older_one(tmp_path: Path) 
 def test_a_place_that_moved_is_refused_while_the_old_one_has_rows(tmp_path: Path) -> None:
     fs, layout = Fs(), Layout(tmp_path)
     state, quarantine = StreamState(STREAM), ModelQuarantine(fs, tmp_path)
-    old, path = tmp_path / "old", layout.stream_quarantine(TABLE, STREAM)
-    path.parent.mkdir(parents=True)
-    write_ledger(fs, path, Ledger(str(old), "", 3, 0, ((1, 3),)))
+    old = tmp_path / "old"
+    layout.streams(TABLE).mkdir(parents=True)
+    write_ledger(fs, layout, TABLE, STREAM, Ledger(str(old), "", 3, 0, ((1, 3),)))
     (old / "_delta_log").mkdir(parents=True)
     with pytest.raises(SettingsError, match="in another place") as caught:
         settle(fs, layout, TABLE, state, quarantine, "x.toml")
     assert (caught.value.expected, caught.value.found) == (str(old), str(quarantine.place))
-    assert read_ledger(fs, path) == Ledger(str(old), "", 3, 0, ((1, 3),))
+    assert read_ledger(fs, layout, TABLE, STREAM) == Ledger(str(old), "", 3, 0, ((1, 3),))
     (old / "_delta_log").rmdir()
     settle(fs, layout, TABLE, state, quarantine, "x.toml")
-    assert read_ledger(fs, path) == Ledger(str(old), "", 3)
+    assert read_ledger(fs, layout, TABLE, STREAM) == Ledger(str(old), "", 3)
