@@ -9,7 +9,7 @@ from pathlib import Path
 from store.epochs.publish import TABLE_DEFINITION, TABLE_SIZE, physical_size, read_published, record_bytes
 from store.epochs.replay import StreamState
 from store.epochs.state import LocationState
-from store.epochs.witnesses import restore_hint
+from store.epochs.witnesses import Witnesses, refuse, restore_hint
 from store.errors import CorruptFileError
 from store.format.tablesize import TableSize
 from store.fs import Fs
@@ -71,21 +71,25 @@ def settle_locations(
         names = set(fs.names(directory))
         if location.truncated and not names:
             continue
-        record = _published(fs, layout, table, key, state, ahead=ahead) if TABLE_SIZE in names else None
+        data = fs.read(directory / TABLE_SIZE) if TABLE_SIZE in names else None
+        current = data == record_bytes(state.stream, location)
+        record = None
+        if data is not None and not current:  # to decode one takes longer than to make one
+            record = _published(fs, layout, table, key, state, data, ahead=ahead)
         if record is not None:
-            plan.ahead = max(plan.ahead, beyond(record[0], state))
+            plan.ahead = max(plan.ahead, beyond(record, state))
         damage = None if location.truncated else _damage(fs, table, state.stream, location, directory, names)
         if damage is not None:
             if not leave_damaged:
                 raise damage
             plan.damaged[key] = damage
             continue
-        if record is None or record[1] != record_bytes(state.stream, location):
+        if not current:
             plan.unpublished.append(location)
         if not location.truncated and TABLE_DEFINITION not in names and fs.stat(layout.schema(table)) is not None:
             plan.undefined.append(location)
         if not location.truncated:
-            _settle_files(fs, directory, location, names, record[0] if record else None, plan)
+            _settle_files(fs, directory, location, names, record, plan)
     return plan
 
 
@@ -120,11 +124,10 @@ def _damage(
 
 
 def _published(
-    fs: Fs, layout: Layout, table: TableName, key: LocationKey, state: StreamState, *, ahead: bool
-) -> tuple[TableSize, bytes] | None:
-    """The record of a location and its bytes; None where there is none, or it is torn."""
+    fs: Fs, layout: Layout, table: TableName, key: LocationKey, state: StreamState, data: bytes, *, ahead: bool
+) -> TableSize | None:
+    """The record of a location, which is not what would be written now; None if it is torn."""
     path = layout.intraday_location(table, key) / TABLE_SIZE
-    data = fs.read(path)
     found = read_published(data, path)
     if found is None:
         return None
@@ -145,7 +148,9 @@ def _published(
             found=f"stream {found.stream}",
             hint="a location has one writer: restore the directory from a copy, or set it aside; nothing was changed",
         )
-    return found, data
+    if found.truncated and not state.locations[key].truncated:
+        refuse(Witnesses(fs, layout, table, [state]).location(key))
+    return found
 
 
 def beyond(found: TableSize, state: StreamState) -> int:

@@ -12,7 +12,7 @@ machine: for such a stream nothing beyond its log counts until the start after t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -22,12 +22,13 @@ from store.epochs.head import open_head
 from store.epochs.holder import named_generation
 from store.epochs.ledger import read_ledger
 from store.epochs.load import StreamState, load_stream
+from store.epochs.locations import Locations
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.removals import Named, read_removals
 from store.epochs.rollbacks import RolledBack, restored
-from store.epochs.state import Durability, LocationState
+from store.epochs.state import Durability
 from store.errors import CorruptFileError, FormatError, TableNotFoundError
-from store.format.tablesize import published
+from store.format.tablesize import TRUNCATED, decode, published
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import all_values, newest
@@ -51,7 +52,7 @@ class Known(Protocol):
     @property
     def rolled_back(self) -> RolledBack: ...
     @property
-    def locations(self) -> Mapping[LocationKey, LocationState]: ...
+    def locations(self) -> Locations: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,15 @@ class Witnesses:
             for value in self._fs.names(root / internal) if not internal.startswith(".") else ():
                 key = LocationKey(internal, value)
                 if not value.startswith(".") and takes(key):
-                    yield from self._location(key)
+                    yield from self.location(key)
+
+    def merged_locations(self) -> Iterator[Witness]:
+        """The same for what logs still have of dates that were merged: one read of each that is not truncated there."""
+        for value in all_values(self._fs, self._layout, self._table):
+            for state in self._states.values():
+                for location in state.locations.of_date(value):
+                    if not location.truncated:
+                        yield from self.location(location.key)
 
     def merges(self, takes: Callable[[str], bool] = lambda value: True) -> Iterator[Witness]:
         """The newest merge record of each date: the streams that it took rows from must have got that far."""
@@ -173,18 +182,24 @@ class Witnesses:
     def _named_by_head(self, stream: str) -> int:
         return named_by_head(self._fs, self._head(stream), beyond=self._states[stream].epoch)
 
-    def _location(self, key: LocationKey) -> Iterator[Witness]:
+    def location(self, key: LocationKey) -> Iterator[Witness]:
+        """What one published location names."""
         path = self._layout.intraday_location(self._table, key) / TABLE_SIZE
         try:
-            stream, epoch = published(self._fs.read(path), path)
+            data = self._fs.read(path)
+            stream, epoch = published(data, path)
         except (FileNotFoundError, NotADirectoryError, FormatError):
             return  # not published, or torn: who needs it tells
         if stream is None:
             return
         yield from self.names_epoch(stream, epoch, path, "the location")
         state = self._states.get(stream)
-        if state is not None and epoch <= state.epoch and key not in state.locations:
+        if state is None or epoch > state.epoch:
+            return
+        if key not in state.locations:
             yield from self._unknown(stream, epoch, key, path)
+        elif TRUNCATED in data and not state.locations[key].truncated:
+            yield from self._not_removed(stream, key, path, data)
 
     def _unknown(self, stream: str, epoch: int, key: LocationKey, path: Path) -> Iterator[Witness]:
         """A location that was published at an epoch that the log has, but that no epoch of the log knows."""
@@ -193,6 +208,31 @@ class Witnesses:
         if gone or self._fs.stat(path) is None:
             return  # left over from a rollback, or removed just now
         yield self._older(stream, path, "the location", f"a location that {stream}.log knows", f"one of epoch {epoch}")
+
+    def _not_removed(self, stream: str, key: LocationKey, path: Path, data: bytes) -> Iterator[Witness]:
+        """A location that was published as truncated, of which no removal is on record.
+
+        The removal is recorded first. So if the same file is there before and after removals are read, they lack it.
+        """
+        now = self._again(stream, lambda now: key not in now.locations or now.locations[key].truncated)
+        if now is None or key not in now.locations or now.locations[key].truncated:
+            return
+        try:
+            if not decode(data, path).truncated or self._fs.read(path) != data:
+                return
+        except (FileNotFoundError, NotADirectoryError, FormatError):
+            return
+        removals = self._layout.stream_removals(self._table, stream)
+        yield Witness(
+            stream,
+            path,
+            f"the removals of stream {stream!r} are older than what was truncated: merged rows would be read again",
+            f"a truncate of {key.internal}/{key.value} in {removals}",
+            f"{now.locations[key].rows} rows",
+            f"stop the stream; restore {removals.name} from the newest copy of {removals.parent}; without one"
+            f" `sparkhaven truncate {self._table} --date {key.value} --source {key.internal}` records it again;"
+            " nothing was changed or deleted",
+        )
 
     # --- what they share -------------------------------------------------------------------------------
 

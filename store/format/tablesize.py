@@ -22,6 +22,7 @@ from store.fs import Fs
 NAME = "table.size"
 VERSION = 1
 _PUBLISHED = re.compile(rb"t\x00\x05epochsq\x00~\x00.(.{8})t\x00\x06streamt(..)", re.DOTALL)
+TRUNCATED = b"t\x00\ttruncated"  # lies in the bytes of every record that is truncated
 COLUMN_VERSION = 1  # of the column files as ``prefix``, ``symbols``, ``blobs`` and ``fixed`` write them
 
 

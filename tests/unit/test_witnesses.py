@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from readers.table import open_table
+from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
+from store.epochs.publish import publish_location
 from store.epochs.removals import Removal, write_removals
+from store.epochs.witnesses import Witnesses
 from store.errors import CorruptFileError
 from store.fs import Fs
 from store.layout import Layout, LocationKey
@@ -265,3 +268,75 @@ def test_numbers_beyond_a_log_that_went_down_with_the_machine_are_passed_over(tm
         with begin(again) as log:
             assert log.state.epoch >= 5  # the removal is durable, and was recorded at epoch 5
             write_batch(again, tmp_path, log, {b: [number]}, number, sync=False)
+
+
+def _truncated(small: SmallTable, internal: str) -> None:
+    """Recorded, then published, as ``truncate`` does."""
+    key = LocationKey(internal, DAY)
+    location = load_stream(small.fs, small.layout, small.table, "s").locations[key]
+    removal = Removal(key, location.since, location.rows, "truncate", location.epoch, made_ms=location.made_ms)
+    write_removals(small.fs, small.layout, small.table, "s", [removal])
+    emptied = load_stream(small.fs, small.layout, small.table, "s").locations[key]
+    publish_location(small.fs, small.layout, small.table, "s", emptied)
+
+
+@pytest.mark.parametrize("kept", ["a", "b"])
+def test_removals_that_are_older_than_a_truncate_are_told_until_it_is_recorded_again(tmp_path: Path, kept: str) -> None:
+    small = SmallTable(tmp_path)
+    small.add("a", DAY, {"Size": [1]})
+    small.add("b", DAY, {"Size": [2]})
+    small.add("a", LATER, {"Size": [3]})
+    small.merge_by_hand(DAY)
+    _close(small)
+    _truncated(small, kept)
+    path = tmp_path / "Intraday/NS/T/.streams/s.removals"
+    older = path.read_bytes()
+    _truncated(small, "b" if kept == "a" else "a")
+    assert open_table(tmp_path, "NS.T").count(tier="intraday") == 1
+    path.write_bytes(older)
+    older_than = "older than what was truncated"
+    with pytest.raises(CorruptFileError, match=older_than):
+        open_table(tmp_path, "NS.T").count(tier="intraday")
+    with pytest.raises(CorruptFileError, match=older_than):
+        small.log()
+    for words in (("recover",), ("recover", "--dry-run"), ("verify",), ("merge", "NS.T", "--date", LATER, "--local")):
+        assert older_than in str(told(tmp_path, *words)), words
+    _truncated(small, "b" if kept == "a" else "a")
+    assert open_table(tmp_path, "NS.T").count(tier="intraday") == 1
+    small.log()
+    _close(small)
+
+
+def test_a_truncate_after_the_states_were_loaded_is_no_finding(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path)
+    small.add("a", DAY, {"Size": [1]})
+    before = load_stream(small.fs, small.layout, small.table, "s")
+    _close(small)
+    _truncated(small, "a")
+    assert list(Witnesses(small.fs, small.layout, small.table, [before]).locations()) == []
+
+
+def test_a_location_that_is_made_anew_between_two_looks_is_no_finding(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path)
+    small.add("a", DAY, {"Size": [1]})
+    before = load_stream(small.fs, small.layout, small.table, "s")
+    key, place = LocationKey("a", DAY), small.location("a", DAY)
+    _close(small)
+    _truncated(small, "a")
+
+    class Meanwhile(Fs):
+        anew = False
+
+        def read(self, path: Path) -> bytes:
+            data = super().read(path)
+            if path == place / "table.size" and not self.anew:
+                self.anew = True
+                write_removals(small.fs, small.layout, small.table, "s", [Removal(key, 1, 1, "delete", 1)])
+                shutil.rmtree(place)
+                small.add("a", DAY, {"Size": [5]})
+            return data
+
+    fs = Meanwhile()
+    assert list(Witnesses(fs, small.layout, small.table, [before]).locations()) == []
+    assert fs.anew
+    assert open_table(tmp_path, "NS.T").count() == 1

@@ -41,6 +41,7 @@ class Pins:
             refuse(self._witnesses.beside_logs())
             for found in loaded:
                 refuse(self._witnesses.removed_by(found.state.stream, found.named))
+            refuse(self._witnesses.merged_locations())
             self._states = tuple(self._durable(state) for state in newest)
             self._waiting = _waiting(newest, self._states)
             self._stamp, stamp = stamp, self._now()
