@@ -27,10 +27,16 @@ from writers.states import States
 SourceOption = Annotated[str | None, typer.Option("--source", metavar="S", help="One internal partition only.")]
 
 
+EXITS = (
+    "Exit codes: 0 done, or nothing to remove · 1 a date failed: no proof, damaged files · 2 no such table, dates or "
+    "merge, wrong options · 3 worth retrying: another job holds the lock, a volume is not mounted, no room."
+)
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command(epilog=example("truncate Nyc13.Flight --date 2013-07-04 --dry-run"))(truncate)
-    app.command(epilog=example("delete Nyc13.Flight --dates 2013-07-01..2013-07-31"))(delete)
+    app.command(epilog=f"{example('truncate Nyc13.Flight --date 2013-07-04 --dry-run')}\n\n{EXITS}")(truncate)
+    app.command(epilog=f"{example('delete Nyc13.Flight --dates 2013-07-01..2013-07-31')}\n\n{EXITS}")(delete)
 
 
 def truncate(

@@ -218,7 +218,7 @@ def _repair(place: Path, tally: SinkTally) -> int:
     if not checkpoint.exists():
         return 0
     known = [str(TABLE), STREAM] if root.exists() else []
-    command = ["--root", str(root), "checkpoint", "repair", str(checkpoint), *known, "--force", "--json"]
+    command = ["--root", str(root), "checkpoint", "repair", str(checkpoint), *known, "--repair", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "jobs.cli", *command], capture_output=True, text=True, check=False, cwd=REPOSITORY
     )

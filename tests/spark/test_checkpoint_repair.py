@@ -84,7 +84,7 @@ def test_a_torn_checkpoint_is_mended(spark: SparkSession, tmp_path: Path, how: s
         assert len(numbers(root)) == {"ahead": 5, "files lost": 10}.get(how, 15)
 
     before = content(checkpoint)
-    code, report = repair(root, checkpoint, "--force")
+    code, report = repair(root, checkpoint, "--repair")
     assert (code, report["repaired"]) == (0, how != "nothing"), report
     if how != "nothing":
         assert content(Path(report["backup"])) == before

@@ -150,17 +150,19 @@ def test_a_backup_is_never_written_over(checkpoint: Path) -> None:
         plan_repair(FS, checkpoint / "nothing")
 
 
-def test_the_command_reports_unless_forced(checkpoint: Path) -> None:
+@pytest.mark.parametrize("option", ["--repair", "--force"])
+def test_the_command_reports_unless_told_to_repair(checkpoint: Path, option: str) -> None:
     (checkpoint / "offsets" / "5").write_bytes(b"")
     run = CliRunner().invoke
-    for words in ([], ["--dry-run"], ["--force", "--dry-run"]):
+    for words in ([], ["--dry-run"], ["--repair", "--dry-run"]):
         told = run(app, ["checkpoint", "repair", str(checkpoint), *words, "--json"])
         assert told.exit_code == 1
         assert (checkpoint / "offsets" / "5").exists()
     assert json.loads(told.stdout)["findings"][0]["what"] == "is empty"
     assert run(app, ["checkpoint", "repair", str(checkpoint), "Ns.T"]).exit_code == 2
-    forced = run(app, ["checkpoint", "repair", str(checkpoint), "--force", "--json"])
+    forced = run(app, ["checkpoint", "repair", str(checkpoint), option, "--json"])
     assert forced.exit_code == 0, forced.output
+    assert ("--force is called --repair now" in forced.stderr) == (option == "--force")
     backup = Path(json.loads(forced.stdout)["backup"])
     assert (backup / "offsets" / "5").exists()
     assert run(app, ["checkpoint", "repair", str(checkpoint)]).exit_code == 0
