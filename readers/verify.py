@@ -31,6 +31,7 @@ from store.scan import Stream
 from store.schema.deploy import load_deployed, standing_tables
 from store.schema.model import TableSchema
 from store.schema.versions import definitions
+from store.volumes import require_volume
 
 REINDEX = "with the file removed, the next merge (of new rows, or --rewrite) writes the index from the locations"
 
@@ -120,6 +121,11 @@ class _TableCheck:
         for value, record in sorted(self.records.items()):
             for output in record.outputs:
                 directory = self.layout.history_location(self.table, LocationKey(output.internal, value))
+                try:
+                    require_volume(self.fs, directory)
+                except SparkhavenError as error:
+                    yield from_error(error, directory)
+                    continue
                 yield from self._location(
                     schema, Expected("history", directory, output.rows, output.files, output.stats)
                 )

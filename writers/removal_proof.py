@@ -32,6 +32,7 @@ from store.merges import MergeOutput, MergeRecord, newest
 from store.schema.deploy import load_deployed
 from store.schema.model import TableSchema
 from store.validations import Validation, binding, load_validation, store_validation
+from store.volumes import require_volumes
 from writers.merge.pins import Pins
 from writers.merge.source import check_crc
 from writers.validation.dates import validate_date
@@ -107,6 +108,7 @@ def prove(
     if record.proof is None or not record.proof.holds:
         raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")
     _check_sums(record)
+    require_volumes(fs, layout, table, record)
     _check_index(fs, layout, table, record)
     schema = load_deployed(fs, layout, table)
     for output in record.outputs:

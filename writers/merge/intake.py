@@ -31,6 +31,7 @@ from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges import PHASES, MergeInput, MergeRecord, newest
 from store.schema.deploy import load_deployed
 from store.schema.model import TableSchema
+from store.volumes import require_volumes
 from writers.merge.keys import SortKey
 from writers.merge.pins import Pins, after_sync
 from writers.merge.plan import MergeOptions, MergePlan
@@ -101,6 +102,7 @@ def take_in(
     elif base is None or _complete(base, locations):
         sources, origin = _tails(layout, table, locations, {}), "intraday"
     else:
+        require_volumes(fs, layout, table, base)
         sources, origin = [*_history(layout, table, base), *tails], "history"
     options = replace(options, sort=_sort(base, options, schema))
     mark = "s" if supplement else "g" if base is not None else ""

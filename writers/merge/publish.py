@@ -20,6 +20,7 @@ from store.format.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges import MergeRecord
+from store.volumes import absent_volume
 from writers.merge.plan import Destination
 
 
@@ -41,6 +42,8 @@ def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
     entry = layout.writable_partitions(namespace) / check_partition("writable partition", name)
     target, seen = fs.resolve(entry), fs.resolve(layout.partitions(namespace) / name)
     stat = fs.stat(target)
+    if stat is None and (error := absent_volume(fs, entry)) is not None:
+        raise error
     if stat is None or not stat.is_dir:
         raise TableNotFoundError(
             "writable partition points to nothing",

@@ -13,6 +13,7 @@ from store.merges import MergeRecord, all_values, newest
 from store.schema.deploy import load_deployed
 from store.schema.model import Rule
 from store.validations import RuleResult, Validation, binding, load_validation
+from store.volumes import require_volumes
 from writers.merge.pins import Pins
 from writers.merge.source import Source
 from writers.validation.gate import gate
@@ -46,6 +47,7 @@ def validate_date(
             found="none",
             hint=f"sparkhaven merge {table} --date {value}",
         )
+    require_volumes(fs, layout, table, record)
     schema = load_deployed(fs, layout, table)
     pins = pins or Pins(fs, layout, table)
     sources, gone, later = intraday_sources(layout, table, record, pins)

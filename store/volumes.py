@@ -1,0 +1,43 @@
+"""Volumes of storage partitions: whether what lies behind ``Partitions/<name>`` is there, or only its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.errors import RetryableStorageError
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges import MergeRecord
+
+
+def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:
+    """The error for a storage partition whose volume is not mounted; None if something is there.
+
+    ``partition`` is its entry in ``Partitions`` or ``WritablePartitions``: a link that leads nowhere, or, for a mount
+    point, a directory that is empty. Ask only where something should be in it.
+    """
+    entry = fs.stat(partition, follow=False)
+    if entry is None or fs.names(partition):
+        return None
+    target = fs.resolve(partition)
+    there = fs.stat(target) is not None
+    shown = f"{partition} -> {target}" if entry.is_link else partition
+    return RetryableStorageError(
+        f"the volume of storage partition {partition.name} is not there",
+        where=shown,
+        expected="the directory with the merged dates",
+        found="an empty directory" if there else "nothing behind the link",
+        hint="mount the volume and run it again; nothing is lost or changed meanwhile",
+    )
+
+
+def require_volume(fs: Fs, location: Path) -> None:
+    """Raises RetryableStorageError if a location of history is missing because its volume is."""
+    if fs.stat(location) is None and (error := absent_volume(fs, location.parent.parent)) is not None:
+        raise error
+
+
+def require_volumes(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
+    """The same for every location of a merge record."""
+    for output in record.outputs:
+        require_volume(fs, layout.history_location(table, LocationKey(output.internal, record.value)))
