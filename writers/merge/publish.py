@@ -42,7 +42,7 @@ def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
     entry = layout.writable_partitions(namespace) / check_partition("writable partition", name)
     target, seen = fs.resolve(entry), fs.resolve(layout.partitions(namespace) / name)
     stat = fs.stat(target)
-    if stat is None and (error := absent_volume(fs, entry)) is not None:
+    if stat is None and (error := absent_volume(fs, layout.partitions(namespace) / name)) is not None:
         raise error
     if stat is None or not stat.is_dir:
         raise TableNotFoundError(
