@@ -25,6 +25,7 @@ import pyarrow as pa
 from store.errors import CorruptFileError
 from store.opened import Opened
 from store.syncing import SYNCFS_FROM, SyncGuard, each, fdatasync, syncfs
+from store.system_errors import naming
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 
@@ -227,9 +228,10 @@ class Fs:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             left = memoryview(data).cast("B")
-            while left:
-                written = os.pwrite(descriptor, left, offset)
-                left, offset = left[written:], offset + written
+            with naming(path):
+                while left:
+                    written = os.pwrite(descriptor, left, offset)
+                    left, offset = left[written:], offset + written
         finally:
             os.close(descriptor)
 
@@ -255,7 +257,7 @@ class Fs:
 
     def write_new(self, path: Path, data: bytes) -> None:
         """Writes a whole file from its first byte, dropping what was there; does not sync."""
-        with open(path, "wb") as file:
+        with naming(path), open(path, "wb") as file:
             file.write(data)
 
     def create(self, path: Path, data: bytes = b"") -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError
 
@@ -35,3 +36,13 @@ def as_storage_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise as_ours(error) from error
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Adds the path to an error of the body that has none: calls on open files, as a write to a full disk, lack it."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,9 @@ def test_a_fault_can_write_half_and_nothing_runs_after_a_crash(tmp_path: Path) -
     with pytest.raises(Crash):
         dead.write_new(tmp_path / "g", b"2")
     assert (tmp_path / "g").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("write", [lambda path: Fs().write_at(path, 0, b"x"), lambda path: Fs().write_new(path, b"x")])
+def test_a_write_that_finds_no_room_names_its_file(write: Callable[[Path], None]) -> None:
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write(Path("/dev/full"))
