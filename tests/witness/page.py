@@ -67,6 +67,19 @@ def wrong(kind: Kind, damage: str, found: Mapping[str, Outcome]) -> list[str]:
     return [f"{kind.name}, {damage}: {name} is {each.word}: {each.said}" for name, each in bad]
 
 
+def check(trees: Trees, kind: Kind, damage: str) -> None:
+    """Fails where a command is silently wrong, or where the page says something else."""
+    found = outcomes(trees, trees.now.parents[1], kind, damage)
+    said = [
+        each for each in PAGE.read_text(encoding="utf-8").splitlines() if each.startswith(f"| {kind.name} | {damage} |")
+    ]
+    if found is None:
+        assert said == []
+        return
+    assert not wrong(kind, damage, found), "\n".join(wrong(kind, damage, found))
+    assert said == [line(kind.name, damage, found)], "`python -m tests.witness.page` writes the page anew"
+
+
 def main(names: Sequence[str]) -> int:
     """Exit code 1 if a cell may not be as it is."""
     kinds = [kind for kind in KINDS if not names or any(name in kind.name for name in names)]

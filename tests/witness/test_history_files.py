@@ -1,0 +1,15 @@
+"""Damage to each file of history and schema: no command is silently wrong; each does what the page says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.witness.damage import DAMAGES, HISTORY_KINDS, Kind, Trees
+from tests.witness.page import check
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("kind", HISTORY_KINDS, ids=lambda kind: kind.name)
+def test_no_command_is_silently_wrong(trees: Trees, kind: Kind, damage: str) -> None:
+    check(trees, kind, damage)

@@ -1,0 +1,15 @@
+"""Damage to each file of a stream: no command is silently wrong; each does what the page says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.witness.damage import DAMAGES, STREAM_KINDS, Kind, Trees
+from tests.witness.page import check
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("kind", STREAM_KINDS, ids=lambda kind: kind.name)
+def test_no_command_is_silently_wrong(trees: Trees, kind: Kind, damage: str) -> None:
+    check(trees, kind, damage)
