@@ -262,7 +262,7 @@ class Table:
             if not self._skip_set_aside:
                 hint = "read the rest with --skip-set-aside (skip_set_aside=True of open_table)"
                 refuse_set_aside(self._fs, self._layout, self.snapshot.table, selection.takes_value, hint)
-            refuse(witnesses.locations(lambda key: selection.takes_value(key.value)))
+            refuse(witnesses.locations(selection.takes_value))
         for path, taken in plan.unmerged:
             refuse(witnesses.names_epoch(taken.stream, taken.epoch, path, "a merge"))
         for pin in self._pins.values():  # after the look at history: it may hold what came in place of rows that went

@@ -129,7 +129,7 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
             elif epoch <= state.epoch and restored(state.rolled_back, epoch) is not None:
                 plan.foreign.append(directory)
             else:
-                refuse(witnesses.locations(key.__eq__))
+                refuse(witnesses.location(key))
 
 
 def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlement) -> None:

@@ -113,16 +113,24 @@ class Witnesses:
         older = list(self.names_epoch(stream, named.epoch, path, "a removal"))
         yield from older or self._names_generation(stream, named.generation, path, "a removal")
 
-    def locations(self, takes: Callable[[LocationKey], bool] = lambda key: True) -> Iterator[Witness]:
-        """Published locations of the keys that ``takes`` accepts: one listing of each internal partition, and one read
+    def locations(self, takes: Callable[[str], bool] = lambda value: True) -> Iterator[Witness]:
+        """Published locations of the dates that ``takes`` accepts: one listing of each internal partition, and one read
         of each ``table.size``.
         """
         root = self._layout.intraday(self._table)
-        for internal in self._fs.names(root):
-            for value in self._fs.names(root / internal) if not internal.startswith(".") else ():
-                key = LocationKey(internal, value)
-                if not value.startswith(".") and takes(key):
-                    yield from self.location(key)
+        for internal in self._internals():
+            for value in self._fs.names(root / internal):
+                if not value.startswith(".") and takes(value):
+                    yield from self.location(LocationKey(internal, value))
+
+    def date(self, value: str) -> Iterator[Witness]:
+        """Locations and merge record of one date; costs nothing for the others."""
+        for internal in self._internals():
+            yield from self.location(LocationKey(internal, value))
+        yield from self.merge(value)
+
+    def _internals(self) -> Iterator[str]:
+        return (name for name in self._fs.names(self._layout.intraday(self._table)) if not name.startswith("."))
 
     def merged_locations(self) -> Iterator[Witness]:
         """The same for what logs still have of dates that were merged: one read of each that is not truncated there."""
@@ -132,13 +140,17 @@ class Witnesses:
                     if not location.truncated:
                         yield from self.location(location.key)
 
-    def merges(self, takes: Callable[[str], bool] = lambda value: True) -> Iterator[Witness]:
+    def merges(self) -> Iterator[Witness]:
         """The newest merge record of each date: the streams that it took rows from must have got that far."""
         for value in all_values(self._fs, self._layout, self._table):
-            record = newest(self._fs, self._layout, self._table, value) if takes(value) else None
-            path = self._layout.merges(self._table) / value
-            for taken in record.inputs if record is not None else ():
-                yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")
+            yield from self.merge(value)
+
+    def merge(self, value: str) -> Iterator[Witness]:
+        """The same for one date."""
+        record = newest(self._fs, self._layout, self._table, value)
+        path = self._layout.merges(self._table) / value
+        for taken in record.inputs if record is not None else ():
+            yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")
 
     def all(self) -> Iterator[Witness]:
         """Everything there is."""

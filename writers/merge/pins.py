@@ -29,6 +29,7 @@ class Pins:
         self._waiting: dict[str, int] = {}
         self._witnesses = Witnesses(fs, layout, table, ())
         self._asked: set[str] = set()
+        self._asked_all = False
 
     def states(self) -> tuple[StreamState, ...]:
         """The newest durable state of each stream."""
@@ -37,7 +38,8 @@ class Pins:
             names = list_streams(self._fs, self._layout, self._table)
             loaded = [load_read(self._fs, self._layout, self._table, name) for name in names]
             newest = [found.state for found in loaded]
-            self._witnesses, self._asked = Witnesses(self._fs, self._layout, self._table, newest), set()
+            self._witnesses = Witnesses(self._fs, self._layout, self._table, newest)
+            self._asked, self._asked_all = set(), False
             refuse(self._witnesses.beside_logs())
             for found in loaded:
                 refuse(self._witnesses.removed_by(found.state.stream, found.named))
@@ -68,8 +70,7 @@ class Pins:
         """CorruptFileError where more of a date was published or merged than the logs have."""
         self.states()
         if value not in self._asked:
-            refuse(self._witnesses.locations(lambda key: key.value == value))
-            refuse(self._witnesses.merges(value.__eq__))
+            refuse(self._witnesses.merge(value) if self._asked_all else self._witnesses.date(value))
             hint = "history of this date would lack them"
             refuse_set_aside(self._fs, self._layout, self._table, value.__eq__, hint)
             self._asked.add(value)
@@ -81,7 +82,9 @@ class Pins:
     def values(self) -> list[str]:
         """Dates that have intraday rows, sorted; CorruptFileError where more was published than the logs have."""
         self.states()
-        refuse(self._witnesses.locations())
+        if not self._asked_all:
+            refuse(self._witnesses.locations())
+            self._asked_all = True
         return sorted(self._by_value)
 
 
