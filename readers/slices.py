@@ -17,7 +17,6 @@ from store.fs import Fs
 from store.predicate import Predicate
 from store.scan import Slice
 from store.schema.model import Column, Kind, Storage
-from store.volumes import require_volume
 
 FILTER_ROWS = 1 << 20  # rows that a filter looks at in one go: bounds its temporary memory
 
@@ -114,6 +113,4 @@ class SliceReader:
         if self._pin is not None:
             self._pin.require([(at.key, at.directory)], error)
         if error is not None and self._fs.stat(at.directory) is None:
-            if at.stream is None:
-                require_volume(self._fs, at.directory)
             raise left(at.directory, at.rows) from error

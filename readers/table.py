@@ -19,7 +19,7 @@ from store.epochs.aside import SetAside, list_set_aside, refuse_set_aside
 from store.epochs.load import list_epochs, list_streams, load_stream
 from store.epochs.pins import Pin
 from store.epochs.witnesses import Witnesses, has_published, refuse
-from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
+from store.errors import SchemaMismatchError, SettingsError, SnapshotMovedError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName
 from store.predicate import Predicate, parse_predicate
@@ -28,6 +28,7 @@ from store.schema.deploy import deployed_tables, load_deployed
 from store.schema.model import Column, TableSchema
 from store.selection import Selection, check_tier, near
 from store.system_errors import as_storage_errors
+from store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
 Names = str | Iterable[str]
@@ -348,7 +349,12 @@ class Table:
             for first in range(slice_.start, slice_.stop, step or plan.rows):
                 last = min(first + (step or plan.rows), slice_.stop)
                 with as_storage_errors():
-                    yield from reader.read(first, last, predicate)
+                    try:
+                        yield from reader.read(first, last, predicate)
+                    except SnapshotMovedError:
+                        if slice_.stream is None:
+                            require_named(self._fs, self._layout, self.snapshot.table, slice_.key)
+                        raise
         if step is None:  # the caller takes all parts before it looks at one
             with as_storage_errors():
                 for stream, pin in self._pins.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 from store.errors import RetryableStorageError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import MergeRecord
+from store.merges import MergeRecord, newest
 
 
 def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:
@@ -35,6 +35,13 @@ def require_volume(fs: Fs, location: Path) -> None:
     """Raises RetryableStorageError if a location of history is missing because its volume is."""
     if fs.stat(location) is None and (error := absent_volume(fs, location.parent.parent)) is not None:
         raise error
+
+
+def require_named(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> None:
+    """The same where the newest merge of the date still has that location: else it has gone to another one's place."""
+    record = newest(fs, layout, table, key.value)
+    if record is not None and any(output.internal == key.internal for output in record.outputs):
+        require_volume(fs, layout.history_location(table, key))
 
 
 def require_volumes(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
