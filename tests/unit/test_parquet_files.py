@@ -62,7 +62,7 @@ def test_old_timestamps_that_nanoseconds_do_not_reach_are_bad_rows(tmp_path: Pat
     assert json.loads(rejects.rows[0].payload or b"")["v"].startswith("9999-12-31T00:00:00")
 
 
-_JULIAN = -210_866_803_200  # seconds: the day 0 of INT96
+_JULIAN = -210_866_716_800  # seconds: the day 1 of INT96; Arrow takes its day 0 for 1970-01-01
 
 
 @pytest.mark.slow
