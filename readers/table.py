@@ -18,7 +18,7 @@ from store.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from store.epochs.aside import SetAside, list_set_aside, refuse_set_aside
 from store.epochs.load import list_epochs, list_streams, load_stream
 from store.epochs.pins import Pin
-from store.epochs.witnesses import Witnesses, has_published, refuse
+from store.epochs.witnesses import Witnesses, refuse
 from store.errors import SchemaMismatchError, SettingsError, SnapshotMovedError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName
@@ -78,7 +78,7 @@ def _opened(
     except TableNotFoundError:
         raise _no_table(fs, layout, table) from None
     streams = list_streams(fs, layout, table)
-    if not streams and has_published(fs, layout, table):
+    if not streams:
         refuse(Witnesses(fs, layout, table, ()).locations())
     if as_of is None:
         pins = _pins(table, streams, epoch)

@@ -100,11 +100,11 @@ class SavedLocations:
         _, _, length, offset = self._entries[place]
         part = frame_at(self._data, offset, length)
         if part is None:
-            raise _damaged(self._where, offset, f"the location {key.internal}/{key.value}", "damage")
+            raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", "damage")
         try:
             return decode_location(key, part.payload, self._shapes)
         except BROKEN as error:
-            raise _damaged(self._where, offset, f"the location {key.internal}/{key.value}", repr(error)) from error
+            raise damaged(self._where, offset, f"the location {key.internal}/{key.value}", repr(error)) from error
 
     def _place(self, key: LocationKey) -> int | None:
         first, last = self._places.get(key.value, (0, 0))
@@ -153,7 +153,7 @@ class Saved:
         index, _, crc, _ = _tail(self.data, self.where)
         found = zlib.crc32(self.data[:-TAIL_BYTES])
         if found != crc:
-            raise _damaged(self.where, index, f"bytes with crc {crc}", f"crc {found}")
+            raise damaged(self.where, index, f"bytes with crc {crc}", f"crc {found}")
 
     def files(self) -> Iterator[Taken]:
         """The taken files, frame by frame."""
@@ -161,12 +161,12 @@ class Saved:
         while at < end:
             part = frame_at(self.data, at)
             if part is None:
-                raise _damaged(self.where, at, "taken files", "damage")
+                raise damaged(self.where, at, "taken files", "damage")
             found = _decode_taken(part, self.where)
             yield found
             at, count = part.end, count + len(found[0])
         if count != self.locations.files:
-            raise _damaged(self.where, end, f"{self.locations.files} taken files", count)
+            raise damaged(self.where, end, f"{self.locations.files} taken files", count)
 
     def decode(
         self, stream: str, *, locations: bool = True, rescue: Callable[[int], StreamState] | None = None
@@ -178,13 +178,13 @@ class Saved:
             read = partial(_rescued_files, self.files, self.epoch, rescue) if rescue else self.files
             state.files = FileWindow.later(read, self.locations.files, int(self.first["horizon"]))
             if state.epoch != self.epoch:
-                raise _damaged(self.where, 0, f"epoch {self.epoch}", state.epoch)
+                raise damaged(self.where, 0, f"epoch {self.epoch}", state.epoch)
             return Checkpoint(state, int(self.first["removals"]))
         except BROKEN as error:
             raise self._incomplete(error) from error
 
     def _incomplete(self, error: Exception) -> CorruptFileError:
-        return _damaged(self.where, HEADER.size, "all keys of a checkpoint", repr(error))
+        return damaged(self.where, HEADER.size, "all keys of a checkpoint", repr(error))
 
 
 class _Rescued:
@@ -299,14 +299,14 @@ def open_saved(data: Data, where: object, *, magic: bytes = CHECKPOINT_MAGIC) ->
         return open_v1(bytes(data), epoch, where)
     index, first, _, _ = _tail(data, where)
     if not HEADER.size < first <= index <= len(data) - TAIL_BYTES:
-        raise _damaged(where, len(data) - TAIL_BYTES, "offsets inside of the file", f"{first} and {index}")
+        raise damaged(where, len(data) - TAIL_BYTES, "offsets inside of the file", f"{first} and {index}")
     opening, names = frame_at(data, HEADER.size), frame_at(data, index)
     if opening is None or names is None or names.end != len(data) - TAIL_BYTES:
-        raise _damaged(where, index, "sound first and last frames", "damage")
+        raise damaged(where, index, "sound first and last frames", "damage")
     try:
         locations = SavedLocations(data, names.payload, where)
     except BROKEN as error:
-        raise _damaged(where, index, "all keys of an index", repr(error)) from error
+        raise damaged(where, index, "all keys of an index", repr(error)) from error
     return Saved(epoch, load(opening.payload, where), locations, (opening.end, first), data, where)
 
 
@@ -314,7 +314,7 @@ def _tail(data: Data, where: object) -> tuple[int, int, int, int]:
     at = len(data) - TAIL_BYTES
     part = frame_at(data, at) if at > HEADER.size else None
     if part is None or len(part.payload) != _TAIL.size:
-        raise _damaged(where, max(at, 0), "a tail", "bytes that are none")
+        raise damaged(where, max(at, 0), "a tail", "bytes that are none")
     index, first, crc, zero = _TAIL.unpack(part.payload)
     return index, first, crc, zero
 
@@ -356,11 +356,12 @@ def _decode_taken(part: Frame, where: object) -> Taken:
         if len(paths) != count:
             raise ValueError(f"{len(paths)} paths of {count} files")
     except BROKEN as error:
-        raise _damaged(where, part.offset, "taken files", repr(error)) from error
+        raise damaged(where, part.offset, "taken files", repr(error)) from error
     return paths, numbers[count:], numbers[:count]
 
 
-def _damaged(where: object, offset: int, expected: object, found: object) -> CorruptFileError:
+def damaged(where: object, offset: int, expected: object, found: object) -> CorruptFileError:
+    """The error for a checkpoint of any version, at a byte of its file."""
     return CorruptFileError(
         "checkpoint is damaged",
         where=f"{where} at byte {offset}",

@@ -13,12 +13,11 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from store.epochs.checkpoint import Saved, SavedLocations
+from store.epochs.checkpoint import Saved, SavedLocations, damaged
 from store.epochs.framing import Frame, scan
 from store.epochs.positions import Taken
 from store.epochs.records import BROKEN, decode_files, decode_location, load
 from store.epochs.state import LocationState
-from store.errors import CorruptFileError
 from store.layout import LocationKey
 
 FILES_A_FRAME = 1000
@@ -62,7 +61,7 @@ class _Saved(Saved):
             try:
                 found = decode_files(load(part.payload, self.where)["taken"])
             except BROKEN as error:
-                raise _damaged(self.where, part.offset, "taken files", repr(error)) from error
+                raise damaged(self.where, part.offset, "taken files", repr(error)) from error
             yield [f.path for f in found], [f.size for f in found], [f.mtime_ns for f in found]
 
 
@@ -70,29 +69,19 @@ def open_v1(data: bytes, epoch: int, where: object) -> Saved:
     """The file with its checksums looked at; CorruptFileError where they do not hold."""
     found = scan(data)
     if found.rest or len(found.frames) < 2:
-        raise _damaged(where, found.end, "whole frames up to the end", f"{found.rest} bytes that are none")
+        raise damaged(where, found.end, "whole frames up to the end", f"{found.rest} bytes that are none")
     first, *middle, tail = found.frames
     end = load(tail.payload, where)
     crc = zlib.crc32(data[: tail.offset])
     if end.get("end") is not True or end.get("crc") != crc:
-        raise _damaged(where, tail.offset, f"a tail record with crc {crc}", end)
+        raise damaged(where, tail.offset, f"a tail record with crc {crc}", end)
     head = load(first.payload, where)
     try:
         files, count = int(head["files"]), int(head["locations"])
         of_files = -(-files // FILES_A_FRAME)
         locations = [decode_location(load(part.payload, where)) for part in middle[of_files:]]
     except BROKEN as error:
-        raise _damaged(where, first.offset, "all keys of a checkpoint", repr(error)) from error
+        raise damaged(where, first.offset, "all keys of a checkpoint", repr(error)) from error
     if len(locations) != count:
-        raise _damaged(where, first.offset, f"{count} locations", len(locations))
+        raise damaged(where, first.offset, f"{count} locations", len(locations))
     return _Saved(epoch, head, _Locations(locations, files), (0, 0), data, where, tuple(middle[:of_files]))
-
-
-def _damaged(where: object, offset: int, expected: object, found: object) -> CorruptFileError:
-    return CorruptFileError(
-        "checkpoint is damaged",
-        where=f"{where} at byte {offset}",
-        expected=expected,
-        found=found,
-        hint="restore it from a copy; the log beside it begins where it ends, so nothing can stand in for it",
-    )

@@ -366,13 +366,3 @@ def refuse(witnesses: Iterable[Witness]) -> None:
     """Raises the first one as a CorruptFileError."""
     for witness in witnesses:
         raise witness.error()
-
-
-def has_published(fs: Fs, layout: Layout, table: TableName) -> bool:
-    """Whether any location of a table was published by a stream; looks until the first one."""
-    root = layout.intraday(table)
-    for internal in fs.names(root):
-        for value in fs.names(root / internal) if not internal.startswith(".") else ():
-            if fs.stat(layout.intraday_location(table, LocationKey(internal, value)) / TABLE_SIZE) is not None:
-                return True
-    return False

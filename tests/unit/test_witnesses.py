@@ -73,26 +73,23 @@ def _only_locations_left(root: Path) -> None:
     shutil.rmtree(root / "Intraday/NS/T/.streams")
 
 
-def _older_streams_and_a_new_location(root: Path) -> None:
+def _older_streams(root: Path, first: str) -> None:
     small = SmallTable(root)
-    small.add("b", DAY, {"Size": [1]})
+    small.add(first, DAY, {"Size": [1]})
     streams = root / "Intraday/NS/T/.streams"
     shutil.copytree(streams, root / "copy")
     small.add("a", DAY, {"Size": [2]})
     _close(small)
     shutil.rmtree(streams)
     shutil.move(root / "copy", streams)
+
+
+def _older_streams_and_a_new_location(root: Path) -> None:
+    _older_streams(root, "b")
 
 
 def _older_streams_whose_location_has_grown(root: Path) -> None:
-    small = SmallTable(root)
-    small.add("a", DAY, {"Size": [1]})
-    streams = root / "Intraday/NS/T/.streams"
-    shutil.copytree(streams, root / "copy")
-    small.add("a", DAY, {"Size": [2]})
-    _close(small)
-    shutil.rmtree(streams)
-    shutil.move(root / "copy", streams)
+    _older_streams(root, "a")
 
 
 def _older_log_than_the_lock(root: Path) -> None:
