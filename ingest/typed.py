@@ -121,10 +121,10 @@ def _strings(texts: pa.StringArray, target: Target) -> Typed:
 
 
 def _boolean_tokens(form: TextForm) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """JSON texts that are true and false; others are left to the exact pass."""
+    """JSON texts that are true and false; others, and the empty one that may be null, are left to the exact pass."""
 
     def tokens(plain: str, given: tuple[str, ...]) -> tuple[str, ...]:
-        texts = [json.dumps(word, ensure_ascii=False) for word in given]
+        texts = [json.dumps(word, ensure_ascii=False) for word in given if word]
         return (plain, *texts, *(word for word in given if _PLAIN_NUMBER.match(word)))
 
     return tokens("true", form.true), tokens("false", form.false)

@@ -119,7 +119,7 @@ def test_a_broker_restored_from_a_backup_stops_the_stream(
         shutil.rmtree(own_broker.data)
         (tmp_path / "backup").rename(own_broker.data)
         own_broker.start()
-        wait_for(lambda: run.error is not None, run)
+        wait_for(lambda: isinstance(run.error, PositionGapError), run)
         send(own_broker.bootstrap, topic, ticks(range(20, 40)))
     assert isinstance(run.error, PositionGapError)
     assert "ends before our position" in str(run.error) and "restored from a backup" in str(run.error.hint)
@@ -135,7 +135,7 @@ def test_a_topic_made_again_stops_the_stream(spark: SparkSession, own_broker: Br
         drop_topic(own_broker.bootstrap, topic)
         make_topic(own_broker.bootstrap, name=topic)
         send(own_broker.bootstrap, topic, ticks(range(100, 120)))
-        wait_for(lambda: run.error is not None, run)
+        wait_for(lambda: isinstance(run.error, PositionGapError), run)
     # which one depends on whether the stream looked between the two
     assert "deleted and made again" in str(run.error) or "no such topic" in str(run.error)
     assert ids(tmp_path) == [*range(5)]

@@ -88,6 +88,15 @@ def test_counts_of_time_units(texts: list[str], form: TextForm) -> None:
     both_ways(formed("Instant", replace(form, thousands="", decimal="."), unit="ms"), texts)
 
 
+@pytest.mark.parametrize(
+    ("trim", "quoted", "expected"), [(False, False, "False"), (False, True, "None"), (True, False, "None")]
+)
+def test_an_empty_text_is_a_word_unless_a_setting_makes_it_null(trim: bool, quoted: bool, expected: str) -> None:
+    one = formed("Boolean", TextForm(trim=trim, quoted=quoted, true=("true",), false=("",)))
+    _, found = both_ways(one, ["", "true"])
+    assert found == ([(1, expected), (2, "True")], [])
+
+
 @pytest.mark.slow
 @QUICK
 @given(
