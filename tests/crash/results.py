@@ -23,12 +23,14 @@ from tests.crash import kill_steps, spark_zombies, strace_faults, zombies
 from tests.crash.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.call_sites import SYNCS, WRITES, faults_of
 from tests.crash.chaos_tally import Campaign
+from tests.crash.frame_copies import run_campaign as run_frames
 from tests.crash.images import KINDS, missing
 from tests.crash.kafka_chaos import run_campaign
 from tests.crash.model_fs import PowerCutFs
 from tests.crash.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, cut_rounds
 from tests.crash.results_page import Line, renewed, section
 from tests.crash.sink_job import SINKS
+from tests.crash.spark_kill import run_campaign as run_kills
 from tests.crash.spark_power_cuts import OURS, SinkTally, cut_sink
 from tests.crash.stream_story import STORIES, Groups
 from tests.crash.test_power_cut import problems
@@ -109,6 +111,37 @@ def spark_sleepers(base: Path, rounds: int) -> Iterator[Line]:
             root = base / f"{spark_zombies.KINDS.index(kind)}-{number}"
             line.try_(partial(spark_zombies.zombie_round, root, kind, chance))
         yield line
+
+
+def job_kills(base: Path, kills: int) -> Iterator[Line]:
+    """A real streaming job over files, killed at random moments; Spark's checkpoint is damaged before every third."""
+
+    def campaign() -> str:
+        found = run_kills(base, kills, 1)
+        damaged = f"Spark's checkpoint deleted {found.checkpoints_deleted}, emptied {found.checkpoints_emptied}"
+        return f"{found.during} kills after the first commit of their job; {damaged}"
+
+    yield _campaign(Line("Spark job over files, random moment", "SIGKILL", "fsync"), kills, campaign)
+
+
+def frame_attempts(base: Path, rounds: int) -> Iterator[Line]:
+    """Tasks of frames that run beside earlier attempts of themselves, whose executor was killed."""
+
+    def campaign() -> str:
+        found = run_frames(base, rounds, 1)
+        return f"{found.kills} kills; {found.repeated} tasks ran beside earlier attempts of themselves"
+
+    yield _campaign(
+        Line("frame behind a shuffle, attempts in any order", "SIGKILL of an executor", "fsync"), rounds, campaign
+    )
+
+
+def _campaign(line: Line, rounds: int, campaign: Callable[[], str]) -> Line:
+    """The line of a campaign that ends at its first bad round."""
+    said = ["ended early"]
+    line.try_(lambda: said.append(campaign()))
+    line.rounds, line.remark = rounds, said[-1]
+    return line
 
 
 def model_cuts(base: Path) -> Iterator[Line]:
@@ -200,6 +233,12 @@ PARTS = {
     "tasks": Part("Tasks that outlive their driver", lambda base, full, rounds: orphans(base)),
     "spark drivers": Part(
         "Spark jobs that sleep and are overtaken", lambda base, full, rounds: spark_sleepers(base, 3 if full else 1)
+    ),
+    "spark jobs": Part(
+        "Kills of a streaming job over files", lambda base, full, rounds: job_kills(base, 50 if full else 5)
+    ),
+    "frames": Part(
+        "Tasks of frames that Spark repeats", lambda base, full, rounds: frame_attempts(base, 25 if full else 2)
     ),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
     "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),
