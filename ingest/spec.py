@@ -156,6 +156,11 @@ class ValueRule:
     unit: Unit | None = None
     fixed: str | None = None
 
+    @property
+    def day_zone(self) -> str:
+        """The time zone whose days or hours are the partition values; "" where they are a fixed text."""
+        return self.zone if self.fixed is None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Clock:

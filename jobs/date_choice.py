@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from store.epochs.load import list_streams, load_stream
+from store.epochs.load import StreamState, list_streams, load_stream
 from store.errors import SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, TableName, check_partition
@@ -74,6 +74,15 @@ def end_of(value: str, zone: ZoneInfo) -> float | None:
     return end.replace(tzinfo=zone).timestamp()
 
 
+def zone_named(name: str, what: str, where: object = None) -> ZoneInfo:
+    """The time zone of that name; an unknown one is a SettingsError that begins with ``what``."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        expected = "a name like America/New_York or UTC"
+        raise SettingsError(what, where=where, expected=expected, found=repr(name)) from None
+
+
 def parse_choice(
     date: str | None, dates: str | None, closed: bool = False, *, zone: str = "UTC", grace_s: float = CLOSED_GRACE_S
 ) -> DateChoice:
@@ -89,11 +98,7 @@ def parse_choice(
     if date is not None:
         return DateChoice(date=check_partition("date", date))
     if closed:
-        try:
-            ZoneInfo(zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            expected = "a name like America/New_York or UTC"
-            raise SettingsError("--zone is no time zone", expected=expected, found=repr(zone)) from None
+        zone_named(zone, "--zone is no time zone")
         return DateChoice(closed=True, zone=zone, grace_s=grace_s)
     first, dots, last = str(dates).partition("..")
     if not dots or not first or not last:
@@ -107,7 +112,37 @@ def parse_choice(
     return DateChoice(first=first, last=last)
 
 
-def intraday_dates(fs: Fs, layout: Layout, table: TableName) -> set[str]:
-    """Every date that a stream of the table has rows of, emptied ones too."""
-    states = (load_stream(fs, layout, table, stream) for stream in list_streams(fs, layout, table))
+def newest_states(fs: Fs, layout: Layout, table: TableName) -> list[StreamState]:
+    """The newest state of every stream of a table."""
+    return [load_stream(fs, layout, table, stream) for stream in list_streams(fs, layout, table)]
+
+
+def intraday_dates(states: Iterable[StreamState]) -> set[str]:
+    """Every date that one of the streams has rows of, emptied ones too."""
     return {key.value for state in states for key in state.locations}
+
+
+def recorded_zone(table: TableName, states: Iterable[StreamState]) -> str:
+    """The time zone whose days or hours the dates of a table are, as the commit logs of its streams record it.
+
+    Streams without dates, and those with a fixed one, have no say; where no stream has dates it is UTC. SettingsError
+    where streams differ, one does not tell, or none takes its dates from instants.
+    """
+    found = {state.stream: state.zone for state in states if len(state.locations)}
+    if not found:
+        return "UTC"
+    zones = {zone for zone in found.values() if zone != ""}
+    if len(zones) == 1 and (zone := zones.pop()) is not None:
+        zone_named(zone, "the time zone that a stream records is not known on this machine", table)
+        return zone
+    raise SettingsError(
+        "the streams of this table do not tell one time zone in which its dates end",
+        where=table,
+        expected="the same time zone in the commit log of every stream",
+        found=", ".join(f"{stream}: {_told(zone)}" for stream, zone in sorted(found.items())),
+        hint="give --zone; a stream records the zone of partition.value when it starts",
+    )
+
+
+def _told(zone: str | None) -> str:
+    return "a fixed date" if zone == "" else zone or "not recorded"

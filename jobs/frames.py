@@ -269,6 +269,7 @@ class FrameWriter:
             pid=os.getpid(),
             host=socket.gethostname(),
             keeping=Keeping(options.durability, options.keep_epochs),
+            zone=options.spec.partition.value.day_zone,
         )
 
     def _let_go(self) -> None:

@@ -249,6 +249,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
             pid=os.getpid(),
             host=socket.gethostname(),
             keeping=Keeping(settings.durability, settings.keep_epochs, max_file_age_s(settings.spec.feed)),
+            zone=settings.spec.partition.value.day_zone,
         )
     )
     progress.recovered(log.recovery)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from jobs.date_choice import CLOSED_GRACE_S, intraday_dates, parse_choice
+from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, newest_states, parse_choice, recorded_zone
 from jobs.door import Door, DryRun, Json, Verbose, error_json, example
 from jobs.merge_status import show_status
 from jobs.spark_session import build_session, end_session
 from jobs.toml_values import parse_size
 from store.errors import EXIT_DONE, SettingsError, TableNotFoundError
 from store.fs import Fs
-from store.layout import TableName
+from store.layout import Layout, TableName
 from store.merges import all_values
 from store.schema.deploy import load_deployed
 from store.system_errors import as_ours
@@ -40,7 +41,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
     lines = (
         "merge Nyc13.Flight --date 2013-07-04",
-        "merge Nyc13.Flight --closed --zone America/New_York",
+        "merge Nyc13.Flight --closed",
         "merge --status",
     )
     app.command(epilog=f"{example(*lines)}\n\n{EXITS}")(merge)
@@ -53,8 +54,11 @@ def merge(
     ] = None,
     date: DateOption = None,
     dates: DatesOption = None,
-    closed: Annotated[bool, typer.Option("--closed", help="All dates whose day is over in --zone.")] = False,
-    zone: Annotated[str, typer.Option("--zone", metavar="Z", help="Time zone of the partition rule.")] = "UTC",
+    closed: Annotated[bool, typer.Option("--closed", help="All dates whose day is over in their time zone.")] = False,
+    zone: Annotated[
+        str | None,
+        typer.Option("--zone", metavar="Z", help="With --closed: that time zone; default: as the streams record it."),
+    ] = None,
     grace: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="With --closed: time after the end of a day.")
     ] = CLOSED_GRACE_S,
@@ -89,7 +93,7 @@ def merge(
         return
     if name is None:
         raise SettingsError("which table?", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
-    choice = parse_choice(date, dates, closed, zone=zone, grace_s=grace)
+    choice = parse_choice(date, dates, closed, zone="UTC" if zone is None else zone, grace_s=grace)
     fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
     schema = load_deployed(fs, layout, parsed)
     if force:
@@ -103,11 +107,9 @@ def merge(
         workers=workers or 1,
     )
     _check_format(format_, schema.merge_format)
-    known = intraday_dates(fs, layout, parsed)
-    if rewrite:
-        known |= set(all_values(fs, layout, parsed))
+    merged = all_values(fs, layout, parsed) if rewrite else []
     try:
-        values = choice.pick(known, time.time())
+        values = _values(fs, layout, parsed, choice, merged, ask_zone=closed and zone is None)
     except TableNotFoundError as error:
         if not allow_empty:
             raise
@@ -134,6 +136,15 @@ def merge(
         code = _show(door, name, results, dry_run)
     if code:
         raise typer.Exit(code)
+
+
+def _values(
+    fs: Fs, layout: Layout, table: TableName, choice: DateChoice, merged: list[str], *, ask_zone: bool
+) -> list[str]:
+    states = newest_states(fs, layout, table)
+    if ask_zone:
+        choice = replace(choice, zone=recorded_zone(table, states))
+    return choice.pick({*intraday_dates(states), *merged}, time.time())
 
 
 def _executor(opened: ExitStack, workers: int | None, local: bool, verbose: bool) -> Executor:

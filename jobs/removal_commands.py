@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.date_choice import DateChoice, intraday_dates, parse_choice
+from jobs.date_choice import DateChoice, intraday_dates, newest_states, parse_choice
 from jobs.door import Door, DryRun, Json, TableArgument, Verbose, example, report
 from jobs.merge_commands import DateOption, DatesOption
 from jobs.validation_commands import AllowUnevaluated
@@ -92,7 +92,7 @@ def _remove(door: Door, chosen: _Chosen, phase: Callable[..., Removed], **option
     begun = time.monotonic()
     states, pins = States(fs, layout, table), Pins(fs, layout, table)
     code = EXIT_DONE
-    for value in chosen.choice.pick(intraday_dates(fs, layout, table), time.time()):
+    for value in chosen.choice.pick(intraday_dates(newest_states(fs, layout, table)), time.time()):
         try:
             proof = prove(
                 fs,

@@ -68,7 +68,7 @@ def _summary(record: Record) -> dict[str, Any]:
         case RollbackRecord():
             return {"kind": "rollback", **common, "to": record.to, "reason": record.reason, "time": record.time_ms}
         case OpenRecord():
-            holder = {"pid": record.pid, "host": record.host, "durability": record.durability}
+            holder = {"pid": record.pid, "host": record.host, "durability": record.durability, "zone": record.zone}
             return {"kind": "open", **common, **holder, "time": record.time_ms}
         case _:
             return {"kind": "sync", **common, "time": record.time_ms}
@@ -95,6 +95,7 @@ def _state(state: StreamState, removals: int) -> dict[str, Any]:
         "generation": state.generation,
         "record": state.n,
         "horizon": state.horizon,
+        "zone": state.zone,
         "rememberedFiles": len(state.files),
         "positions": state.offsets.positions(),
         "removalsBytes": removals,

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from jobs.date_choice import CLOSED_GRACE_S, end_of
+from jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
 from jobs.doctor.finding import Found, State, Visit, each, named
+from store.epochs.load import StreamState
+from store.errors import SettingsError
 from store.layout import TableName
 from writers.merge.status import table_status
 
@@ -22,7 +24,8 @@ def dates(visit: Visit) -> Iterator[Found]:
 
 def _of_table(visit: Visit, table: TableName) -> Iterator[Found]:
     found = table_status(visit.fs, visit.layout, table, visit.now_s)
-    over = {one.value for one in found if _is_over(one.value, visit.now_s)}
+    zone = _zone(visit, table)
+    over = {one.value for one in found if _is_over(one.value, zone, visit.now_s)}
     merged = [one for one in found if one.generation]
     steps: tuple[tuple[State, str, list[str], tuple[str, ...]], ...] = (
         (
@@ -69,7 +72,15 @@ def _of_table(visit: Visit, table: TableName) -> Iterator[Found]:
         yield "ok", f"{table}: {len(merged):,} dates are merged, none waits", None
 
 
-def _is_over(value: str, now_s: float) -> bool:
-    """Whether a date has ended in UTC; a value that is no date never ends."""
-    end = end_of(value, UTC)
+def _zone(visit: Visit, table: TableName) -> ZoneInfo:
+    try:
+        states = (state for of, _, state in visit.streams() if of == table and isinstance(state, StreamState))
+        return ZoneInfo(recorded_zone(table, states))
+    except SettingsError:
+        return UTC
+
+
+def _is_over(value: str, zone: ZoneInfo, now_s: float) -> bool:
+    """Whether a date has ended in its time zone (UTC where none is known); a value that is no date never ends."""
+    end = end_of(value, zone)
     return end is not None and end + CLOSED_GRACE_S <= now_s

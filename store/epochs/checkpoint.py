@@ -6,7 +6,7 @@
    ``schema``, ``horizon``, ``removals`` (bytes of the removals file folded in); where there are some: ``offsets``
    [[topic, partition, stop, topic id, start of the last range, its digest], ...], ``rolledBack`` [[epoch gone back to,
    epoch of the rollback], ...] ascending: epochs between the two are no more, ``rejected`` (newest epoch with rejected
-   rows)
+   rows), ``zone`` (as in ``open`` records)
 2. taken files by (mtime, path), up to 5,000 a frame: u4 count, i8 mtime (ns) of each, i8 size of each, their paths in
    UTF-8 with a zero byte between two
 3. one frame a location (``store.epochs.locations``), by value of the partitioning column, then internal partition
@@ -38,7 +38,7 @@ from store.epochs.framing import CHECKPOINT_MAGIC, HEADER, Frame, frame, frame_a
 from store.epochs.locations import Locations, decode_location, encode_location
 from store.epochs.offsets import decode_offsets, encode_offsets
 from store.epochs.positions import FileWindow, Taken
-from store.epochs.records import BROKEN, dump, load, written
+from store.epochs.records import BROKEN, decode_zone, dump, load, written
 from store.epochs.replay import StreamState
 from store.epochs.reports import Places, Shape, decode_shapes, encode_shapes
 from store.epochs.rollbacks import RolledBack
@@ -237,6 +237,7 @@ def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> S
         offsets=decode_offsets(head.get("offsets", ())),
         rolled_back=tuple((int(to), int(made)) for to, made in head.get("rolledBack", ())),
         rejected=int(head.get("rejected", 0)),
+        zone=decode_zone(head),
     )
 
 
@@ -339,6 +340,8 @@ def _first(state: StreamState, removals: int, more: Mapping[str, Any] | None) ->
         head["rolledBack"] = [[to, epoch] for to, epoch in state.rolled_back]
     if state.rejected:
         head["rejected"] = state.rejected
+    if state.zone is not None:
+        head["zone"] = state.zone
     return head
 
 

@@ -101,6 +101,7 @@ class StreamLog:
         pid: int,
         host: str,
         keeping: Keeping = DEFAULTS,
+        zone: str | None = None,
         leave_damaged: bool = False,
     ) -> StreamLog:
         """Takes the stream over as a new generation and recovers it; see ``recovery`` for what was dropped.
@@ -109,7 +110,8 @@ class StreamLog:
         4. number an epoch past those that were published but lost; until here nothing was changed; 5. replace the log
         by its sound records and the ``open`` record;
         6. cut tails, remove strays, write ``table.size`` again where it is missing, torn or old.
-        ``schema`` None (maintenance) keeps what the log says. ``leave_damaged``: locations with files that are missing
+        ``schema`` and ``zone`` (of the partition values, as an ``open`` record tells it) None: maintenance, which keeps
+        what the log says. ``leave_damaged``: locations with files that are missing
         or too short do not stop it, and are left as they are; then all that can be done is to go back. SettingsError
         or CommitError: the disk or its permissions do not allow it. LockLostError names the process that holds the
         stream; CorruptFileError says what is damaged.
@@ -122,7 +124,7 @@ class StreamLog:
             log = cls(fs, layout, table, stream, lock=lock, keeping=keeping, clock=clock)
             gate = take_gate(fs, layout.stream_removals(table, stream))
             try:
-                log._start(schema, query_id, pid, host, leave_damaged=leave_damaged)
+                log._start(schema, query_id, pid, host, zone=zone, leave_damaged=leave_damaged)
             finally:
                 gate.release()
         except BaseException as error:
@@ -311,7 +313,16 @@ class StreamLog:
 
     # --- inside ----------------------------------------------------------------------------------------
 
-    def _start(self, schema: TableSchema | None, query_id: str, pid: int, host: str, *, leave_damaged: bool) -> None:
+    def _start(
+        self,
+        schema: TableSchema | None,
+        query_id: str,
+        pid: int,
+        host: str,
+        *,
+        zone: str | None,
+        leave_damaged: bool,
+    ) -> None:
         fs, layout, table, stream = self._fs, self._layout, self._table, self._stream
         boot_id = fs.boot_id()
         with no_cycles():
@@ -340,6 +351,7 @@ class StreamLog:
             durable=state.epoch,
             schema_version=schema.version if schema else state.schema_version,
             columns=schema_columns(schema) if schema else (),
+            zone=state.zone if zone is None else zone,
         )
         remove_temporaries(fs, layout, table, stream)
         self._file.begin(resumed.log, more, record)

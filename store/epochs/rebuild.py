@@ -108,6 +108,7 @@ def rebuild(
         durable=state.epoch,
         schema_version=state.schema_version,
         columns=(),
+        zone=state.zone,
     )
     with fs.during("rebuild-log"):
         fs.replace(log, header(LOG_MAGIC, state.epoch) + frame(encode(opened)))

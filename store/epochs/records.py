@@ -5,7 +5,8 @@ Common keys: ``kind``, ``n`` (number of the record in the life of the stream, wi
 
 ``open``      first record of a generation: ``boot``, ``pid``, ``host``, ``query``, ``durability``, ``keep`` (epochs),
               ``durable`` (all epochs up to it are on disk), ``schema`` = {``version``, ``columns``: [[id, name, type,
-              storage, encoding or null, kind], ...]}
+              storage, encoding or null, kind], ...]}; where it is known ``zone``: the time zone whose days or hours are
+              the partition values, "" where they are not taken from instants
 ``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
               ``schema`` (version), ``counts``, ``reports`` (``store.epochs.reports``) and, behind a line feed, what it
               speaks of; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop, topic id,
@@ -65,6 +66,7 @@ class OpenRecord:
     durable: int
     schema_version: int
     columns: tuple[ColumnEntry, ...]
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ def _own(record: Record) -> dict[str, Any]:
                 "keep": record.keep_epochs,
                 "durable": record.durable,
                 "schema": {"version": record.schema_version, "columns": [list(c) for c in record.columns]},
+                **({} if record.zone is None else {"zone": record.zone}),
             }
         case CommitRecord(batch=batch):
             return {
@@ -229,6 +232,7 @@ def _decode_open(v: dict[str, Any]) -> OpenRecord:
         durable=int(v["durable"]),
         schema_version=int(v["schema"]["version"]),
         columns=columns,
+        zone=decode_zone(v),
     )
 
 
@@ -271,6 +275,12 @@ def decode_key(value: Any) -> LocationKey:
     """[internal, value] as a key."""
     internal, partition = value
     return LocationKey(str(internal), str(partition))
+
+
+def decode_zone(value: Mapping[str, Any]) -> str | None:
+    """The time zone of the partition values, where a record tells it."""
+    zone = value.get("zone")
+    return None if zone is None else str(zone)
 
 
 def decode_files(value: Any) -> tuple[FileId, ...]:

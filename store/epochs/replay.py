@@ -28,8 +28,9 @@ class StreamState:
 
     ``generation``, ``boot_id``, ``durability``, ``durable`` (newest epoch known to be on disk) and ``n`` (number of the
     last record) are those of the newest record, whatever epoch was asked for. So is ``rejected``, the newest epoch with
-    rejected rows, also when it was rolled back: the stream has a quarantine. The log's own state is live: a reader of
-    it does not change it and does not keep it over a commit.
+    rejected rows, also when it was rolled back: the stream has a quarantine. So is ``zone``, the time zone whose days
+    or hours are the partition values: "" where they are not taken from instants, None where the log does not tell. The
+    log's own state is live: a reader of it does not change it and does not keep it over a commit.
     """
 
     stream: str
@@ -48,6 +49,7 @@ class StreamState:
     offsets: Offsets = field(default_factory=Offsets)
     rolled_back: RolledBack = ()
     rejected: int = 0
+    zone: str | None = None
 
     @property
     def horizon(self) -> int:
@@ -101,6 +103,7 @@ class StreamState:
             case OpenRecord():
                 self.boot_id, self.durability, self.durable = record.boot_id, record.durability, record.durable
                 self.schema_version = record.schema_version or self.schema_version
+                self.zone = self.zone if record.zone is None else record.zone
             case CommitRecord(batch=batch):
                 if self.durability == "fsync":
                     self.durable = record.epoch

@@ -64,6 +64,13 @@ RANGE_RECORDS: tuple[Record, ...] = (
 )
 RANGE_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RANGE_RECORDS)
 
+ZONE_RECORDS: tuple[Record, ...] = (
+    OpenRecord(1, 0, 1, 1_357_000_000_000, "boot-a", 7, "lab", "q-1", "fsync", 100, 0, 1, COLUMNS, "America/New_York"),
+    RECORDS[1],
+    OpenRecord(3, 1, 2, 1_357_000_000_900, "boot-a", 8, "lab", "q-2", "fsync", 100, 1, 1, COLUMNS, ""),
+)
+ZONE_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in ZONE_RECORDS)
+
 
 def _state(records: tuple[Record, ...] = RECORDS) -> StreamState:
     state = StreamState("feed")
@@ -89,6 +96,8 @@ def _head() -> Head:
         ("stream-v1-made.removals", header(REMOVALS_MAGIC, 0) + frame(encode_removals([MADE]))),
         ("stream-v2-ranges.log", RANGE_LOG),
         ("stream-v2-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
+        ("stream-v2-zone.log", ZONE_LOG),
+        ("stream-v2-zone.checkpoint", encode_checkpoint(Checkpoint(_state(ZONE_RECORDS[:2]), 0))),
     ],
 )
 def test_bytes(name: str, data: bytes) -> None:
@@ -114,6 +123,15 @@ def test_golden_checkpoint_reads_as_its_state(version: str, name: str, records: 
         state.locations = Locations({key: replace(at, made_ms=0) for key, at in state.locations.items()})
     assert (found.state, found.removals) == (state, size)
     assert found.state.rolled_back == (((1, 3),) if records is RECORDS else ())
+
+
+def test_golden_time_zones_read_as_they_were_written() -> None:
+    found = scan((HERE / "stream-v2-zone.log").read_bytes()).frames
+    assert tuple(decode(part.payload, "log") for part in found) == ZONE_RECORDS
+    saved = decode_checkpoint((HERE / "stream-v2-zone.checkpoint").read_bytes(), "feed", "checkpoint").state
+    assert (saved.zone, _state().zone, _state(ZONE_RECORDS).zone) == ("America/New_York", None, "")
+    replay(saved, ZONE_RECORDS[2:], None, "log")
+    assert saved.zone == ""
 
 
 def test_a_head_of_version_1_is_sound_but_not_bound_to_a_place() -> None:

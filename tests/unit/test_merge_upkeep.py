@@ -222,13 +222,13 @@ def test_nothing_closed_is_no_error_where_that_is_allowed(tmp_path: Path) -> Non
     code, value = told(tmp_path, *later, "--allow-empty")
     assert (code, value["outcome"], value["dates"]) == (0, "nothing", 0)
     assert "no such dates" in value["message"]
-    found = run(tmp_path, "merge", NAME, "--closed", "--local", "--json")
+    found = run(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--local", "--json")
     assert [json.loads(line)["date"] for line in found.stdout.splitlines()] == [DAY]
     for words in (["truncate", NAME, "--date", DAY], ["delete", NAME, "--date", DAY, "--grace", "0"]):
         assert told(tmp_path, *words)[0] == 0
-    code, value = told(tmp_path, "merge", NAME, "--closed", "--allow-empty", "--local")
+    code, value = told(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--allow-empty", "--local")
     assert (code, value["outcome"]) == (0, "nothing")
-    assert told(tmp_path, "merge", NAME, "--closed", "--local")[0] == 2
+    assert told(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--local")[0] == 2
 
 
 # --- what is said --------------------------------------------------------------------------------------------------
