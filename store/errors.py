@@ -237,14 +237,20 @@ class InvalidNameError(SparkhavenError):
     exit_code = EXIT_USAGE
 
 
+def phase_of(error: BaseException) -> str | None:
+    """What was being done when the disk failed, where that is known; see ``store.system_errors.in_phase``."""
+    return getattr(error, "phase", None)
+
+
 def refused(error: OSError, what: str, where: object) -> SparkhavenError:
     """What the system has refused, as an error of ours: SettingsError for permissions, else CommitError (try again)."""
     place = error.filename or where
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = "check owner and permissions of the file, and whether the file system is mounted read-only"
-        return SettingsError(f"{what}: {error.strerror or error}", where=place, hint=f"{hint}; nothing was changed")
+        hint += "; nothing was changed"
+        return SettingsError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
     hint = "make room on the disk, or mend it, and start again; recovery finds out what landed, delete nothing"
-    return CommitError(f"{what}: {error.strerror or error}", where=place, hint=hint)
+    return CommitError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
 
 
 # --- through borders that only let text pass --------------------------------------------------------------------

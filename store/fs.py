@@ -25,7 +25,7 @@ import pyarrow as pa
 from store.errors import CorruptFileError
 from store.opened import Opened
 from store.syncing import SYNCFS_FROM, SyncGuard, each, fdatasync, syncfs
-from store.system_errors import naming
+from store.system_errors import in_phase, naming
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 
@@ -80,9 +80,10 @@ class Fs:
 
     @contextmanager
     def during(self, name: str) -> Iterator[None]:
-        """Marks a protocol step: ``step(name + ":before")``, the body, ``step(name + ":after")``."""
+        """Marks a step, which errors of the disk name: ``step(name + ":before")``, body, ``step(name + ":after")``."""
         self.step(f"{name}:before")
-        yield
+        with in_phase(name):
+            yield
         self.step(f"{name}:after")
 
     # --- reading ---------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError
+from store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError, phase_of
 
 _HINTS = {
-    errno.ENOSPC: "make room on the disk, then run it again; nothing of the running batch was committed",
-    errno.EDQUOT: "raise the quota, then run it again; nothing of the running batch was committed",
+    errno.ENOSPC: "make room on the disk, then run it again; what was committed stays, the rest is done again",
+    errno.EDQUOT: "raise the quota, then run it again; what was committed stays, the rest is done again",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then run it again",
     errno.EACCES: "check owner and permissions",
     errno.EPERM: "check owner and permissions",
@@ -26,7 +26,7 @@ def as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
         return error
     number = error.errno or 0
     made = NotPermittedError if number in _FORBIDDEN else RetryableStorageError if number in _HINTS else StorageError
-    return made(error.strerror or str(error), where=error.filename, hint=_HINTS.get(number))
+    return made(error.strerror or str(error), where=error.filename, hint=_HINTS.get(number), phase=phase_of(error))
 
 
 @contextmanager
@@ -36,6 +36,20 @@ def as_storage_errors() -> Iterator[None]:
         yield
     except OSError as error:
         raise as_ours(error) from error
+
+
+@contextmanager
+def in_phase(name: str) -> Iterator[None]:
+    """Adds to an error of the disk, or to one of ours that it has caused, what was being done; the inner name stays."""
+    try:
+        yield
+    except OSError as error:
+        error.__dict__.setdefault("phase", name.removeprefix("merge-"))
+        raise
+    except SparkhavenError as error:
+        if isinstance(error.__cause__, OSError) and error.extra.get("phase") is None:
+            error.extra["phase"] = phase_of(error.__cause__) or name.removeprefix("merge-")
+        raise
 
 
 @contextmanager

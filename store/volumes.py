@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from store.errors import RetryableStorageError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import MergeRecord, newest
+from store.merges import MergeRecord, all_values, newest
+from store.schema.deploy import deployed_tables
 
 
 def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:
@@ -29,6 +31,39 @@ def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:
         found="an empty directory" if there else "nothing behind the link",
         hint="mount the volume and run it again; nothing is lost or changed meanwhile",
     )
+
+
+def require_filled(fs: Fs, layout: Layout, namespace: str, names: Iterable[str]) -> None:
+    """Raises RetryableStorageError if one of these storage partitions is empty and merged dates should lie in it.
+
+    Whoever wrote to such a mount point would hide the new data behind the volume once it is mounted again. Merge
+    records are read only where a partition is empty.
+    """
+    for name in names:
+        partition = layout.partitions(namespace) / name
+        found = fs.stat(partition)
+        if found is None or found.links > 2:  # subdirectories, where the file system counts them
+            continue
+        error = absent_volume(fs, partition)
+        if error is not None and (missing := _named(fs, layout, namespace, name)):
+            raise RetryableStorageError(
+                error.what,
+                where=error.where,
+                expected=f"the merged dates that records name, among them {missing}",
+                found=error.found,
+                hint=error.hint,
+            )
+
+
+def _named(fs: Fs, layout: Layout, namespace: str, name: str) -> str | None:
+    """A table and date whose newest merge has a location in a storage partition."""
+    for table in deployed_tables(fs, layout):
+        if table.namespace == namespace:
+            for value in all_values(fs, layout, table):
+                record = newest(fs, layout, table, value)
+                if record is not None and any(output.internal == name for output in record.outputs):
+                    return f"{value} of {table}"
+    return None
 
 
 def require_volume(fs: Fs, location: Path) -> None:

@@ -21,7 +21,14 @@ from store.epochs.load import list_streams, load_stream
 from store.epochs.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, owner_mark, physical_size
 from store.epochs.state import FileState, LocationReport, RangeStats
 from store.epochs.stats import join
-from store.errors import CommitError, CorruptFileError, EpochConflictError, LockLostError, SchemaMismatchError
+from store.errors import (
+    CommitError,
+    CorruptFileError,
+    EpochConflictError,
+    LockLostError,
+    SchemaMismatchError,
+    phase_of,
+)
 from store.format.codecs import Base, encode_column
 from store.format.symbols import decode_symbols
 from store.format.tablesize import TableSize, decode
@@ -297,8 +304,8 @@ class LocationAppender:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns an OSError of a write into a CommitError that names the file: the batch did not happen, try again."""
+def writing(path: Path, phase: str = "append") -> Iterator[None]:
+    """Turns an OSError of a write into a CommitError that names file and phase: the batch did not happen, try again."""
     try:
         yield
     except OSError as error:
@@ -306,6 +313,7 @@ def writing(path: Path) -> Iterator[None]:
             f"cannot write: {error.strerror or error}",
             where=path,
             hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
+            phase=phase_of(error) or phase,
         ) from error
 
 

@@ -94,7 +94,7 @@ class Spool:
     def write(self, key: LocationKey, rows: Sequence[Row]) -> list[Spooled]:
         """Keeps rows of a location that another attempt owns; one file for each run of batches of one schema."""
         files = []
-        with writing(self.directory):
+        with writing(self.directory, "spill"):
             for schema, group in groupby(rows, key=lambda row: row[1].schema):
                 run = list(group)
                 sink = io.BytesIO()

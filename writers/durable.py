@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from store.errors import CommitError
+from store.errors import CommitError, phase_of
 from store.fs import Fs, SyncGuard
 
 
@@ -24,4 +24,5 @@ def make_durable(fs: Fs, guard: SyncGuard, files: Iterable[Path], directories: I
             f"what was written could not be synced: {error.strerror or error}",
             where=error.filename,
             hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
+            phase=phase_of(error),
         ) from error

@@ -34,7 +34,7 @@ class RejectedFiles:
 
     def __call__(self, rows: pa.RecordBatch) -> None:
         """One portion, of schema ``store.rejected.REJECTED``."""
-        with writing(self._directory):
+        with writing(self._directory, "reject"):
             path = self._directory / f"{self._name}.{len(self.files)}.parquet"
             self._fs.write_new(path, encode_rejected(pa.Table.from_batches([rows])))
         self.files.append(ParkedFile(path, rows.num_rows))

@@ -36,7 +36,7 @@ def make_scratch(fs: Fs, scratch: Path) -> None:
 
 def close_scratch(fs: Fs, scratch: Path) -> None:
     """Ends the writing of tasks: from now on only the driver does."""
-    with writing(scratch):
+    with writing(scratch, "scratch"):
         fs.unlink(scratch / OPEN)
 
 
@@ -65,7 +65,7 @@ def remove_scratch(fs: Fs, scratch: Path) -> None:
 def running(fs: Fs, scratch: Path) -> Iterator[None]:
     """The scratch directory of a batch, which says to its tasks that they may write: gone at once when it has ended."""
 
-    with writing(scratch):
+    with writing(scratch, "scratch"):
         remove_scratch(fs, scratch)
         make_scratch(fs, scratch)
     try:
@@ -81,4 +81,5 @@ def running(fs: Fs, scratch: Path) -> Iterator[None]:
             f"the batch is committed, but its scratch directory cannot be removed: {error.strerror or error}",
             where=scratch,
             hint="make room or mend the disk, then start again; nothing is lost or doubled",
+            phase="scratch",
         ) from error

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from store.epochs.state import Split
-from store.errors import CommitError, SparkhavenError
+from store.errors import CommitError, SparkhavenError, phase_of
 from store.fs import Fs
 from store.layout import LocationKey
 from writers.append import LocationAppender
@@ -80,6 +80,7 @@ def run_task(
             f"a task failed: {error}",
             where=error.filename or target.layout.root,
             hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
+            phase=phase_of(error),
         )
         return TaskResult(task.index, error=wrapped)
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 from store.epochs.framing import FRAME, HEADER, LOG_MAGIC, Source, frame, header
 from store.epochs.holder import lock_lost
 from store.epochs.records import Record, encode
-from store.errors import CommitUnknownError, EpochConflictError
+from store.errors import CommitUnknownError, EpochConflictError, phase_of
 from store.fs import Fs
 
 PIECE = 8 << 20
@@ -125,6 +125,7 @@ class LogFile:
             expected="all of it on disk",
             found=error,
             hint="check the disk, then open the stream again: recovery finds out what landed; delete nothing",
+            phase=phase_of(error),
         )
 
     def _withdraw(self, error: OSError) -> NoReturn:
@@ -137,4 +138,5 @@ class LogFile:
             where=self._path,
             found=error,
             hint="make room on the disk and try the batch again",
+            phase=phase_of(error),
         ) from error

@@ -12,7 +12,7 @@ from store.epochs.head import Head, HeadFiles, HeadWriter, Mark
 from store.epochs.keeping import Keeping
 from store.epochs.logfile import LogFile
 from store.epochs.replay import StreamState
-from store.errors import CorruptFileError, EpochConflictError
+from store.errors import CorruptFileError, EpochConflictError, phase_of
 from store.fs import Fs
 from store.layout import Layout, TableName
 
@@ -110,4 +110,5 @@ class Shortening:
             where=layout.stream_log(table, stream),
             found=error,
             hint="make room on the disk; the stream goes on with the longer log until then",
+            phase=phase_of(error),
         )

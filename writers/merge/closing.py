@@ -15,6 +15,7 @@ from store.errors import SparkhavenError
 from store.fs import Fs
 from store.layout import Layout, TableName
 from store.merges import MergeRecord, generations, load_record, newest, store_records
+from store.system_errors import in_phase
 from writers.merge.phases import Failure
 from writers.merge.plan import Destination
 from writers.merge.publish import publish, retire, sweep, write_index
@@ -36,8 +37,9 @@ class Closing:
             touched: list[Path] = []
             for record in records:
                 try:
-                    for destination in destinations_of(record):
-                        touched += publish(fs, layout, table, record.value, destination)
+                    with in_phase("publish"):
+                        for destination in destinations_of(record):
+                            touched += publish(fs, layout, table, record.value, destination)
                     results.append(record)
                 except (SparkhavenError, OSError) as error:
                     results.append(Failure(error))
@@ -61,7 +63,8 @@ class Closing:
                 sweep(self._fs, staging_of(record))
                 self.retire_replaced(record.value)
         cleaned = [replace(record, phase="clean") for record in records]
-        store_records(self._fs, self._layout, self._table, cleaned)
+        with in_phase("clean"):
+            store_records(self._fs, self._layout, self._table, cleaned)
         return cleaned
 
     def retire_replaced(self, value: str) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from store.errors import SparkhavenError
+from store.errors import SparkhavenError, phase_of
 from store.fs import Fs
 from store.layout import Layout, TableName
 from store.merges import PHASES, MergeRecord, lock_table, newest, store_records
+from store.volumes import require_filled
 from writers.merge.cleaning import clean_after
 from writers.merge.closing import Closing, staging_of
 from writers.merge.executor import Executor
@@ -24,7 +25,7 @@ from writers.merge.pins import Pins
 from writers.merge.plan import PARALLEL_ROWS, MergeOptions, MergePlan
 from writers.merge.progress import Told
 from writers.merge.publish import sweep
-from writers.partitions import DEFAULT_PARTITION
+from writers.partitions import DEFAULT_PARTITION, writable_names
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
 GROUP_DATES = 16  # small dates that one task takes at most; they wait for the disk together
@@ -89,7 +90,9 @@ def merge_dates(
 
     ``clock`` gives seconds since the epoch; ``on_progress`` hears how far a large date is. At the end those replaced
     locations go, of whatever date, whose grace is over. With ``dry_run`` nothing is written; results say what would be.
+    RetryableStorageError before anything else where a volume to write to is not mounted.
     """
+    require_filled(fs, layout, table.namespace, writable_names(fs, layout, table.namespace))
     if dry_run:
         pins = Pins(fs, layout, table)
         for value in values:
@@ -221,9 +224,7 @@ class _Merge:
         for each, result in zip(group, results, strict=True):
             if isinstance(result, Failure):
                 sweep(self.fs, [d.stage_root for d in each.plan.destinations])
-                yield self._failed(
-                    each.value, getattr(result.error, "phase", None) or "stage", each.begun, result.error
-                )
+                yield self._failed(each.value, "stage", each.begun, result.error)
                 continue
             try:
                 still_pinned(each.plan, self.pins)
@@ -260,7 +261,10 @@ class _Merge:
         return DateResult(record.value, intake.outcome, record.phase, 0, 0, (), self.clock() - begun, record.generation)
 
     def _failed(self, value: str, phase: str, begun: float, error: SparkhavenError | OSError) -> DateResult:
-        return DateResult(value, "failed", phase, 0, 0, (), self.clock() - begun, error=error)
+        """``phase``: the one that has failed, where the error does not tell."""
+        if isinstance(error, OSError):
+            error.__dict__.setdefault("phase", phase)
+        return DateResult(value, "failed", phase_of(error) or phase, 0, 0, (), self.clock() - begun, error=error)
 
     # --- from the check on ---
 

@@ -25,6 +25,7 @@ from store.format import tablesize
 from store.fs import Fs, SyncGuard
 from store.layout import Layout
 from store.merges import MergeOutput, MergeRecord, Proof, store_record
+from store.system_errors import in_phase
 from writers.merge.check import ColumnFound, ColumnTask, check_column
 from writers.merge.finish import Finished, size_record
 from writers.merge.plan import MergePlan
@@ -66,17 +67,17 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate]) -> list[MergeRecord | Failure]
     """
     with _guarded(fs, tasks) as guards:
         with fs.during("merge-stage"):
-            staged = [_tried(_stage, fs, task.plan, here, task.plan.ranges() > 1) for task in tasks]
+            staged = [_tried("stage", _stage, fs, task.plan, here, task.plan.ranges() > 1) for task in tasks]
         with fs.during("merge-sync"):
-            failed = _tried(_sync, fs, guards, [found for found in staged if isinstance(found, _Staged)])
+            failed = _tried("sync", _sync, fs, guards, [found for found in staged if isinstance(found, _Staged)])
     with fs.during("merge-check"):
         records: list[MergeRecord | Failure] = []
         for task, found in zip(tasks, staged, strict=True):
             if isinstance(found, Failure):
                 records.append(found)
             else:
-                records.append(_tried(_check, fs, task, here, found) if failed is None else failed)
-        failed = _tried(_sync_sizes, fs, list(zip(tasks, records, strict=True)))
+                records.append(_tried("check", _check, fs, task, here, found) if failed is None else failed)
+        failed = _tried("check", _sync_sizes, fs, list(zip(tasks, records, strict=True)))
     return records if failed is None else [r if isinstance(r, Failure) else failed for r in records]
 
 
@@ -97,9 +98,10 @@ def run_large(fs: Fs, layout: Layout, task: WholeDate, run: Run[Any, Any]) -> Me
     return record
 
 
-def _tried(fn: Callable[..., T], *arguments: Any) -> T | Failure:
+def _tried(phase: str, fn: Callable[..., T], *arguments: Any) -> T | Failure:
     try:
-        return fn(*arguments)
+        with in_phase(phase):
+            return fn(*arguments)
     except (SparkhavenError, OSError) as error:
         return Failure(error)
 
