@@ -70,9 +70,9 @@ bench: setup ## all benchmarks, each a table of ratios (long)
 
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 
-sparkhaven.zip: $(shell find store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
+sparkhaven.zip: $(shell find sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
 	@rm -f $@
-	@$(PYTHON) -m zipfile -c $@ store ingest writers readers jobs conf
+	@$(PYTHON) -m zipfile -c $@ sparkhaven store ingest writers readers jobs conf
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
 clean: ## removes the environment, the demo database and caches

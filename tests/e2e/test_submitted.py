@@ -20,7 +20,7 @@ from jobs.flights import json_line, rows
 from tests.clusters import standalone
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = ("store", "ingest", "writers", "readers", "jobs", "conf")
+PACKAGES = ("sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf")
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 FILES, ROWS = 4, 40
 PATIENCE = 240

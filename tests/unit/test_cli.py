@@ -233,7 +233,7 @@ def test_exit_codes_of_the_process(words: list[str], code: int, tmp_path: Path) 
 def test_no_module_of_jobs_hides_a_package_when_it_is_submitted() -> None:
     """spark-submit puts the directory of the entry first on the path: a module there hides any package of its name."""
     names = {path.stem for path in (ROOT / "jobs").glob("*.py")}
-    ours = {"store", "ingest", "writers", "readers", "conf", "jobs"}
+    ours = {"sparkhaven", "store", "ingest", "writers", "readers", "conf", "jobs"}
     others = {"pyspark", "pyarrow", "numpy", "duckdb", "typer", "rich", "pydantic", "pandas", "py4j", "xxhash"}
     assert not names & (ours | others | set(sys.stdlib_module_names))
 

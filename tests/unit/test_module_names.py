@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-OURS = {"store", "ingest", "writers", "readers", "jobs", "conf", "tests", "benchmarks"}
+OURS = {"sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf", "tests", "benchmarks"}
 
 
 def script_directories() -> list[Path]:

@@ -1,0 +1,62 @@
+"""What users import: ``sparkhaven``, and nothing below it."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparkhaven
+import store.errors
+from tests.small_tables import SmallTable
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_names_are_those_of_the_contract() -> None:
+    named = {"FrameWriter", "Table", "__version__", "deephaven_writer", "errors", "open_table", "write_frame"}
+    assert set(sparkhaven.__all__) == set(dir(sparkhaven)) == named
+    with pytest.raises(AttributeError, match="no attribute 'opentable'"):
+        sparkhaven.opentable  # noqa: B018
+
+
+@pytest.mark.parametrize("name", sorted({*sparkhaven.__all__} - {"__version__"}))
+def test_every_name_is_explained(name: str) -> None:
+    assert inspect.getdoc(getattr(sparkhaven, name))
+
+
+def test_errors_are_all_of_the_tree() -> None:
+    tree = {
+        name
+        for name, found in vars(store.errors).items()
+        if inspect.isclass(found) and issubclass(found, store.errors.SparkhavenError) and not name.startswith("_")
+    }
+    assert set(sparkhaven.errors.__all__) == tree
+
+
+def test_a_table_is_read_by_the_public_name(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path)
+    small.commit()
+    small.log().close()
+    assert sparkhaven.open_table(tmp_path, "NS.T").count() >= 0
+    with pytest.raises(sparkhaven.errors.TableNotFoundError):
+        sparkhaven.open_table(tmp_path, "NS.Other")
+
+
+@pytest.mark.slow
+def test_reading_imports_no_spark() -> None:
+    code = "import sys, sparkhaven; assert not {'pyspark', 'duckdb'} & set(sys.modules), 'imported'"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+@pytest.mark.slow
+def test_a_foreign_package_of_the_name_of_ours_is_told(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "__init__.py").touch()
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import sparkhaven"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"another package is named `store`: found {tmp_path}" in done.stderr and "PYTHONPATH" in done.stderr
