@@ -7,7 +7,8 @@ from typing import Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
 PREFIX = "sparkhaven_"
-STREAM = ("table", "stream")  # labels of all
+STREAM = ("table", "stream")  # labels of all metrics of streams
+TABLE = ("table",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Metric:
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 LONG_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
+SIZES = tuple(float(1 << power) for power in range(10, 31, 2))
 
 ROWS = Metric("rows_total", "counter", "Rows committed by this process.")
 BYTES = Metric("bytes_total", "counter", "Bytes of the feed files whose rows are committed; topics are not counted.")
@@ -81,6 +83,12 @@ FSYNC = Metric(
     "Seconds for which the tasks of a batch waited for the disk, summed.",
     buckets=SECONDS,
 )
+SYNC_BYTES = Metric(
+    "sync_batch_bytes",
+    "histogram",
+    "Bytes that a batch has appended to column files; with durability fsync it waits for the disk to have them.",
+    buckets=SIZES,
+)
 BATCH = Metric("batch_seconds", "histogram", "Seconds that a batch took, from plan to commit.", buckets=LONG_SECONDS)
 RUNNING = Metric("stream_up", "gauge", "1 while the stream runs, 0 once it has ended or failed, and between restarts.")
 RESTARTS = Metric("restarts_total", "counter", "Restarts of the stream after a failure.")
@@ -123,6 +131,7 @@ CATALOGUE = (
     LAG_FILES,
     COMMIT,
     FSYNC,
+    SYNC_BYTES,
     BATCH,
     RUNNING,
     RESTARTS,
@@ -135,3 +144,65 @@ CATALOGUE = (
     FREE,
 )
 OF_TOPICS = (END_AGE, REACHABLE)  # only where there is a broker
+
+MERGE_SECONDS = Metric("merge_seconds", "gauge", "Seconds that the newest finished merge of a date took.", TABLE)
+MERGE_AT = Metric("merge_end_seconds", "gauge", "When the newest finished merge was published, as Unix time.", TABLE)
+MERGE_ROWS = Metric("merge_rows", "gauge", "Rows that the newest finished merge of a date has written.", TABLE)
+MERGE_BYTES = Metric("merge_bytes", "gauge", "Bytes of columns that the newest finished merge has written.", TABLE)
+MERGE_DATES = Metric(
+    "merge_dates",
+    "gauge",
+    "Dates by the result of their last merge: merged, or unfinished where it runs, was stopped or has failed.",
+    (*TABLE, "result"),
+)
+AMPLIFICATION = Metric(
+    "write_amplification", "gauge", "Bytes that all merges have written, over the bytes of history in use.", TABLE
+)
+SYMBOLS = Metric(
+    "symbol_ids", "gauge", "Entries of the symbol tables in use, summed over locations.", (*TABLE, "column")
+)
+SYMBOL_HITS = Metric(
+    "symbol_hit_ratio",
+    "gauge",
+    "Share of rows whose text was in the symbol table of their location already.",
+    (*TABLE, "column"),
+)
+DISK = Metric(
+    "disk_bytes",
+    "gauge",
+    "Bytes of the files of the table, by volume: intraday, or a storage partition.",
+    (*TABLE, "volume"),
+)
+WASTE = Metric("waste_bytes", "gauge", "Those of them that no read of the newest snapshot needs.", (*TABLE, "volume"))
+PINS = Metric("pins", "gauge", "Snapshots of the streams of the table that readers in this process hold.", TABLE)
+OLDEST_PIN = Metric(
+    "oldest_pin_seconds",
+    "gauge",
+    "Seconds since a scrape first saw the oldest of these snapshots; 0 without any.",
+    TABLE,
+)
+OPEN_FILES = Metric("open_files", "gauge", "Files of the table that this process has open.", TABLE)
+FIGURES_AGE = Metric(
+    "table_figures_age_seconds",
+    "gauge",
+    "Age of the metrics of merges, symbols and disk; they are read again while scraped, for a twentieth of the time.",
+    TABLE,
+)
+
+OF_TABLES = (
+    MERGE_SECONDS,
+    MERGE_AT,
+    MERGE_ROWS,
+    MERGE_BYTES,
+    MERGE_DATES,
+    AMPLIFICATION,
+    SYMBOLS,
+    SYMBOL_HITS,
+    DISK,
+    WASTE,
+    PINS,
+    OLDEST_PIN,
+    OPEN_FILES,
+    FIGURES_AGE,
+)
+"""Of a table, whatever streams it has; from files of the database, and of this process."""

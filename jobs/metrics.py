@@ -20,11 +20,12 @@ from ingest.route import NULL_DATE, OUT_OF_BOUNDS
 from jobs import metric_catalogue as named
 from jobs.metric_catalogue import CATALOGUE, OF_TOPICS, PREFIX, STREAM, Metric
 from jobs.source_watch import SourceWatch
+from jobs.table_figures import TableCollector, TableFigures
 from store.epochs.log import StreamLog
 from store.epochs.state import Durability
 from store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
 from store.fs import Fs
-from store.layout import Layout
+from store.layout import Layout, TableName
 from writers.stream import BatchProgress
 
 LOOPBACK = "127.0.0.1"
@@ -43,10 +44,12 @@ class Metrics:
         self._streams: dict[tuple[str, str], StreamMetrics] = {}
         self.registry.register(_Refresh(self._streams))  # first: it brings up to date what the others then say
         self._made: dict[str, MetricWrapperBase] = {item.name: _made(item, self.registry) for item in CATALOGUE}
+        self._tables = TableCollector()
+        self.registry.register(self._tables)
 
     def stream(self, table: str, log: StreamLog, watch: SourceWatch | None = None) -> StreamMetrics:
         """The metrics of a stream that was just opened. ``watch`` asks the broker, where the stream has one."""
-        made = StreamMetrics(self._made, table, log, self._clock, watch)
+        made = StreamMetrics(self._made, table, log, self._clock, watch, self._tables)
         self._streams[table, log.state.stream] = made
         return made
 
@@ -89,7 +92,9 @@ class StreamMetrics:
         log: StreamLog,
         clock: Callable[[], float],
         watch: SourceWatch | None,
+        tables: TableCollector,
     ) -> None:
+        self._tables = tables
         self._made, self._log, self._clock, self._watch = made, log, clock, watch
         self._labels = {"table": table, "stream": log.state.stream}
         self._committed = clock()
@@ -111,6 +116,8 @@ class StreamMetrics:
         self._of(named.FREE).set_function(lambda: _free(fs, layout))
         self._of(named.LOSS_WINDOW).set({"fsync": 0.0, "periodic": sync_s}.get(durability, math.inf))
         self._of(named.RECOVERY).set(recovery_s)
+        table = TableName.parse(self._labels["table"])
+        self._tables.add(TableFigures(fs, Layout(fs.resolve(layout.root)), table, self._clock))
 
     def ended(self) -> None:
         """The query has ended, or failed."""
@@ -135,6 +142,7 @@ class StreamMetrics:
                 self._of(named.REJECTED, reason=reason).inc(rows)
         self._of(named.COMMIT).observe(outcome.seconds.get("commit", 0.0))
         self._of(named.FSYNC).observe(outcome.seconds.get("sync", 0.0))
+        self._of(named.SYNC_BYTES).observe(outcome.written)
         self._of(named.BATCH).observe(done.seconds)
         self._place()
 

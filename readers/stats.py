@@ -5,6 +5,7 @@ Numbers come from commit logs and merge records; only ``waste`` looks at the dir
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -16,12 +17,14 @@ from store.epochs.load import EpochEntry, list_epochs, load_stream
 from store.epochs.publish import physical_size
 from store.epochs.state import add_count, ignored_in
 from store.errors import SparkhavenError
+from store.format.ends import WIDTH
 from store.fs import Fs
 from store.layout import Layout, TableName
 from store.scan import Slice
 from store.schema.deploy import deployed_tables
 
 RATE_MS = 60_000
+_GENERATION = re.compile(r"\.[gs][0-9]+\Z")
 DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes")
 
 
@@ -107,6 +110,43 @@ def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
             {"tier": tier, "source": internal, **total.to_json()} for (tier, internal), total in sorted(sources.items())
         ],
     }
+
+
+@dataclass(slots=True)
+class Symbols:
+    """Symbol tables of a column: entries and rows, summed over locations."""
+
+    ids: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUse:
+    """Bytes of all files and of those that are waste, by volume; symbol tables by column."""
+
+    volumes: dict[str, tuple[int, int]]
+    symbols: dict[str, Symbols]
+
+
+def disk_use(fs: Fs, layout: Layout, name: TableName) -> DiskUse:
+    """What a table takes on disk. A volume is ``intraday``, or a storage partition with all of its generations."""
+    table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
+    live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
+    volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
+    for directory in _directories(fs, layout, name):
+        internal = directory.parent.parent
+        volume = "intraday" if internal.parent == layout.intraday(name) else _GENERATION.sub("", internal.name)
+        used, wasted = volumes.get(volume, (0, 0))
+        size = sum(_size(fs, directory / file) for file in _inside(fs, directory))
+        volumes[volume] = used + size, wasted + _waste(fs, directory, live.get(directory))
+    symbols: dict[str, Symbols] = {}
+    for slice_ in live.values():
+        for file, state in slice_.files.items():
+            if file.endswith(".sym"):
+                found = symbols.setdefault(file.removesuffix(".sym"), Symbols())
+                found.ids += state.size // WIDTH
+                found.rows += slice_.rows
+    return DiskUse(volumes, symbols)
 
 
 def _bytes(slice_: Slice) -> int:

@@ -76,6 +76,7 @@ class LocationAppender:
         self.directory = target.location(key)
         self.touched: dict[Path, None] = {}
         self.directories: dict[Path, None] = {}
+        self.written = 0  # bytes appended
         self._stats: dict[str, RangeStats] = {}
         self._ids: dict[str, Ids] = {}
         with writing(self.directory):
@@ -262,6 +263,7 @@ class LocationAppender:
             else:
                 return
         self._files[name] = FileState(state.size + len(data), zlib.crc32(data, state.crc))
+        self.written += len(data)
         self.touched[path] = None
 
     # --- ending ----------------------------------------------------------------------------------------

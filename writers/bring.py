@@ -127,12 +127,16 @@ def _short(key: LocationKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A location that holds all rows of the batch; its paths still need a sync. ``late`` rows were not taken."""
+    """A location that holds all rows of the batch; its paths still need a sync. ``late`` rows were not taken.
+
+    ``written``: bytes that were appended for that.
+    """
 
     report: LocationReport | None
     touched: tuple[Path, ...]
     directories: tuple[Path, ...]
     late: tuple[Part, ...] = ()
+    written: int = 0
 
 
 def bring_together(
@@ -163,7 +167,7 @@ def bring_together(
         return Brought(None, (), (), tuple(part for file in spooled for part in file.parts))
     for batches in _bundles(_in_order(fs, spooled)):
         appender.append(batches)
-    return Brought(appender.report(), tuple(appender.touched), tuple(appender.directories))
+    return Brought(appender.report(), tuple(appender.touched), tuple(appender.directories), written=appender.written)
 
 
 def _bundles(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

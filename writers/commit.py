@@ -69,6 +69,7 @@ class BatchOutcome:
     seconds: dict[str, float] = field(default_factory=dict)
     bytes: int = 0
     empty: tuple[str, ...] = ()
+    written: int = 0
 
 
 @dataclass(slots=True)
@@ -80,6 +81,7 @@ class Gathered:
     reports: dict[LocationKey, LocationReport] = field(default_factory=dict)
     notes: SplitNotes = field(default_factory=SplitNotes)
     seconds: dict[str, float] = field(default_factory=dict)
+    written: int = 0
 
     @property
     def rows(self) -> int:
@@ -176,6 +178,7 @@ def write_batch(
             },
             sum(file.size for file in gathered.files),
             gathered.empty,
+            gathered.written,
         )
 
     removals = log.removals_end
@@ -233,6 +236,7 @@ def gather(
             found.splits += result.splits
             found.skipped += result.skipped
             found.notes.merge(result.notes)
+            found.written += result.written
             for name, seconds in result.seconds.items():
                 found.seconds[name] = found.seconds.get(name, 0.0) + seconds
             for part in result.appended:
@@ -273,6 +277,7 @@ def _bring(
             brought = bring_together(fs, target, memory, key, owned.get(key), spooled[key], target.spool(scratch))
             if brought.report is not None:
                 found.reports[key] = brought.report
+            found.written += brought.written
             for part in brought.late:
                 late.add(part.split, key, part.rows)
             files.extend(brought.touched)

@@ -46,7 +46,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task hands to the driver. With ``error`` set nothing of the batch may be committed."""
+    """What a task hands to the driver. With ``error`` set nothing of the batch may be committed.
+
+    ``written``: bytes that it has appended to column files.
+    """
 
     index: int
     splits: tuple[Split, ...] = ()
@@ -56,6 +59,7 @@ class TaskResult:
     notes: SplitNotes = field(default_factory=SplitNotes)
     seconds: dict[str, float] = field(default_factory=dict)
     error: SparkhavenError | None = None
+    written: int = 0
 
 
 def run_task(
@@ -144,6 +148,7 @@ class _Run:
             tuple(self._spooled),
             self.notes,
             self._seconds,
+            written=sum(appender.written for appender in self._appenders.values()),
         )
 
     def _gather(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:

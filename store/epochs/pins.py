@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import Lock
+from weakref import WeakSet
 
 from store.epochs.framing import FRAME, Frame, frame, refuse_damage, scan
 from store.epochs.load import Loaded, load_read
@@ -24,6 +26,8 @@ from store.fs import Fs, Stat
 from store.layout import Layout, LocationKey, TableName
 
 AGAIN = "open the table again"
+_HELD: WeakSet[Pin] = WeakSet()
+_HELD_LOCK = Lock()
 
 
 class Pin:
@@ -42,12 +46,18 @@ class Pin:
         self._last, self._mark = loaded.found.last
         self._restored: int | None = None
         self._removed: dict[LocationKey, Phase] = {}
+        with _HELD_LOCK:
+            _HELD.add(self)
 
     @classmethod
     def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Pin:
         """Loads a stream at its newest epoch, or a kept one; raises what ``load_stream`` raises."""
         seen = fs.stat(layout.stream_log(table, stream))  # before the reading: what comes between is looked at again
         return cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
+
+    def of_table(self, layout: Layout, table: TableName) -> bool:
+        """Whether it is one of this table."""
+        return (self._layout.root.absolute(), self._table) == (layout.root.absolute(), table)
 
     def require_dates(self, takes: Callable[[str], bool]) -> None:
         """SnapshotMovedError if rows of a location whose date ``takes`` accepts were rolled back since."""
@@ -131,6 +141,13 @@ class Pin:
         refuse_damage(rollbacks.found, self._log)
         self._last, self._mark = rollbacks.found.last
         return *rollbacks.folded, *rollbacks.logged
+
+
+def held(layout: Layout, table: TableName) -> list[Pin]:
+    """The pins of a table that somebody in this process holds; from any thread."""
+    with _HELD_LOCK:
+        pins = list(_HELD)
+    return [pin for pin in pins if pin.of_table(layout, table)]
 
 
 def _mark(last: Frame, start: int) -> tuple[int, bytes]:

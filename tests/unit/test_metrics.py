@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from jobs.metric_catalogue import CATALOGUE, PREFIX
+from jobs.metric_catalogue import CATALOGUE, OF_TABLES, PREFIX
 from jobs.metrics import Metrics, served
 from jobs.places import Places, total_lag
 from jobs.progress import Progress, taken
@@ -38,17 +38,18 @@ def scrape(url: str) -> dict[tuple[str, str], float]:
     for family in text_string_to_metric_families(text):
         assert family.documentation.endswith(".")
         for sample in family.samples:
-            assert (sample.labels.pop("table"), sample.labels.pop("stream")) == (str(TABLE), "feed")
+            assert (sample.labels.pop("table"), sample.labels.pop("stream", "feed")) == (str(TABLE), "feed")
             further = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
             found[sample.name.removeprefix(PREFIX), further] = sample.value
     return found
 
 
 def test_the_catalogue_has_a_sentence_for_each() -> None:
-    names = [item.name for item in CATALOGUE]
-    assert len(set(names)) == len(names)
-    for item in CATALOGUE:
-        assert re.fullmatch(r"[A-Z0-9].*\.", item.help) and item.labels[:2] == ("table", "stream")
+    every = (*CATALOGUE, *OF_TABLES)
+    assert len({item.name for item in every}) == len(every)
+    for item in every:
+        assert re.fullmatch(r"[A-Z0-9].*\.", item.help) and item.labels[:1] == ("table",)
+        assert (item.labels[1:2] == ("stream",)) is (item in CATALOGUE)
         assert item.name.endswith("_total") == (item.kind == "counter")
 
 
@@ -80,6 +81,7 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         scrape(url)
         now[0] = 115.0
         found = scrape(url)
+        written = sum(state.size for at in log.state.locations.values() for state in at.files.values())
         told.ended()
         broker["ticks/0"], now[0] = 17, 116.0
         after = scrape(url)
@@ -107,6 +109,8 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         ("source_lag_files", ""): 4,
         ("commit_seconds_count", ""): 4,
         ("fsync_seconds_count", ""): 4,
+        ("sync_batch_bytes_count", ""): 4,
+        ("sync_batch_bytes_sum", ""): written,
         ("stream_up", ""): 1,
         ("source_reachable", ""): 1,
         ("source_end_age_seconds", ""): 0,
