@@ -17,7 +17,7 @@ from store.epochs.replay import StreamState
 from store.epochs.versions import TABLE, packed
 from store.epochs.witnesses import require_stream
 from store.errors import CorruptFileError, SettingsError, TableNotFoundError
-from store.fs import Fs
+from store.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
 from store.merges import lock_table
 
@@ -75,7 +75,7 @@ def rebuild_stream(
 ) -> dict[str, Any]:
     """Rebuilds, or with ``dry_run`` says what would be; what there is to tell as one object."""
     fs, now = Fs(), int(time.time() * 1000)
-    with _held(fs, layout, table, stream, dry_run=dry_run):
+    with _held(fs, layout, table, stream, dry_run=dry_run) as gate:
         _refuse_sound(fs, layout, table, stream)
         found = find(fs, layout, table, stream)
         if not found.locations and not found.damaged and not found.known.epoch:
@@ -85,7 +85,7 @@ def rebuild_stream(
         if dry_run:
             state = plan_state(layout, table, found, choice, aside=aside)
         else:
-            state = rebuild(fs, layout, table, found, choice, aside=aside, time_ms=now)
+            state = rebuild(fs, layout, table, found, choice, aside=aside, time_ms=now, gate=gate)
     result = _result(found, state, choice)
     door.note(f"{stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
     for line in result["unknown"]:
@@ -94,12 +94,12 @@ def rebuild_stream(
 
 
 @contextmanager
-def _held(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: bool) -> Iterator[None]:
+def _held(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: bool) -> Iterator[Lock | None]:
     path = layout.stream_lock(table, stream)
     if dry_run:
         lock = take_lock(fs, path, make=False) if fs.stat(path) is not None else None
         try:
-            yield
+            yield None
         finally:
             if lock is not None:
                 lock.release()
@@ -108,8 +108,8 @@ def _held(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: boo
     locks = [take_lock(fs, path)]
     try:
         locks.append(lock_table(fs, layout, table))
-        locks.append(take_gate(fs, layout.stream_removals(table, stream)))
-        yield
+        locks.append(gate := take_gate(fs, layout.stream_removals(table, stream)))
+        yield gate
     finally:
         for held in reversed(locks):
             held.release()

@@ -23,6 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from store.errors import CorruptFileError
+from store.locking import Lock
 from store.opened import Opened
 from store.syncing import SYNCFS_FROM, SyncGuard, each, fdatasync, syncfs
 from store.system_errors import in_phase, naming
@@ -49,25 +50,6 @@ class Stat:
     is_link: bool
     links: int = 1
     is_file: bool = True  # else a directory, pipe, socket or device
-
-
-class Lock:
-    """An exclusive advisory lock on an open file or directory; released by ``release`` or process death."""
-
-    def __init__(self, descriptor: int, path: Path) -> None:
-        self._descriptor = descriptor
-        self.path = path
-
-    @property
-    def held(self) -> bool:
-        """Whether this object still holds the lock."""
-        return self._descriptor >= 0
-
-    def release(self) -> None:
-        """Let go; harmless when called twice."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 class Fs:

@@ -19,12 +19,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from store.epochs.holder import lock_commits
 from store.epochs.load import StreamState, list_streams
 from store.epochs.publish import publish_location
 from store.epochs.removals import Phase, Removal, Removals, read_removals, write_removals
 from store.epochs.state import LocationState
 from store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
-from store.fs import Fs
+from store.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
 from store.merges import lock_table
 from store.schema.deploy import load_deployed
@@ -81,7 +82,7 @@ def truncate(
     known = False
     with _exclusive(fs, layout, table):
         for stream in list_streams(fs, layout, table):
-            with _commits_held(fs, layout, table, stream, pause):
+            with _commits_held(fs, layout, table, stream, pause) as gate:
                 state = states.of(stream)
                 chosen = _chosen(state, value, source)
                 known = known or bool(chosen)
@@ -92,7 +93,7 @@ def truncate(
                     if location.rows:
                         require_own_files(fs, layout.intraday_location(table, location.key), schema, location.files)
                 if not dry_run:
-                    _record(fs, layout, table, stream, states, full, "truncate", proof, clock)
+                    _record(fs, layout, table, stream, gate, states, full, "truncate", proof, clock)
                 done += [(stream, location.key.internal, location.rows) for location in full]
                 if chosen and not dry_run:
                     emptied = states.of(stream)
@@ -130,7 +131,7 @@ def delete(
     swept = 0
     with _exclusive(fs, layout, table):
         for stream in list_streams(fs, layout, table):
-            with _commits_held(fs, layout, table, stream, pause):
+            with _commits_held(fs, layout, table, stream, pause) as gate:
                 state = states.of(stream)
                 chosen = _chosen(state, value, source)
                 stones = read_removals(fs, layout, table, stream)
@@ -138,7 +139,7 @@ def delete(
                 if not dry_run:
                     for location in chosen:
                         _move_away(fs, layout, table, location)
-                    _record(fs, layout, table, stream, states, chosen, "delete", proof, clock, rows)
+                    _record(fs, layout, table, stream, gate, states, chosen, "delete", proof, clock, rows)
                 done += [(stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True)]
                 keys = {r.key for _, r in stones.entries if r.key.value == value and source in (None, r.key.internal)}
                 for key in () if dry_run else sorted(keys):
@@ -220,6 +221,7 @@ def _record(
     layout: Layout,
     table: TableName,
     stream: str,
+    gate: Lock,
     states: States,
     locations: list[LocationState],
     phase: Phase,
@@ -236,7 +238,9 @@ def _record(
         for location, count in zip(locations, counts, strict=True)
     ]
     with fs.during(f"{phase}-record"):
-        write_removals(fs, layout, table, stream, removals)  # none: what an earlier run recorded becomes durable
+        write_removals(
+            fs, layout, table, stream, removals, gate=gate
+        )  # none: what an earlier run recorded becomes durable
     if removals:
         states.removed(stream, removals)
 
@@ -274,10 +278,10 @@ def _exclusive(fs: Fs, layout: Layout, table: TableName) -> Iterator[None]:
 @contextmanager
 def _commits_held(
     fs: Fs, layout: Layout, table: TableName, stream: str, pause: Callable[[float], None]
-) -> Iterator[None]:
+) -> Iterator[Lock]:
     path = layout.stream_removals(table, stream)
     for _ in range(LOCK_TRIES):
-        lock = fs.lock(path)
+        lock = lock_commits(fs, path)
         if lock is not None:
             break
         pause(LOCK_PAUSE_S)
@@ -289,7 +293,7 @@ def _commits_held(
             hint="try again",
         )
     try:
-        yield
+        yield lock
     finally:
         lock.release()
 

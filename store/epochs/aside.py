@@ -21,7 +21,7 @@ from store.epochs.load import load_stream
 from store.epochs.removals import Removal, write_removals
 from store.epochs.state import LocationState
 from store.errors import CorruptFileError, TableNotFoundError
-from store.fs import Fs
+from store.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName, check_stream
 from store.merges import lock_table, newest
 
@@ -93,7 +93,7 @@ def set_aside(
         try:
             gate = take_gate(fs, layout.stream_removals(table, stream))
             try:
-                return _set_aside(fs, layout, table, stream, key, reason, time_ms)
+                return _set_aside(fs, layout, table, stream, key, reason, time_ms, gate)
             finally:
                 gate.release()
         finally:
@@ -103,7 +103,7 @@ def set_aside(
 
 
 def _set_aside(
-    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, reason: str, time_ms: int
+    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, reason: str, time_ms: int, gate: Lock
 ) -> SetAside:
     state = load_stream(fs, layout, table, stream)
     location = state.locations.get(key)
@@ -133,7 +133,7 @@ def _set_aside(
     proof = {"setAside": str(place.relative_to(layout.root)), "reason": reason}
     removal = Removal(key, location.since, location.rows, "delete", state.epoch, proof, time_ms)
     with fs.during("set-aside-record"):
-        write_removals(fs, layout, table, stream, [removal])
+        write_removals(fs, layout, table, stream, [removal], gate=gate)
     return made
 
 

@@ -14,7 +14,8 @@ from store.errors import LockLostError
 from store.fs import Fs, Lock
 
 KERNEL_LOCKS = Path("/proc/locks")
-_TEMPORARY = re.compile(r"\.(?P<stream>.+)\.(?:log|checkpoint|head)\.tmp-")
+_TEMPORARY = re.compile(r"\.(?P<stream>.+)\.(?:log|checkpoint|head|removals)\.tmp-")
+REPLACED = 100  # times that a file may be replaced while its lock is taken
 GATE_PAUSES = (0.005, 0.02, *[0.1] * 600)  # seconds; a commit is through the gate in less, and most removals
 
 
@@ -36,7 +37,7 @@ def take_gate(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep
     and whose lock file is gone is not overtaken: this is for an opening, a LockLostError after a minute.
     """
     pauses = iter(GATE_PAUSES)
-    while (gate := fs.lock(path)) is None:
+    while (gate := lock_commits(fs, path)) is None:
         wait = next(pauses, None)
         if wait is None:
             raise LockLostError(
@@ -48,6 +49,48 @@ def take_gate(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep
             )
         pause(wait)
     return gate
+
+
+def lock_commits(fs: Fs, path: Path, *, wait: bool = False) -> Lock | None:
+    """The lock of commits, by one try or, with ``wait``, when it is free; None if another process holds it.
+
+    It is that of the file of removals, which its holder may replace (``replace_locked``). So it counts only if the name
+    still leads to the file that is locked.
+    """
+    for _ in range(REPLACED):
+        lock = fs.lock(path, wait=wait)
+        found = fs.stat(path)
+        if lock is None or (found is not None and found.inode == lock.inode):
+            return lock
+        lock.release()
+    raise LockLostError(
+        "the lock of commits is never that of the file that is there",
+        where=path,
+        expected="a file that stays for a moment",
+        found=f"another one {REPLACED} times",
+        hint="something replaces or deletes it all the time: find out what writes to this directory",
+    )
+
+
+def replace_locked(fs: Fs, lock: Lock, data: bytes) -> None:
+    """Replaces the file that ``lock`` is of, durably; the lock is then that of the new file, and of the old one too.
+
+    The new file is locked before it has the name, so nobody comes in between. Whoever waits for the old one finds that
+    the name leads elsewhere (``lock_commits``).
+    """
+    path = lock.path
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    fs.unlink(temporary)  # of a process of the same number that has died
+    fs.write_new(temporary, data)
+    new = fs.lock(temporary, make=False)
+    assert new is not None  # noqa: S101 - nobody else knows the file
+    try:
+        fs.sync([temporary])
+        fs.rename(temporary, path)
+        lock.add(new)
+    finally:
+        new.release()
+    fs.sync_dirs([path.parent])
 
 
 def write_holder(fs: Fs, path: Path, *, pid: int, host: str, generation: int, since_ms: int) -> None:

@@ -27,7 +27,7 @@ from store.epochs.aside import list_set_aside
 from store.epochs.compaction import new_floor
 from store.epochs.framing import frame
 from store.epochs.graves import Graves
-from store.epochs.holder import take_gate, take_lock, write_holder
+from store.epochs.holder import lock_commits, take_gate, take_lock, write_holder
 from store.epochs.keeping import DEFAULTS, Keeping
 from store.epochs.logfile import LogFile
 from store.epochs.logs import read_graves
@@ -86,6 +86,7 @@ class StreamLog:
         self._damaged: dict[LocationKey, CorruptFileError] = {}
         self._removals_end = 0
         self._last_removal: tuple[int, bytes] = (0, b"")
+        self._removals_seen: tuple[int, int] | None = None
 
     @classmethod
     def open(
@@ -194,7 +195,8 @@ class StreamLog:
     def refresh(self) -> None:
         """Takes over what maintenance has removed since; a commit does it by itself. Costs one stat."""
         found = self._fs.stat(self._layout.stream_removals(self._table, self._stream))
-        if found is not None and found.size > self._removals_end:
+        seen = (found.inode, found.size) if found else None
+        if seen != self._removals_seen:
             removals = read_removals(self._fs, self._layout, self._table, self._stream, self._removals_end)
             for _, removal in removals.entries:
                 self.state.remove(removal)
@@ -202,10 +204,11 @@ class StreamLog:
                     self._unsynced.forget(removal.key)
             self._removals_end = removals.end
             self._last_removal = removals.last if removals.last[1] else self._last_removal
+            self._removals_seen = seen
 
     @property
     def removals_end(self) -> int:
-        """How many bytes of removals the state has taken over: it grows when maintenance has removed something."""
+        """Up to which place the state has taken over removals: it grows when maintenance has removed something."""
         return self._removals_end
 
     def sync_now(self) -> int:
@@ -240,7 +243,7 @@ class StreamLog:
                 short.start(floor, self._graves, self._removals_end)
         if not short.running:
             short.touched = 0
-            if short.head_is_due(self._removals_end):
+            if self._fold_removals() or short.head_is_due(self._removals_end):
                 self.write_head()
             return False
         if not short.step(whole=now):
@@ -254,11 +257,22 @@ class StreamLog:
     def _keep_removals(self) -> None:
         """Makes durable what a checkpoint is to fold in: who recorded the last of it may not have synced it."""
         try:
-            with self._gate():
-                write_removals(self._fs, self._layout, self._table, self._stream, [])
+            with self._gate() as gate:
+                write_removals(self._fs, self._layout, self._table, self._stream, [], gate=gate)
                 self.refresh()
         except OSError as error:
             raise self._short.no_room(error) from error
+
+    def _fold_removals(self) -> bool:
+        """Shortens the removals where they have grown enough; a head that names their last record is due then."""
+        if not self._short.fold_is_due():
+            return False
+        with self._gate() as gate:
+            self._file.require_owned()
+            self.refresh()
+            last = self._short.fold(gate)
+        self._last_removal = last or self._last_removal
+        return last is not None
 
     def write_head(self) -> bool:
         """Stores the newest state, so that nobody reads the records before it; False where it could not be written."""
@@ -379,12 +393,12 @@ class StreamLog:
         self._lock.release()
 
     @contextmanager
-    def _gate(self) -> Iterator[None]:
+    def _gate(self) -> Iterator[Lock]:
         """Keeps maintenance, and a zombie, from changing anything between a check and what follows from it."""
-        gate = self._fs.lock(self._layout.stream_removals(self._table, self._stream), wait=True)
+        gate = lock_commits(self._fs, self._layout.stream_removals(self._table, self._stream), wait=True)
         assert gate is not None  # noqa: S101 - waiting never gives None
         try:
-            yield
+            yield gate
         finally:
             gate.release()
 

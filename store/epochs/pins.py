@@ -36,12 +36,14 @@ class Pin:
     While nothing is committed a look costs two calls of ``stat``, else reading what came since the last look.
     """
 
-    def __init__(self, fs: Fs, layout: Layout, table: TableName, loaded: Loaded, seen: Stat | None) -> None:
+    def __init__(
+        self, fs: Fs, layout: Layout, table: TableName, loaded: Loaded, seen: tuple[Stat | None, Stat | None]
+    ) -> None:
         self._fs, self._layout, self._table = fs, layout, table
         self.state: StreamState = loaded.state
         stream = loaded.state.stream
         self._log, self._removals = layout.stream_log(table, stream), layout.stream_removals(table, stream)
-        self._seen, self._removals_end = seen, loaded.removals_end
+        (self._seen, self._removals_seen), self._removals_end = seen, loaded.removals_end
         self.named = loaded.named
         self._last, self._mark = loaded.found.last
         self._restored: int | None = None
@@ -52,7 +54,8 @@ class Pin:
     @classmethod
     def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Pin:
         """Loads a stream at its newest epoch, or a kept one; raises what ``load_stream`` raises."""
-        seen = fs.stat(layout.stream_log(table, stream))  # before the reading: what comes between is looked at again
+        paths = layout.stream_log(table, stream), layout.stream_removals(table, stream)
+        seen = fs.stat(paths[0]), fs.stat(paths[1])  # before the reading: what comes between is looked at again
         return cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
 
     def of_table(self, layout: Layout, table: TableName) -> bool:
@@ -111,13 +114,14 @@ class Pin:
                 self._restored = older if self._restored is None else min(older, self._restored)
             self._seen = found
         removals = self._fs.stat(self._removals)
-        if removals is not None and removals.size > self._removals_end:
+        if removals is not None and removals != self._removals_seen:
             new = read_removals(self._fs, self._layout, self._table, self.state.stream, self._removals_end)
             for _, removal in new.entries:
                 location = self.state.locations.get(removal.key)
                 if location is not None and removal.means(location):
                     self._removed[removal.key] = removal.phase
             self._removals_end = max(self._removals_end, new.end)
+            self._removals_seen = removals
 
     def _appended(self, size: int) -> RolledBack | None:
         """Rollbacks behind the last known frame; None where the log does not go on from there."""

@@ -28,13 +28,13 @@ from store.epochs.positions import FileWindow
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.records import OpenRecord, encode
 from store.epochs.remains import Found, read_stones
-from store.epochs.removals import read_removals
+from store.epochs.removals import empty_removals, read_removals
 from store.epochs.replay import StreamState
 from store.epochs.rollbacks import fold
 from store.epochs.state import LocationState
 from store.errors import CorruptFileError, FormatError, SettingsError, TableExistsError
 from store.format.tablesize import TableSize, decode
-from store.fs import Fs
+from store.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
 
 CHUNK = 8 << 20
@@ -69,8 +69,9 @@ def rebuild(
     *,
     aside: Collection[LocationKey] = (),
     time_ms: int,
+    gate: Lock | None = None,
 ) -> StreamState:
-    """Writes the new log; its state. The caller holds the stream, its removals and the table's merges.
+    """Writes the new log; its state. The caller holds the stream, the table's merges and, as ``gate``, its commits.
 
     CorruptFileError for damaged or missing locations that are not to be set ``aside``; SettingsError and
     TableExistsError for a choice that cannot be had.
@@ -88,7 +89,7 @@ def rebuild(
         _keep(fs, layout, directory / f".replaced-{generation}", (*paths, removals))
     folded = 0
     if read_stones(fs, layout, table, stream) is None:
-        fs.truncate(removals, 0)  # it cannot be replaced, because it is the lock
+        empty_removals(fs, layout, table, stream, gate=gate)
     else:
         folded = read_removals(fs, layout, table, stream).end
     log, checkpoint, head = paths

@@ -211,9 +211,9 @@ def plan_recovery(
 
 
 def remove_temporaries(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
-    """Removes what atomic replaces of log, checkpoint and head have left behind; the caller holds the stream."""
-    own = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream), layout.stream_head(table, stream)
-    for path in own:
+    """Removes what atomic replaces of a stream's files have left; the caller holds the stream and its commits."""
+    own = layout.stream_log, layout.stream_checkpoint, layout.stream_head, layout.stream_removals
+    for path in (of(table, stream) for of in own):
         for name in fs.names(path.parent):
             if name.startswith(f".{path.name}.tmp-"):
                 fs.unlink(path.parent / name)

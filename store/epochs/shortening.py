@@ -11,9 +11,10 @@ from store.epochs.graves import Graves
 from store.epochs.head import Head, HeadFiles, HeadWriter, Mark
 from store.epochs.keeping import Keeping
 from store.epochs.logfile import LogFile
+from store.epochs.removals import fold_removals
 from store.epochs.replay import StreamState
 from store.errors import CorruptFileError, EpochConflictError, phase_of
-from store.fs import Fs
+from store.fs import Fs, Lock
 from store.layout import Layout, TableName
 
 
@@ -88,6 +89,19 @@ class Shortening:
         if self._running is not None:
             self._running.drop()
             self._running = None
+
+    def fold_is_due(self) -> bool:
+        """Whether the removals have a size at which they may be folded; costs one stat."""
+        fs, layout, table, stream = self._where
+        found = fs.stat(layout.stream_removals(table, stream))
+        return found is not None and found.size >= self._keeping.compact_bytes
+
+    def fold(self, gate: Lock) -> Mark | None:
+        """Shortens the removals where they have grown enough; their last record then. EpochConflictError: no room."""
+        try:
+            return fold_removals(*self._where, least_bytes=self._keeping.compact_bytes, gate=gate)
+        except OSError as error:
+            raise self.no_room(error) from error
 
     def head_is_due(self, removals_end: int) -> bool:
         """Whether log and removals have outgrown the head."""

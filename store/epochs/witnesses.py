@@ -24,7 +24,7 @@ from store.epochs.ledger import read_ledger
 from store.epochs.load import StreamState, load_stream
 from store.epochs.locations import Locations
 from store.epochs.publish import TABLE_SIZE
-from store.epochs.removals import Named, read_removals
+from store.epochs.removals import Named, read_named
 from store.epochs.rollbacks import RolledBack, restored
 from store.epochs.state import Durability
 from store.errors import CorruptFileError, FormatError, TableNotFoundError
@@ -104,8 +104,7 @@ class Witnesses:
     def removals(self) -> Iterator[Witness]:
         """Removals that were recorded at an epoch or generation beyond the log; reads all of them."""
         for stream in sorted(self._states):
-            found = read_removals(self._fs, self._layout, self._table, stream)
-            yield from self.removed_by(stream, found.named)
+            yield from self.removed_by(stream, read_named(self._fs, self._layout, self._table, stream))
 
     def removed_by(self, stream: str, named: Named) -> Iterator[Witness]:
         """The same for what removals name of a stream."""
@@ -325,9 +324,8 @@ def named_by_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> in
 
 def named_beyond(fs: Fs, layout: Layout, table: TableName, state: Known) -> int:
     """The newest epoch of a stream that files beside its log name, where that is beyond the log, else 0."""
-    removals = read_removals(fs, layout, table, state.stream)
     named = (
-        removals.named.epoch,
+        read_named(fs, layout, table, state.stream).epoch,
         named_by_head(fs, layout.stream_head(table, state.stream), beyond=state.epoch),
         named_by_ledger(fs, layout, table, state.stream),
     )

@@ -62,7 +62,7 @@ class ForkExecutor:
         child = os.fork()
         if child == 0:
             os.close(reading)
-            os.close(self.lock._descriptor)  # a Spark worker is no child of the driver and holds nothing of it
+            self.lock.release()  # here alone: a Spark worker is no child of the driver and holds nothing of it
             print(f"task {os.getpid()}", flush=True)
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)  # who waits for the end of the driver's words must not wait for its task

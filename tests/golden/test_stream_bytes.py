@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 
 from store.epochs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, frame, header, read_header, scan
+from store.epochs.folded import encode_folded
+from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, REMOVALS_MAGIC_1, frame, header, read_header, scan
 from store.epochs.graves import Graves
 from store.epochs.head import Head, decode_head, encode_head, open_head
 from store.epochs.load import replay
 from store.epochs.locations import Locations
 from store.epochs.positions import NO_HORIZON
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
-from store.epochs.removals import Removal, decode_removals, encode_removals
+from store.epochs.removals import Named, Removal, decode_removals, encode_removals, read_named, read_removals
 from store.epochs.replay import StreamState
 from store.epochs.state import Batch, FileId, FileState, LocationReport, OffsetRange, RangeStats
 from store.errors import CorruptFileError, UnsupportedVersionError
-from store.layout import LocationKey
+from store.fs import Fs
+from store.layout import Layout, LocationKey, TableName
 
 HERE = Path(__file__).parent
 JFK = LocationKey("JFK", "2013-01-01")
@@ -46,8 +48,10 @@ RECORDS: tuple[Record, ...] = (
 )
 LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in RECORDS)
 REMOVAL = Removal(JFK, 1, 3, "truncate", 3, {"digest": "00ff"}, 1_357_000_002_000)
-REMOVALS = header(REMOVALS_MAGIC, 0) + frame(encode_removals([REMOVAL]))
+REMOVALS = header(REMOVALS_MAGIC_1, 0) + frame(encode_removals([REMOVAL]))
 MADE = replace(REMOVAL, made_ms=1_357_000_000_000, generation=1)
+GONE = (MADE, replace(MADE, phase="delete", epoch=4), replace(REMOVAL, key=LocationKey("EWR", "2013-01-01")))
+FOLDED = header(REMOVALS_MAGIC, 0x6D8CA3 << 40 | 300) + frame(encode_folded(GONE))
 
 RANGES = (OffsetRange("tr\u00e4des", 0, 0, 40, "ti-1", "0a"), OffsetRange("tr\u00e4des", 1, 7, 7))
 GAPS = (OffsetRange("tr\u00e4des", 0, 40, 90, "ti-1"),)
@@ -93,7 +97,8 @@ def _head() -> Head:
         ("stream-v2.checkpoint", encode_checkpoint(Checkpoint(_state(), 16))),
         ("stream-v2.head", encode_head(_head())),
         ("stream-v1.removals", REMOVALS),
-        ("stream-v1-made.removals", header(REMOVALS_MAGIC, 0) + frame(encode_removals([MADE]))),
+        ("stream-v1-made.removals", header(REMOVALS_MAGIC_1, 0) + frame(encode_removals([MADE]))),
+        ("stream-v2.removals", FOLDED),
         ("stream-v2-ranges.log", RANGE_LOG),
         ("stream-v2-ranges.checkpoint", encode_checkpoint(Checkpoint(_state(RANGE_RECORDS), 0))),
         ("stream-v2-zone.log", ZONE_LOG),
@@ -155,6 +160,16 @@ def test_golden_removals_read_as_they_were_written() -> None:
     one = scan(data).frames[0].payload
     assert encode_removals([REMOVAL, REMOVAL]) == b'{"group":[' + one + b"," + one + b"]}"
     assert decode_removals(encode_removals([REMOVAL, REMOVAL]), "removals") == (REMOVAL, REMOVAL)
+
+
+def test_golden_folded_removals_read_as_they_were_written(tmp_path: Path) -> None:
+    layout, table = Layout(tmp_path), TableName("Golden", "Rows")
+    layout.streams(table).mkdir(parents=True)
+    data = (HERE / "stream-v2.removals").read_bytes()
+    layout.stream_removals(table, "feed").write_bytes(data)
+    found = read_removals(Fs(), layout, table, "feed")
+    assert [removal for _, removal in found.entries] == list(GONE[1:])
+    assert (found.end, read_named(Fs(), layout, table, "feed")) == (300 + len(data), Named(4, 1))
 
 
 def test_newer_versions_and_other_files_are_told_apart() -> None:

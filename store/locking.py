@@ -1,0 +1,34 @@
+"""An advisory lock that a process holds on a file or directory: of the open file, not of its name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class Lock:
+    """An exclusive advisory lock on an open file or directory; released by ``release`` or process death."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptors = [descriptor]
+        self.path = path
+
+    @property
+    def held(self) -> bool:
+        """Whether this object still holds the lock."""
+        return bool(self._descriptors)
+
+    @property
+    def inode(self) -> int:
+        """The inode that is locked: that of the name only as long as nobody has replaced the file."""
+        return os.fstat(self._descriptors[-1]).st_ino
+
+    def add(self, other: Lock) -> None:
+        """Holds ``other`` too, as the newest; both are released together. ``other`` holds nothing from then on."""
+        self._descriptors += other._descriptors
+        other._descriptors = []
+
+    def release(self) -> None:
+        """Let go; harmless when called twice."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
