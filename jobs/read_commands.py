@@ -184,7 +184,7 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes, {found['waste']:,} bytes of waste")
     tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
     by_place = {"positions": "position", "rates": "a second", "ends": "end", "lag": "lag"}
-    left = {"ignored", "passed"}
+    left = {"ignored", "passed", "positionsUnknown"}
     keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place and key not in left)
     streams = [{key: line.get(key) for key in keys} for line in found["streams"]]
     known = [part for part in by_place if any(line.get(part) for line in found["streams"])]
@@ -203,6 +203,11 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
             print(f"\n{part}")
             table(list(lines[0]), [list(line.values()) for line in lines])
     for line in found["streams"]:
+        if late := line.get("positionsUnknown"):
+            print(
+                f"\n{line['stream']}, a log that was rebuilt: positions are known up to epoch {late['knownUpTo']}, rows"
+            )
+            print(f"up to epoch {late['rowsUpTo']}; it takes nothing until `recover --from-locations` is given them")
         if line.get("ignored"):
             print(f"\n{line['stream']}, fields that no column takes: {fields(line['ignored'])}")
         for words in passed_lines(line.get("passed", {})):

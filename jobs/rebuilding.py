@@ -10,7 +10,6 @@ from typing import Any
 
 from jobs.door import Door
 from store.epochs.holder import take_gate, take_lock
-from store.epochs.offsets import REBUILT
 from store.epochs.rebuild import Choice, plan_state, rebuild
 from store.epochs.remains import Found, find
 from store.epochs.replay import StreamState
@@ -120,7 +119,7 @@ def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None
         state = require_stream(fs, layout, table, stream)
     except (CorruptFileError, TableNotFoundError):
         return
-    if (REBUILT, 0) not in state.offsets:
+    if state.offsets.unsettled is None:
         raise SettingsError(
             "the commit log of this stream has everything that is known of it",
             where=layout.stream_log(table, stream),
@@ -131,11 +130,14 @@ def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None
 
 
 def _result(found: Found, state: StreamState, choice: Choice) -> dict[str, Any]:
-    settled = (REBUILT, 0) not in state.offsets
+    settled = state.offsets.unsettled is None
     source = "given" if choice.made else "known" if settled else "unknown"
     unknown = []
     if not settled:
-        unknown.append(f"source positions of epochs {found.known.epoch + 1} to {found.epoch}; {LATER}")
+        lost = f"epochs {found.known.epoch + 1} to {found.epoch}"
+        if found.known.epoch >= found.epoch:
+            lost = f"generations {found.known.generation + 1} to {found.generation}"
+        unknown.append(f"source positions of {lost}; {LATER}")
     elif choice.back:
         unknown.append(f"rows after epoch {found.known.epoch}, which went: the source has to send them again")
     if found.known.epoch < found.epoch:

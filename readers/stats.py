@@ -155,7 +155,7 @@ def _bytes(slice_: Slice) -> int:
 
 def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, Any]:
     state = load_stream(fs, layout, table, stream)
-    positions = state.offsets.positions()
+    positions, late = state.offsets.positions(), state.offsets.unsettled
     epochs = list_epochs(fs, layout, table, stream)
     ignored: dict[str, int] = {}
     for entry in epochs:
@@ -171,6 +171,7 @@ def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, 
         "locations": len(state.locations),
         "rememberedFiles": len(state.files),
         "positions": positions,
+        **({"positionsUnknown": {"rowsUpTo": late.stop, "knownUpTo": late.last_start}} if late else {}),
         "rates": _rates(epochs, positions) if positions else {},
         "ignored": ignored_in(ignored),
         "logBytes": sum(_size(fs, part(table, stream)) for part in parts),

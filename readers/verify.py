@@ -13,12 +13,20 @@ from pathlib import Path
 
 from readers.findings import Finding, Severity, finding, from_error
 from readers.verify_location import check_location
-from readers.verify_streams import check_beside, check_head, check_log, check_removals, stray_stream_files
+from readers.verify_streams import (
+    check_beside,
+    check_head,
+    check_log,
+    check_positions,
+    check_removals,
+    stray_stream_files,
+)
 from readers.verify_values import Expected
 from store import merges
-from store.epochs.aside import list_set_aside
+from store.epochs.aside import SET_ASIDE, list_set_aside
 from store.epochs.load import StreamState, list_streams, load_stream
 from store.epochs.publish import record_bytes
+from store.epochs.removal import DOOMED
 from store.epochs.state import LocationState
 from store.epochs.witnesses import Witnesses
 from store.errors import SparkhavenError
@@ -101,6 +109,7 @@ class _TableCheck:
         self.unfinished: dict[str, MergeRecord] = {}
         self.definitions: frozenset[bytes] = frozenset()
         self.times: dict[str, set[int]] = {}
+        self.aside: set[tuple[LocationKey, str]] = set()
 
     def run(self) -> Iterator[Finding]:
         """All findings of the table."""
@@ -154,6 +163,7 @@ class _TableCheck:
                 continue
             self.streams.append(state)
             yield from check_beside(self.fs, self.layout, self.table, state)
+            yield from check_positions(self.fs, self.layout, self.table, state)
             for key, location in state.locations.items():
                 if key in self.located:
                     yield finding(
@@ -179,6 +189,7 @@ class _TableCheck:
     def _set_aside(self) -> Iterator[Finding]:
         try:
             for each in list_set_aside(self.fs, self.layout, self.table):
+                self.aside.add((each.key, Path(each.path).name))
                 yield finding(
                     "warning",
                     each.path,
@@ -246,7 +257,10 @@ class _TableCheck:
                 continue
             for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else [None]:
                 key = LocationKey(internal, value or "")
-                if key in self.located:
+                moved = list(self._moved_away(key)) if value else []
+                yield from (found for found in moved if found is not None)
+                names = self.fs.names(root / internal / value) if value else []
+                if key in self.located or (moved and len(names) == len(moved)):
                     continue
                 yield finding(
                     "warning",
@@ -254,6 +268,19 @@ class _TableCheck:
                     "no stream has committed this: readers do not see it",
                     hint="an interrupted batch leaves it, then `sparkhaven recover` removes it; else move it away",
                 )
+
+    def _moved_away(self, key: LocationKey) -> Iterator[Finding | None]:
+        """What was moved away within the directory of a date; None for what is told by its note."""
+        place = self.layout.intraday_location(self.table, key).parent
+        for name in self.fs.names(place):
+            if (key, name) in self.aside:
+                yield None
+            elif name.startswith(SET_ASIDE):
+                what = "set aside when the commit log was rebuilt: no part of the table"
+                yield finding("note", place / name, what, hint="compare it with the table, then remove it")
+            elif name.startswith(DOOMED):
+                again = f"`sparkhaven delete {self.table} --date {key.value}` removes it"
+                yield finding("note", place / name, "left over from a delete that was stopped", hint=again)
 
     def _stray_history(self) -> Iterator[Finding]:
         root = self.layout.partitions(self.table.namespace)

@@ -11,7 +11,8 @@ from store.epochs.head import open_head
 from store.epochs.holder import in_progress, read_lock
 from store.epochs.ledger import read_ledger
 from store.epochs.load import list_streams, load_read, read_files
-from store.epochs.offsets import Offsets
+from store.epochs.offsets import Offsets, settle_hint
+from store.epochs.rebuild import REPLACED
 from store.epochs.records import CommitRecord
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState
@@ -31,6 +32,12 @@ def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Fin
     streams = list_streams(fs, layout, table)
     known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
     for name in fs.names(layout.streams(table)):
+        if name.startswith(REPLACED):
+            what = "what a rebuild of a commit log has replaced"
+            yield finding(
+                "note", layout.streams(table) / name, what, hint="remove it once the table is as it should be"
+            )
+            continue
         temporary = ".tmp-" in name
         if name not in known and not (temporary and in_progress(fs, layout.streams(table) / name)):
             yield finding(
@@ -76,6 +83,20 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
             yield finding(
                 "error", path, "rows of an epoch do not add up", at=at, expected=record.batch.rows, found=rows
             )
+
+
+def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """A log that was rebuilt, and of which nobody has said yet what of the source its rows hold."""
+    open_since = state.offsets.unsettled
+    if open_since is not None:
+        yield finding(
+            "warning",
+            layout.stream_log(table, state.stream),
+            "the commit log was rebuilt from locations, and its positions are not known: the stream takes nothing",
+            expected=f"positions up to epoch {open_since.stop}",
+            found=f"positions up to epoch {open_since.last_start}",
+            hint=settle_hint(table, state.stream),
+        )
 
 
 def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:

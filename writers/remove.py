@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from store.epochs.holder import lock_commits
 from store.epochs.load import StreamState, list_streams
 from store.epochs.publish import publish_location
+from store.epochs.removal import DOOMED
 from store.epochs.removals import Phase, Removal, Removals, read_removals, write_removals
 from store.epochs.state import LocationState
 from store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
@@ -35,7 +36,6 @@ from writers.removal_proof import RemovalProof, require_own_files
 from writers.states import States
 
 LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
-_DOOMED = ".doomed-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +250,14 @@ def _move_away(fs: Fs, layout: Layout, table: TableName, location: LocationState
     if fs.stat(directory) is None:
         return
     with fs.during("delete-rename"):
-        fs.rename(directory, directory.with_name(f"{_DOOMED}{table.table}-{location.since}"))
+        fs.rename(directory, directory.with_name(f"{DOOMED}{table.table}-{location.since}"))
         fs.sync_dirs([directory.parent])
 
 
 def _sweep(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> int:
     """Unlinks what was moved away; the value's directory goes with it when nothing else is in it."""
     place = layout.intraday_location(table, key).parent
-    doomed = [name for name in fs.names(place) if name.startswith(_DOOMED)]
+    doomed = [name for name in fs.names(place) if name.startswith(DOOMED)]
     with fs.during("delete-unlink"):
         for name in doomed:
             fs.remove_tree(place / name)

@@ -9,7 +9,7 @@ from functools import partial
 from jobs.doctor.finding import Found, State, Visit, ago, each, headline
 from jobs.feeds import waiting
 from readers.findings import Finding as Damage
-from readers.verify_streams import check_head, check_log, stray_stream_files
+from readers.verify_streams import check_head, check_log, check_positions, stray_stream_files
 from store.epochs.load import list_streams
 from store.epochs.positions import NO_HORIZON
 from store.epochs.replay import StreamState
@@ -67,6 +67,8 @@ def logs(visit: Visit) -> Iterator[Found]:
                 getattr(state, "hint", None) or visit.command("verify", table)
             )  # fmt: skip
             continue
+        unsettled = list(check_positions(visit.fs, visit.layout, table, state))
+        yield from (("wrong", f"{table} {stream}: {one.what}", one.hint) for one in unsettled)
         stat = visit.fs.stat(path)
         if stat is not None and stat.size > WHOLE_LOG:
             yield "note", f"{table} {stream}: log of {stat.size >> 20:,} MiB was not checked", (
@@ -75,7 +77,7 @@ def logs(visit: Visit) -> Iterator[Found]:
             continue
         found = list(each(f"{table} {stream}", visit.command("verify", table), partial(_of_log, visit, table, stream)))
         yield from found
-        sound += not found
+        sound += not found and not unsettled
     if sound:
         yield "ok", f"{sound:,} logs are sound", None
 

@@ -26,6 +26,7 @@ from store.layout import Layout, LocationKey, TableName, check_stream
 from store.merges import lock_table, newest
 
 NOTE = ".json"
+SET_ASIDE = ".set-aside-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _set_aside(
             hint=f"`sparkhaven epochs show {table} {stream}` lists them",
         )
     directory = layout.intraday_location(table, key)
-    place = directory.with_name(f".set-aside-{directory.name}-{location.since}")
+    place = directory.with_name(f"{SET_ASIDE}{directory.name}-{location.since}")
     note = layout.set_aside(table) / key.internal / key.value / f"{table.table}-{location.since}{NOTE}"
     if fs.stat(place) is None:
         made = _note(stream, location, reason, time_ms, place)

@@ -41,6 +41,14 @@ GAP_HINT = (
 )
 
 
+def settle_hint(table: object, stream: str) -> str:
+    """What to do about a log that was rebuilt without its positions."""
+    return (
+        f"say it with `sparkhaven recover {table} {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET (the"
+        " next one to read), --taken-until TIME (of files), or --accept-positions"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetEnd:
     """Offsets below ``stop`` are committed; the last range began at ``last_start`` and had this ``digest``."""
@@ -88,17 +96,23 @@ class Offsets(Mapping[Place, OffsetEnd]):
         end = self._ends.get((QUARANTINE, 0))
         return end.stop if end else 0
 
+    @property
+    def unsettled(self) -> OffsetEnd | None:
+        """Of a log that was rebuilt, while nobody has said what its rows came from: ``stop`` is the epoch up to which
+        rows were found, ``last_start`` the one up to which positions are known.
+        """
+        return self._ends.get((REBUILT, 0))
+
     def require_settled(self, where: object) -> None:
         """PositionGapError if the log was rebuilt and nobody has said yet what its rows came from."""
-        end = self._ends.get((REBUILT, 0))
+        end = self.unsettled
         if end is not None:
             raise PositionGapError(
                 "the commit log was rebuilt from locations, and what of the source they hold is not known",
                 where=where,
                 expected="positions of the rows up to the rebuilt epoch",
                 found=f"rows up to epoch {end.stop}, positions up to epoch {end.last_start}",
-                hint="say it with `sparkhaven recover NS.T STREAM --from-locations` and --position"
-                " TOPIC/PARTITION=OFFSET (the next one to read), --taken-until TIME (of files), or --accept-positions",
+                hint=settle_hint("NS.T", "STREAM"),
             )
 
     def judge(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Verdict:

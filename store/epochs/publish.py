@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from store.epochs.state import LocationState
 from store.errors import FormatError, InvalidNameError
 from store.format.tablesize import TableSize, decode, encode
 from store.fs import Fs
-from store.layout import Layout, TableName, check_stream
+from store.layout import Layout, LocationKey, TableName, check_stream
 
 OWNER = ".stream"  # names the stream of a location that has no table.size yet; a line feed ends it
 TABLE_SIZE = "table.size"
@@ -19,6 +20,19 @@ DATA_OFFSET = 4096  # intraday prefixes always have this length
 def physical_size(name: str, size: int) -> int:
     """Bytes of a file whose data region has ``size`` bytes: a ``.dat`` starts with a prefix."""
     return size + DATA_OFFSET if name.endswith(".dat") else size
+
+
+def walk_locations(
+    fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
+) -> Iterator[LocationKey]:
+    """What lies where a location of a date that ``takes`` accepts would be, committed or not: one listing of each
+    internal partition. Names with a dot are ours, and no location.
+    """
+    root = layout.intraday(table)
+    for internal in fs.names(root):
+        for value in fs.names(root / internal) if not internal.startswith(".") else ():
+            if not value.startswith(".") and takes(value):
+                yield LocationKey(internal, value)
 
 
 def record_bytes(stream: str, location: LocationState) -> bytes:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from store.epochs.aside import NOTE, SetAside
+from store.epochs.aside import NOTE, SET_ASIDE, SetAside
 from store.epochs.checkpoint import Checkpoint, encode_checkpoint
 from store.epochs.framing import LOG_MAGIC, frame, header
 from store.epochs.locations import Locations
@@ -37,7 +37,7 @@ from store.format.tablesize import TableSize, decode
 from store.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
 
-CHUNK = 8 << 20
+REPLACED = ".replaced-"  # the directory of what a rebuild has replaced begins with it; then its generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ def rebuild(
     for key in sorted({*found.damaged, *found.missing} & set(aside)):
         _set_aside(fs, layout, table, stream, key, found, time_ms)
     for directory in _dropped(layout, table, found, choice):
-        _move_aside(fs, directory, f".set-aside-{table.table}-{found.epoch}")
+        _move_aside(fs, directory, f"{SET_ASIDE}{table.table}-{found.epoch}")
     generation, directory = state.generation, layout.streams(table)
     paths = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream), layout.stream_head(table, stream)
     removals = layout.stream_removals(table, stream)
     with fs.during("rebuild-keep"):
-        _keep(fs, layout, directory / f".replaced-{generation}", (*paths, removals))
+        _keep(fs, layout, directory / f"{REPLACED}{generation}", (*paths, removals))
     folded = 0
     if read_stones(fs, layout, table, stream) is None:
         empty_removals(fs, layout, table, stream, gate=gate)
@@ -155,7 +155,7 @@ def plan_state(
 def _back(table: TableName, found: Found) -> dict[LocationKey, LocationState]:
     """The locations of the known state; refused where history has taken in more, or they are not as they were."""
     known = found.known
-    if (REBUILT, 0) in known.offsets or not known.epoch:
+    if known.offsets.unsettled is not None or not known.epoch:
         raise SettingsError(
             "there is no known state to go back to",
             expected="an older log, checkpoint or head whose positions are known",
@@ -231,7 +231,7 @@ def _set_aside(
         record = decode(fs.read(directory / TABLE_SIZE), directory)
     except (OSError, FormatError):
         record = TableSize(then.rows if then else 0, 0, {}, epoch=then.epoch if then else 0)
-    epoch, place = record.epoch or 0, directory.with_name(f".set-aside-{table.table}-{found.epoch}")
+    epoch, place = record.epoch or 0, directory.with_name(f"{SET_ASIDE}{table.table}-{found.epoch}")
     reason = found.damaged.get(key, "it is not there")
     since = then.since if then is not None else epoch
     note = SetAside(stream, key.internal, key.value, since, epoch, record.size, reason, time_ms, str(place))

@@ -21,6 +21,7 @@ from store.epochs.publish import (
     named_owner,
     publish_location,
     read_published,
+    walk_locations,
 )
 from store.epochs.replay import StreamState
 from store.epochs.resume import Resumed
@@ -30,7 +31,7 @@ from store.epochs.witnesses import Witnesses, named_beyond, refuse
 from store.errors import FormatError
 from store.format.tablesize import published
 from store.fs import Fs
-from store.layout import Layout, LocationKey, TableName
+from store.layout import Layout, TableName
 from store.schema.versions import definitions
 
 COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
@@ -101,35 +102,31 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
     witnesses = Witnesses(fs, layout, table, [state])
     doomed = {layout.intraday_location(table, key) for key in resumed.graves.locations if key not in state.locations}
     plan.stray_locations.extend(sorted(path for path in doomed if fs.stat(path) is not None))
-    for internal in fs.names(layout.intraday(table)):
-        if internal.startswith("."):
+    for key in walk_locations(fs, layout, table):
+        directory = layout.intraday_location(table, key)
+        if key in state.locations or directory in doomed or fs.stat(directory) is None:
             continue
-        for value in fs.names(layout.intraday(table) / internal):
-            key = LocationKey(internal, value)
-            directory = layout.intraday_location(table, key)
-            if key in state.locations or directory in doomed or fs.stat(directory) is None:
-                continue
-            path = directory / TABLE_SIZE
-            if fs.stat(path) is None:
-                if named_owner(fs, layout, table, directory) == state.stream:
-                    plan.stray_locations.append(directory)
-                elif fs.names(directory):
-                    plan.foreign.append(directory)
-                continue
-            try:
-                stream, epoch = published(fs.read(path), path)
-            except FormatError:
-                plan.foreign.append(directory)
-                continue
-            if stream != state.stream:
-                continue
-            if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.graves.dead):
+        path = directory / TABLE_SIZE
+        if fs.stat(path) is None:
+            if named_owner(fs, layout, table, directory) == state.stream:
                 plan.stray_locations.append(directory)
-                plan.ahead = max(plan.ahead, epoch if epoch > state.epoch else 0)
-            elif epoch <= state.epoch and restored(state.rolled_back, epoch) is not None:
+            elif fs.names(directory):
                 plan.foreign.append(directory)
-            else:
-                refuse(witnesses.location(key))
+            continue
+        try:
+            stream, epoch = published(fs.read(path), path)
+        except FormatError:
+            plan.foreign.append(directory)
+            continue
+        if stream != state.stream:
+            continue
+        if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.graves.dead):
+            plan.stray_locations.append(directory)
+            plan.ahead = max(plan.ahead, epoch if epoch > state.epoch else 0)
+        elif epoch <= state.epoch and restored(state.rolled_back, epoch) is not None:
+            plan.foreign.append(directory)
+        else:
+            refuse(witnesses.location(key))
 
 
 def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlement) -> None:

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.epochs.known import known_state
-from store.epochs.offsets import REBUILT
-from store.epochs.publish import DATA_OFFSET, OWNER, TABLE_SIZE
+from store.epochs.publish import DATA_OFFSET, OWNER, TABLE_SIZE, walk_locations
 from store.epochs.removals import Named, Removal, read_removals
 from store.epochs.replay import StreamState
 from store.epochs.state import FileState, LocationState
@@ -60,7 +59,8 @@ class Found:
             and (then.rows, dict(then.files)) == (now.rows, now.files)
             for key, now in self.locations.items()
         )
-        return self.known.epoch >= self.epoch and same and (REBUILT, 0) not in self.known.offsets
+        newest = self.known.epoch >= self.epoch and self.known.generation >= self.generation
+        return newest and same and self.known.offsets.unsettled is None
 
 
 def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
@@ -74,14 +74,7 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
     locations: dict[LocationKey, LocationState] = {}
     damaged: dict[LocationKey, str] = {}
     unpublished: list[Path] = []
-    root = layout.intraday(table)
-    keys = (
-        LocationKey(internal, value)
-        for internal in fs.names(root)
-        if not internal.startswith(".")
-        for value in fs.names(root / internal)
-    )
-    for key in keys:
+    for key in walk_locations(fs, layout, table):
         directory = layout.intraday_location(table, key)
         try:
             record = decode(fs.read(directory / TABLE_SIZE), directory / TABLE_SIZE)

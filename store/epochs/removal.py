@@ -11,6 +11,7 @@ from store.epochs.state import LocationState
 from store.layout import LocationKey
 
 Phase = Literal["truncate", "delete"]
+DOOMED = ".doomed-"  # what a delete has moved away begins with it, until it is unlinked
 PHASES: tuple[Phase, ...] = ("truncate", "delete")
 
 

@@ -23,7 +23,7 @@ from store.epochs.holder import named_generation
 from store.epochs.ledger import read_ledger
 from store.epochs.load import StreamState, load_stream
 from store.epochs.locations import Locations
-from store.epochs.publish import TABLE_SIZE
+from store.epochs.publish import TABLE_SIZE, walk_locations
 from store.epochs.removals import Named, read_named
 from store.epochs.rollbacks import RolledBack, restored
 from store.epochs.state import Durability
@@ -116,11 +116,8 @@ class Witnesses:
         """Published locations of the dates that ``takes`` accepts: one listing of each internal partition, and one read
         of each ``table.size``.
         """
-        root = self._layout.intraday(self._table)
-        for internal in self._internals():
-            for value in self._fs.names(root / internal):
-                if not value.startswith(".") and takes(value):
-                    yield from self.location(LocationKey(internal, value))
+        for key in walk_locations(self._fs, self._layout, self._table, takes):
+            yield from self.location(key)
 
     def date(self, value: str) -> Iterator[Witness]:
         """Locations and merge record of one date; costs nothing for the others."""

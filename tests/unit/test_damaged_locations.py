@@ -167,6 +167,31 @@ def test_a_damaged_location_is_set_aside_and_named_by_every_report(tmp_path: Pat
         assert str(place) in str(result), more
 
 
+def test_verify_tells_what_was_moved_away_by_its_name(tmp_path: Path) -> None:
+    _with_a_missing_file(tmp_path)
+    assert told(tmp_path, "recover", "NS.T", "s", "--quarantine", "a/2026-11-20")[0] == 0
+    code, result = told(tmp_path, "verify", "NS.T")
+    place = tmp_path / "Intraday/NS/T/a/2026-11-20"
+    told_of = [(found["severity"], found["path"], found["what"]) for found in result["findings"]]
+    what = "2 rows of a/2026-11-20, stream s, were set aside"
+    assert (code, told_of) == (0, [("warning", str(place / ".set-aside-T-1"), what)])
+    (place / ".set-aside-T-9").mkdir()
+    (place / ".doomed-T-9").mkdir()
+    (place.parent / "2026-11-21").mkdir()
+    _, result = told(tmp_path, "verify", "NS.T")
+    told_of = [(found["severity"], Path(found["path"]).name, found["what"]) for found in result["findings"][1:]]
+    assert told_of == [
+        ("note", ".doomed-T-9", "left over from a delete that was stopped"),
+        ("note", ".set-aside-T-9", "set aside when the commit log was rebuilt: no part of the table"),
+        ("warning", "2026-11-21", "no stream has committed this: readers do not see it"),
+    ]
+    (place / "T").mkdir()
+    _, result = told(tmp_path, "verify", "NS.T")
+    assert (str(place), "no stream has committed this: readers do not see it") in [
+        (found["path"], found["what"]) for found in result["findings"]
+    ]
+
+
 def test_a_location_that_the_stream_does_not_have_cannot_be_set_aside(tmp_path: Path) -> None:
     _with_a_missing_file(tmp_path)
     assert told(tmp_path, "recover", "NS.T", "s", "--quarantine", "zz/2026-11-20")[0] == 2

@@ -93,6 +93,41 @@ def test_rows_come_back_and_the_stream_stops_until_its_positions_are_given(tmp_p
     assert told(tmp_path, "verify", "--deep")[0] == 0
 
 
+def test_every_command_tells_of_a_rebuilt_log_without_its_positions(tmp_path: Path) -> None:
+    _older(tmp_path)
+    assert told(tmp_path, *RECOVER)[0] == 0
+    what = "the commit log was rebuilt from locations, and its positions are not known: the stream takes nothing"
+    code, result = told(tmp_path, "verify", "NS.T")
+    kept = "what a rebuild of a commit log has replaced"
+    assert (code, [(f["severity"], f["what"]) for f in result["findings"]]) == (0, [("note", kept), ("warning", what)])
+    assert "recover NS.T s --from-locations" in result["findings"][1]["hint"]
+    _, result = told(tmp_path, "stats", "NS.T")
+    assert result["streams"][0]["positionsUnknown"] == {"rowsUpTo": 3, "knownUpTo": 1}
+    _, result = told(tmp_path, "doctor")
+    assert f"NS.T s: {what}" in [found["what"] for found in result["findings"] if found["state"] == "wrong"]
+    assert told(tmp_path, *RECOVER, "--accept-positions")[0] == 0
+    for command in ("verify", "stats", "doctor"):
+        assert "rebuilt from" not in str(told(tmp_path, command)), command
+        assert "positionsUnknown" not in str(told(tmp_path, command)), command
+
+
+def test_positions_of_an_older_log_that_went_on_are_not_taken_for_the_newest(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path)
+    small.commit(small.append("a", DAY, {"Size": [1]}), ranges=_range(0, 1))
+    _close(small)
+    shutil.copytree(tmp_path / STREAMS, tmp_path / "copy")
+    for start in (1, 2):  # two generations that committed nothing but positions
+        small.commit(ranges=_range(start, start + 1))
+        _close(small)
+    lock = (tmp_path / STREAMS / "s.lock").read_bytes()
+    shutil.rmtree(tmp_path / STREAMS)
+    shutil.move(tmp_path / "copy", tmp_path / STREAMS)
+    (tmp_path / STREAMS / "s.lock").write_bytes(lock)
+    code, result = told(tmp_path, *RECOVER, "--dry-run")
+    assert (code, result["rebuilt"]["positions"]) == (0, "unknown"), result
+    assert "generations 2 to 3" in result["rebuilt"]["unknown"][0]
+
+
 def test_offsets_that_are_given_are_where_a_topic_goes_on(tmp_path: Path) -> None:
     small = _older(tmp_path, ranges=True)
     code, result = told(tmp_path, *RECOVER, "--position", "t/0=3")
