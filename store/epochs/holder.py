@@ -7,7 +7,8 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from store.errors import LockLostError
@@ -70,6 +71,17 @@ def lock_commits(fs: Fs, path: Path, *, wait: bool = False) -> Lock | None:
         found=f"another one {REPLACED} times",
         hint="something replaces or deletes it all the time: find out what writes to this directory",
     )
+
+
+@contextmanager
+def commits_held(fs: Fs, path: Path) -> Iterator[Lock]:
+    """Waits for that lock and holds it over the body."""
+    lock = lock_commits(fs, path, wait=True)
+    assert lock is not None  # noqa: S101 - waiting never gives None
+    try:
+        yield lock
+    finally:
+        lock.release()
 
 
 def replace_locked(fs: Fs, lock: Lock, data: bytes) -> None:

@@ -17,8 +17,8 @@ object, because nobody knows what is on disk: every further call raises CommitUn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import TracebackType
 
@@ -27,7 +27,7 @@ from store.epochs.aside import list_set_aside
 from store.epochs.compaction import new_floor
 from store.epochs.framing import frame
 from store.epochs.graves import Graves
-from store.epochs.holder import lock_commits, take_gate, take_lock, write_holder
+from store.epochs.holder import commits_held, take_gate, take_lock, write_holder
 from store.epochs.keeping import DEFAULTS, Keeping
 from store.epochs.logfile import LogFile
 from store.epochs.logs import read_graves
@@ -40,7 +40,7 @@ from store.epochs.recover import (
     plan_recovery,
     remove_temporaries,
 )
-from store.epochs.removals import read_removals, write_removals
+from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState
 from store.epochs.requirements import require
 from store.epochs.resume import resume
@@ -256,12 +256,9 @@ class StreamLog:
 
     def _keep_removals(self) -> None:
         """Makes durable what a checkpoint is to fold in: who recorded the last of it may not have synced it."""
-        try:
-            with self._gate() as gate:
-                write_removals(self._fs, self._layout, self._table, self._stream, [], gate=gate)
-                self.refresh()
-        except OSError as error:
-            raise self._short.no_room(error) from error
+        with self._gate() as gate:
+            self._short.keep_removals(gate)
+            self.refresh()
 
     def _fold_removals(self) -> bool:
         """Shortens the removals where they have grown enough; a head that names their last record is due then."""
@@ -392,15 +389,9 @@ class StreamLog:
             self._guard.close()
         self._lock.release()
 
-    @contextmanager
-    def _gate(self) -> Iterator[Lock]:
+    def _gate(self) -> AbstractContextManager[Lock]:
         """Keeps maintenance, and a zombie, from changing anything between a check and what follows from it."""
-        gate = lock_commits(self._fs, self._layout.stream_removals(self._table, self._stream), wait=True)
-        assert gate is not None  # noqa: S101 - waiting never gives None
-        try:
-            yield gate
-        finally:
-            gate.release()
+        return commits_held(self._fs, self._layout.stream_removals(self._table, self._stream))
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

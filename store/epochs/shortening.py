@@ -11,7 +11,7 @@ from store.epochs.graves import Graves
 from store.epochs.head import Head, HeadFiles, HeadWriter, Mark
 from store.epochs.keeping import Keeping
 from store.epochs.logfile import LogFile
-from store.epochs.removals import fold_removals
+from store.epochs.removals import fold_removals, write_removals
 from store.epochs.replay import StreamState
 from store.errors import CorruptFileError, EpochConflictError, phase_of
 from store.fs import Fs, Lock
@@ -95,6 +95,13 @@ class Shortening:
         fs, layout, table, stream = self._where
         found = fs.stat(layout.stream_removals(table, stream))
         return found is not None and found.size >= self._keeping.compact_bytes
+
+    def keep_removals(self, gate: Lock) -> None:
+        """Makes the removals durable. EpochConflictError: no room."""
+        try:
+            write_removals(*self._where, [], gate=gate)
+        except OSError as error:
+            raise self.no_room(error) from error
 
     def fold(self, gate: Lock) -> Mark | None:
         """Shortens the removals where they have grown enough; their last record then. EpochConflictError: no room."""

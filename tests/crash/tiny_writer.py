@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from store.epochs.holder import lock_commits
+from store.epochs.holder import commits_held
 from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
 from store.epochs.publish import OWNER, owner_mark, publish_location
@@ -89,17 +89,13 @@ def append(
 def remove(fs: Fs, root: Path, *removals: Removal) -> None:
     """Records removals together and publishes what they emptied; who may remove what is not asked."""
     layout = Layout(root)
-    gate = lock_commits(fs, layout.stream_removals(TABLE, STREAM), wait=True)
-    assert gate is not None
-    try:
+    with commits_held(fs, layout.stream_removals(TABLE, STREAM)) as gate:
         write_removals(fs, layout, TABLE, STREAM, list(removals), gate=gate)
         state = load_stream(fs, layout, TABLE, STREAM)
         for removal in removals:
             location = state.locations.get(removal.key)
             if location is not None and location.truncated:
                 publish_location(fs, layout, TABLE, STREAM, location)
-    finally:
-        gate.release()
 
 
 def batch_of(
