@@ -6,6 +6,7 @@ KAFKA_DB ?= demo-kafka-db
 VENV := .venv
 BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compiles our packages again
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
 .PHONY: help setup demo demo-kafka kafka test test-fast check crash crash-results power-cut power-cut-spark bench zip clean
@@ -40,8 +41,8 @@ demo-kafka: setup ## the same flights through a topic of a real Kafka broker, wi
 kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, until Ctrl-C
 	@$(BIN)/python -m jobs.broker
 
-test: setup ## every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: setup ## every test, with the slowest at the end
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=25
 
 test-fast: setup ## tests without a JVM, in seconds; their files are kept in memory where that is offered
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )$(BIN)/python -m pytest -q -n auto \

@@ -40,7 +40,7 @@ from tests.crash.sink_job import SCHEMA
 from tests.crash.stream_kit import STREAM, TABLE, record
 
 ROWS, PARTITIONS, SLOTS = 240, 6, 4
-PATIENCE = 120.0
+PATIENCE = 300.0
 ORDERS = ("earlier first", "later first", "earlier late", "mixed")
 DDL = "Src string, Date string, N bigint, Sym string, Note string"
 CONF = {

@@ -1,9 +1,9 @@
 """A real Spark streaming job killed at random moments: ``python -m tests.crash.spark_kill [--kills N] [--seed N]``.
 
 Each round adds feed files, starts the job as a process of its own, and kills it with its JVM (SIGKILL to the process
-group; Spark's workers are in another one and die when they notice) at a random moment. Before every third start Spark's
-checkpoint is deleted or emptied. A round that ends before its kill is told and does not count. At the end the job runs
-through, and the rows must be exactly those of the files.
+group; Spark's workers are in another one and die when they notice) at a random moment. Before every third start, by
+default, Spark's checkpoint is deleted or emptied. A round that ends before its kill is told and does not count. At the
+end the job runs through, and the rows must be exactly those of the files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.crash.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers,
 
 FILES_A_ROUND = 6
 ROWS_A_FILE = 40
-READY_SECONDS = 120
+READY_SECONDS = 300
 
 
 @dataclass(slots=True)
@@ -42,21 +42,24 @@ class Campaign:
     files: int = 0
 
 
-def run_campaign(base: Path, kills: int, seed: int) -> Campaign:
-    """Kills the job ``kills`` times, checks after each kill, and at the end that every row is there once."""
+def run_campaign(base: Path, kills: int, seed: int, *, damage_every: int = 3) -> Campaign:
+    """Kills the job ``kills`` times, checks after each kill, and at the end that every row is there once.
+
+    The checkpoint is damaged before every ``damage_every``-th start.
+    """
     chance = random.Random(seed)
     feed, root = base / "feed", base / "db"
     root.mkdir()
     found = Campaign()
     while found.kills < kills:
         add_files(feed, found)
-        if found.kills % 3 == 2:
-            _damage_checkpoint(root, found)
+        _damage_if_due(root, found, damage_every)
         _round(feed, root, chance, found)
         rows = committed(root)
         assert len(rows) == len(set(rows)), "rows doubled"
         print(f"kill {found.kills}: {len(rows)} rows committed", flush=True)
         assert set(rows) <= set(range(found.files * ROWS_A_FILE)), "rows that no file has"
+    _damage_if_due(root, found, damage_every)
     job = start(feed, root)
     output, _ = job.communicate(timeout=READY_SECONDS * 2)
     assert job.returncode == 0, output
@@ -75,9 +78,9 @@ def add_files(feed: Path, found: Campaign) -> None:
     found.files += FILES_A_ROUND
 
 
-def _damage_checkpoint(root: Path, found: Campaign) -> None:
+def _damage_if_due(root: Path, found: Campaign, every: int) -> None:
     checkpoint = Layout(root).spark_checkpoint(TABLE, STREAM)
-    if not checkpoint.exists():
+    if found.kills % every != every - 1 or not checkpoint.exists():
         return
     if found.checkpoints_deleted <= found.checkpoints_emptied:
         shutil.rmtree(checkpoint)

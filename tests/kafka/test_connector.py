@@ -25,7 +25,7 @@ from tests.kafka.topics import make_topic, send
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 
 TABLE = TableName("Test", "Trade")
-SECONDS = 90.0
+SECONDS = 300.0
 
 
 def message(number: int) -> bytes:

@@ -32,7 +32,7 @@ from writers.stream import STREAM_CONF
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 
-PATIENCE = 90.0
+PATIENCE = 300.0
 
 
 @pytest.fixture(scope="module")

@@ -1,12 +1,12 @@
-"""Workers that run another interpreter than the driver: told before the first batch. Each session is a process."""
+"""Workers that run another interpreter than the driver: told before the first batch. One JVM for all sessions."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import venv
-from pathlib import Path
 
 import pytest
 
@@ -15,50 +15,62 @@ from tests.crash.sink_job import SCHEMA
 
 pytestmark = pytest.mark.spark
 
+NOWHERE = "/nowhere/python"
 PROGRAM = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 from jobs.frames import write_frame
 from store.errors import SparkhavenError
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-frame = spark.createDataFrame([("a", 1, "s", "n")], "Src string, N bigint, Sym string, Note string")
-try:
-    write_frame(
-        frame, sys.argv[1], "Test.Event", "s", internal="Src", value={"fixed": "2026-11-20"}, schema=Path(sys.argv[2])
-    )
-    print("written")
-except SparkhavenError as error:
-    print(error)
+told = {}
+for number, python in enumerate(sys.argv[2:]):
+    os.environ["PYSPARK_PYTHON"] = python
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    frame = spark.createDataFrame([("a", 1, "s", "n")], "Src string, N bigint, Sym string, Note string")
+    value, schema = {"fixed": "2026-11-20"}, Path(sys.argv[1]) / "t.schema"
+    try:
+        write_frame(frame, f"{sys.argv[1]}/db{number}", "Test.Event", "s", internal="Src", value=value, schema=schema)
+        told[python] = "written"
+    except SparkhavenError as error:
+        told[python] = str(error)
+    spark.stop()
+print(json.dumps(told), flush=True)
 os._exit(0)
 """
 
 
-def write_with(python: str | None, base: Path) -> str:
-    """What a program says that is started by its full path while no environment is activated."""
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter without packages."""
+    made = tmp_path_factory.mktemp("bare")
+    venv.create(made, with_pip=False)
+    return str(made / "bin" / "python")
+
+
+@pytest.fixture(scope="module")
+def told(bare: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What a program says of each interpreter; it is started by its full path while no environment is activated."""
+    base = tmp_path_factory.mktemp("workers")
     (base / "t.schema").write_bytes(SCHEMA)
     environ = {**os.environ, "PYTHONPATH": str(import_root()), "PYSPARK_DRIVER_PYTHON": sys.executable}
-    environ.pop("PYSPARK_PYTHON", None)
-    if python is not None:
-        environ["PYSPARK_PYTHON"] = python
-    words = [sys.executable, "-c", PROGRAM, str(base / "db"), str(base / "t.schema")]
-    done = subprocess.run(words, env=environ, cwd=base, capture_output=True, text=True, timeout=120, check=False)
-    return done.stdout + ("" if done.returncode == 0 else done.stderr)
+    words = [sys.executable, "-c", PROGRAM, str(base), bare, NOWHERE, sys.executable]
+    done = subprocess.run(words, env=environ, cwd=base, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
 
 
-def test_the_drivers_own_interpreter_writes(tmp_path: Path) -> None:
-    assert "written" in write_with(sys.executable, tmp_path)
+def test_the_drivers_own_interpreter_writes(told: dict[str, str]) -> None:
+    assert told[sys.executable] == "written"
 
 
-def test_an_interpreter_without_packages_is_named_with_what_it_lacks(tmp_path: Path) -> None:
-    venv.create(tmp_path / "bare", with_pip=False)
-    python = tmp_path / "bare" / "bin" / "python"
-    told = write_with(str(python), tmp_path)
-    assert str(python) in told and sys.executable in told, told
-    assert "numpy" in told and "PYSPARK_PYTHON" in told, told
+def test_an_interpreter_without_packages_is_named_with_what_it_lacks(told: dict[str, str], bare: str) -> None:
+    said = told[bare]
+    assert bare in said and sys.executable in said, said
+    assert "numpy" in said and "PYSPARK_PYTHON" in said, said
 
 
-def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
-    told = write_with("/nowhere/python", tmp_path)
-    assert "/nowhere/python" in told and "PYSPARK_PYTHON" in told and "Cannot run program" in told, told
+def test_an_interpreter_that_is_not_there_is_named(told: dict[str, str]) -> None:
+    said = told[NOWHERE]
+    assert NOWHERE in said and "PYSPARK_PYTHON" in said and "Cannot run program" in said, said
