@@ -7,7 +7,10 @@ others. The peers parse with ``from_json`` and do not sync what they write; spar
 ``--shape large`` puts each trigger into one file, ``--shape small`` into files of two rows: then our own path alone is
 timed, with one worker and with two.
 
+``--format csv`` writes the same rows as CSV, for ``large`` and ``small``.
+
     python -m benchmarks.ingest_files [--rows 1000000] [--triggers 5] [--no-delta] [--shape even | large | small]
+        [--format json | csv]
 """
 
 from __future__ import annotations
@@ -63,8 +66,8 @@ table = "Bench.Trade"
 schema = "Bench.Trade.schema"
 [feed]
 type = "files"
-path = "feed/*.json"
-format = "json"
+path = "feed/*"
+format = "FORMAT"
 max_per_trigger = { files = 2 }
 [partition]
 internal = { column = "src" }
@@ -75,14 +78,16 @@ max_rows = 0
 """
 
 
-def write_feed(directory: Path, rows: int, files: int) -> int:
+def write_feed(directory: Path, rows: int, files: int, form: str = "json") -> int:
     """That many files of ``rows`` rows, each of one source; returns the bytes written."""
     directory.mkdir(parents=True)
     total = 0
     for number in range(files):
-        path = directory / f"{number:08}.json"
+        path = directory / f"{number:08}.{form}"
         first = number * rows
         with path.open("w", encoding="utf-8") as file:
+            if form == "csv":
+                file.write("id,src,sym,ts,px,qty,side,venue,seq,live\n")
             for i in range(first, first + rows):
                 row = {
                     "id": i,
@@ -96,7 +101,10 @@ def write_feed(directory: Path, rows: int, files: int) -> int:
                     "seq": i * 3,
                     "live": i % 3 == 0,
                 }
-                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+                if form == "csv":
+                    file.write(",".join(str(value) for value in row.values()).lower() + "\n")
+                else:
+                    file.write(json.dumps(row, separators=(",", ":")) + "\n")
         total += path.stat().st_size
     return total
 
@@ -169,17 +177,20 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=1_000_000, help="rows a trigger")
     options.add_argument("--triggers", type=int, default=5)
     options.add_argument("--shape", choices=("even", "large", "small"), default="even")
+    options.add_argument("--format", choices=("json", "csv"), default="json")
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
     args = options.parse_args()
+    if args.format != "json" and args.shape == "even":
+        options.error("--format csv needs --shape large or small: the peers of even read JSON")
     work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
     try:
         started = time.perf_counter()
         each = {"even": 2, "large": 1, "small": args.rows // 2}[args.shape]  # files a trigger
-        size = write_feed(work / "feed", args.rows // each, each * args.triggers)
+        size = write_feed(work / "feed", args.rows // each, each * args.triggers, args.format)
         seconds = time.perf_counter() - started
         print(f"feed: {args.rows * args.triggers:,} rows, {size / 1e6:,.0f} MB, made in {seconds:.0f} s", flush=True)
         (work / "Bench.Trade.schema").write_text(SCHEMA)
-        (work / "bench.toml").write_text(STREAM.replace("files = 2", f"files = {each}"))
+        (work / "bench.toml").write_text(STREAM.replace("files = 2", f"files = {each}").replace("FORMAT", args.format))
         if args.shape != "even":
             report({f"{n} workers": apart(run_ours, work, n, f"db{n}") for n in (2, 1)}, args.rows)
             return

@@ -8,7 +8,7 @@ A record is bad as a whole, with all of its lines (``ingest.csv_spans``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ import pyarrow.csv
 from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
 from ingest.columns import compact
 from ingest.csv_records import (
-    OPEN_QUOTE,
     Header,
     commented,
     ends_with_delimiter,
@@ -26,10 +25,10 @@ from ingest.csv_records import (
     repeated,
     sort_lines,
 )
-from ingest.csv_spans import MAX_RECORD, TOO_LONG, Found, Span, Spans
+from ingest.csv_spans import MAX_RECORD, TOO_LONG, Span, Spans, long_bytes
 from ingest.declared import require_columns
 from ingest.exact import Refusal, Value, from_text
-from ingest.lines import LineBlock
+from ingest.lines import BOM, LineBlock
 from ingest.rows import Ints, Rows, merge_rows
 from ingest.spec import CsvOptions, MissingColumns, Target
 from ingest.typed import csv_texts
@@ -73,6 +72,7 @@ class CsvRows:
         self._spans = Spans(options)
         self._held: tuple[LineBlock, dict[int, Span]] = (LineBlock.empty(), {})
         self._header: Header | None = None if options.header else Header(options.names)
+        self._head_lines = options.skip_lines  # of a file, with its header once that is known
         if self._header is not None:
             source = "names of a CSV feed"
             require_columns(self._targets, options.names, "feed.names", missing, source=source, kind=SettingsError)
@@ -83,19 +83,22 @@ class CsvRows:
         Fewer than all when a record goes on beyond the block and ``last`` is not set; the rest belongs before the
         next block.
         """
+        inside = self._spans.open
         first, done = self._spans.leave(block)
         if done is not None:
             rejects.read += 1
             shown = done.head[:MAX_VALUE].decode("utf-8", "replace")
             rejects.add_all([bad_row(file, done.number, None, TOO_LONG, EXPECTED, shown, done.head, size=done.size)])
-        first = self._start(block, first, file)
+        hidden = 0 if inside is None else np.inf if done is None else int(block.numbers[first - 1])
+        first = max(first, self.start(block, file))
         header = self._header or Header(())
         rejects.header = header.names
         plain, odd = sort_lines(block, first, self._options)
         found = self._spans.cut(block, odd, last)
         plain = plain[~found.inner(len(block))[plain]]
         self._held = block, {int(block.numbers[s.start]): s for s in found.spans}
-        self._reject_long_lines(block, found, file, rejects)
+        if block.too_long:
+            self._reject_long_lines(block, [(0, hidden), *found.numbers(block)], file, rejects)
         fast, columns, doubtful = self._fast(block, plain, header)
         rejects.read += len(fast)
         todo = sorted([*found.spans, *(Span(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
@@ -105,19 +108,15 @@ class CsvRows:
                 rejects.ignored[name] += len(fast)
         return merge_rows(block.numbers, fast, columns, exact, values, self._targets), found.used
 
-    def unclosed(self, file: str, rejects: Rejects) -> int | None:
-        """To be called at the end of a file: the number of a line whose quote nothing closes and that was held so far.
+    def unclosed(self) -> int | None:
+        """To be called at the end of a file: the number of a line whose quote nothing closes and that was not decoded.
 
-        The line is rejected; those behind it have to be read again.
+        From it on the file has to be read again.
         """
         long, self._spans.open = self._spans.open, None
         if long is None:
             return None
-        line = long.head[: long.line_size].rstrip(b"\r\n")
-        expected = f"{len((self._header or Header(())).names)} fields"
-        rejects.read += 1
-        shown = line[:MAX_VALUE].decode("utf-8", "replace")
-        rejects.add_all([bad_row(file, long.number, None, OPEN_QUOTE, expected, shown, line, size=long.line_size)])
+        self._spans.alone = long.number
         return long.number
 
     def record_of(self, number: int) -> bytes:
@@ -126,11 +125,14 @@ class CsvRows:
         span = spans.get(number)
         return block.line_of(number) if span is None else block.lines(span.start, span.stop)
 
-    def _start(self, block: LineBlock, first: int, file: str) -> int:
-        """The first line that may be a record; the header is taken before."""
+    def start(self, block: LineBlock, file: str) -> int:
+        """The first line of a block that may be a record; the header is taken before.
+
+        FeedError for a header that cannot be read, or lacks columns.
+        """
         if block.framed:
-            return first
-        first = max(first, int(np.searchsorted(block.numbers, self._options.skip_lines, side="right")))
+            return 0
+        first = int(np.searchsorted(block.numbers, self._head_lines, side="right"))
         if self._header is not None:
             return first
         passed = commented(block, self._options)
@@ -141,14 +143,16 @@ class CsvRows:
         where = f"{file} line {block.numbers[first]}"
         self._header = read_header(block.line(first), self._options, where)
         require_columns(self._targets, self._header.names, where, self._missing, source="header of a CSV file")
+        self._head_lines = int(block.numbers[first])
         return first + 1
 
-    def _reject_long_lines(self, block: LineBlock, found: Found, file: str, rejects: Rejects) -> None:
-        """Lines that were not read whole, but for those inside a record that is bad anyway."""
+    def _reject_long_lines(
+        self, block: LineBlock, records: Iterable[tuple[int, float]], file: str, rejects: Rejects
+    ) -> None:
+        """Lines that were not read whole, but for those inside one of the records, which is bad anyway."""
         for line in block.too_long:
-            place = int(np.searchsorted(block.numbers, line.number))
-            inside = place >= found.stop or any(span.start < place < span.stop for span in found.spans)
-            if not inside and line.number > self._options.skip_lines:
+            within = any(first < line.number < last for first, last in records)
+            if not within and line.number > self._options.skip_lines:
                 rejects.read += 1
                 rejects.add_all([too_long(file, line)])
 
@@ -160,6 +164,8 @@ class CsvRows:
         parsed = plain
         if self._options.trailing_delimiter:
             parsed = plain[ends_with_delimiter(block, plain, self._options)]
+        while len(parsed) and block.data.startswith(BOM, int(block.ends[parsed[0]])):
+            parsed = parsed[1:]  # PyArrow would take it for the mark of a file
         table, kept = self._parse(block, parsed, header) if len(parsed) else (None, parsed)
         if table is None:
             return np.empty(0, np.int64), nothing, plain
@@ -237,7 +243,8 @@ class CsvRows:
                 found = self.one(raw, header, file, number, rejects)
             else:
                 shown = raw[:MAX_VALUE].decode("utf-8", "replace")
-                found = bad_row(file, number, None, span.fault, EXPECTED, shown, raw)
+                size = len(raw) + long_bytes(block, number, int(block.numbers[span.stop - 1]))
+                found = bad_row(file, number, None, span.fault, EXPECTED, shown, raw, size=size)
             if isinstance(found, BadRow):
                 rejects.add_all([found])
             else:

@@ -26,17 +26,17 @@ LACKS_LINE = "record with a line that is too long"
 class RecordEnd:
     """Finds the end of a record as ``read_record`` would see it. No byte is looked at more than a few times.
 
-    An open quote is remembered from one call of ``find`` to the next.
+    A quote that is ``open`` is remembered from one call of ``find`` to the next.
     """
 
     def __init__(self, options: CsvOptions) -> None:
         self._quote, self._delimiter = options.quote.encode(), options.delimiter.encode()
-        self._open = False
+        self.open = False
         self.steps = 0  # searches made so far
 
     def restart(self) -> None:
         """Forgets an open quote."""
-        self._open = False
+        self.open = False
 
     def find(self, data: bytes, start: int, stop: int) -> int | None:
         """Behind the line feed of the record that goes on at ``start``; None if a quote is open at ``stop``.
@@ -46,13 +46,13 @@ class RecordEnd:
         at, line = start, start
         while True:
             self.steps += 1
-            if self._quote and not self._open and data.startswith(self._quote, at, stop):
-                self._open, at = True, at + 1
-            if self._open:
+            if self._quote and not self.open and data.startswith(self._quote, at, stop):
+                self.open, at = True, at + 1
+            if self.open:
                 closed = self._closed(data, at, stop)
                 if closed is None:
                     return None
-                self._open, at = False, closed
+                self.open, at = False, closed
             if at >= line:
                 line = data.find(b"\n", at, stop) + 1 or stop
             mark = data.find(self._delimiter, at, line)
@@ -83,10 +83,9 @@ class Span:
 
 @dataclass(slots=True)
 class LongRecord:
-    """A record that is not held whole: number and bytes of its first line, its first bytes, bytes so far."""
+    """A record that is not held whole: the number of its first line, its first bytes, bytes so far."""
 
     number: int
-    line_size: int
     head: bytes
     size: int
 
@@ -107,28 +106,35 @@ class Found:
         found[self.stop :] = True
         return found
 
+    def numbers(self, block: LineBlock) -> list[tuple[int, float]]:
+        """The first and the last line number of each record over lines, also of the one that goes on in the next."""
+        found = [(int(block.numbers[s.start]), float(block.numbers[s.stop - 1])) for s in self.spans]
+        return found if self.stop == len(block) else [*found, (int(block.numbers[self.stop]), np.inf)]
+
 
 class Spans:
-    """The records over lines of one file. ``open`` is one that is not held and whose end was not found yet."""
+    """The records over lines of one file. ``open`` is one that is not held and whose end was not found yet; ``alone``
+    the number of a line whose quote nothing closes."""
 
     def __init__(self, options: CsvOptions) -> None:
         self.end = RecordEnd(options)
         self._seen = 0  # bytes of the record that goes on in the next block, looked at
         self.open: LongRecord | None = None
+        self.alone: int | None = None
 
     def leave(self, block: LineBlock) -> tuple[int, LongRecord | None]:
         """How many lines at the start of a block belong to the open record, which is returned where it ends."""
         long = self.open
         if long is None:
             return 0, None
-        long.size += sum(line.size for line in block.too_long)
         end = self.end.find(block.data, 0, int(block.ends[-1]))
         if end is None:
-            long.size += len(block.data)
+            long.size += len(block.data) + long_bytes(block, 0)
             return len(block), None
-        long.size += end
+        lines = int(np.searchsorted(block.ends, end))
+        long.size += len(block.lines(0, lines)) + long_bytes(block, 0, int(block.numbers[lines - 1]))
         self.open = None
-        return int(np.searchsorted(block.ends, end)), long
+        return lines, long
 
     def cut(self, block: LineBlock, odd: Ints, last: bool) -> Found:
         """Records that begin at the odd lines of a block (indices, ascending), none of them inside another."""
@@ -141,13 +147,17 @@ class Spans:
         for line in odd.tolist():
             if line < at:
                 continue
+            if block.numbers[line] == self.alone:
+                at = line + 1
+                found.spans.append(Span(line, at))
+                continue
             start = int(block.ends[line])
             if start or not seen:
                 self.end.restart()
             end = self.end.find(block.data, start or seen, stop)
             if end is not None:
                 at = int(np.searchsorted(block.ends, end))
-                found.spans.append(Span(line, at, TOO_LONG if end - start > MAX_RECORD else _fault(block, line, at)))
+                found.spans.append(Span(line, at, _fault(block, line, at)))
             elif last:
                 at = line + 1
                 found.spans.append(Span(line, at))
@@ -156,15 +166,21 @@ class Spans:
                 if stop - start <= MAX_RECORD:
                     found.used, self._seen = line, stop - start
                 else:
-                    size = int(block.ends[line + 1]) - start
-                    self.open = LongRecord(
-                        int(block.numbers[line]), size, block.data[start : start + HEAD], stop - start
-                    )
+                    number = int(block.numbers[line])
+                    size = stop - start + long_bytes(block, number)
+                    self.open = LongRecord(number, block.data[start : start + HEAD], size)
                 break
         return found
 
 
+def long_bytes(block: LineBlock, after: int, before: float = np.inf) -> int:
+    """Bytes of the lines of a block that were too long to be held, between two line numbers."""
+    return sum(line.size + 1 for line in block.too_long if after < line.number < before)
+
+
 def _fault(block: LineBlock, start: int, stop: int) -> str | None:
-    """A record that lacks a line, which was too long to be held."""
+    """A record over lines that is too long, or that lacks one, which was too long to be held."""
+    if stop - start > 1 and block.ends[stop] - block.ends[start] > MAX_RECORD:
+        return TOO_LONG
     lines = int(block.numbers[stop - 1] - block.numbers[start]) + 1
     return LACKS_LINE if lines != stop - start else None

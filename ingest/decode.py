@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.bad_rows import BadRow, Rejects, Unit
+from ingest.csv_parts import RecordRange, find_records, record_lines
 from ingest.csv_rows import CsvRows
 from ingest.declared import require_columns
 from ingest.encodings import UTF8, in_own_bytes, utf8_chunks
@@ -156,8 +157,10 @@ def decoded(
         return
     encoding = spec.feed.encoding
 
-    def blocks() -> Iterator[LineBlock]:
-        first, pieces = part_lines(fs, split) if isinstance(split, FilePart) else (1, chunks(fs, split))
+    def blocks(records: RecordRange | None = None) -> Iterator[LineBlock]:
+        first, pieces = 1, chunks(fs, split)
+        if isinstance(split, FilePart):
+            first, pieces = part_lines(fs, split) if records is None else record_lines(fs, split, records)
         return line_blocks(utf8_chunks(pieces, encoding, split.path), first=first)
 
     if spec.feed.format == "json":
@@ -168,19 +171,22 @@ def decoded(
     if spec.feed.format != "csv":
         raise SettingsError("unknown feed format", expected="json, csv or parquet", found=spec.feed.format)
     csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias, missing=missing)
-    done: int | None = 0
-    while done is not None:  # a second time for a file with a quote that nothing closes
-        yield from _csv_rows(csv_rows, blocks(), done, split.path, rejects)
-        done = csv_rows.unclosed(split.path, rejects)
+    records: RecordRange | None = None
+    if isinstance(split, FilePart):
+        records = find_records(fs, split, spec.feed.csv, partial(csv_rows.start, file=split.path))
+    first: int | None = 1
+    while first is not None:  # a second time for a file with a quote that nothing closes
+        yield from _csv_rows(csv_rows, blocks(records), first, split.path, rejects)
+        first = csv_rows.unclosed()
 
 
 def _csv_rows(
-    csv_rows: CsvRows, blocks: Iterator[LineBlock], done: int, file: str, rejects: Rejects
+    csv_rows: CsvRows, blocks: Iterator[LineBlock], first: int, file: str, rejects: Rejects
 ) -> Iterator[tuple[Rows, Payload]]:
-    """Rows of the lines behind the one with the number ``done``."""
+    """Rows of the lines from the one with the number ``first`` on."""
     rest: LineBlock | None = None
     for whole in blocks:
-        block = whole.after(done) if done else whole
+        block = whole.after(first - 1) if first > 1 else whole
         if rest is not None:
             block = rest.before(block)
         rows, used = csv_rows.decode(block, file, rejects, last=False)

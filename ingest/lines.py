@@ -17,12 +17,12 @@ BLOCK = 16 << 20
 MAX_LINE = 16 << 20
 MAX_LINES = 1 << 18  # lines of a block: what is made of short lines takes many times their bytes
 HEAD = 1 << 20  # bytes kept of a line that is too long
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class LongLine:
-    """A line that is not read whole: its number, first bytes, and bytes in all."""
+    """A line that is not read whole: its number, first bytes, and bytes in all without its line feed."""
 
     number: int
     head: bytes
@@ -124,6 +124,8 @@ def line_blocks(
     """Groups the lines of a file into blocks of about ``block`` bytes and at most ``lines`` lines.
 
     The last line needs no line feed. ``first`` is the number of the first line; a byte order mark only begins a file.
+    A line of more than ``max_line`` bytes is too long, wherever chunks and blocks end; it stands before the lines of
+    its block.
     """
     held: list[bytes] = []
     size = 0
@@ -147,18 +149,18 @@ def line_blocks(
         cut = data.rfind(b"\n") + 1
         if cut or too_long:
             made = _block(data[:cut], number, tuple(too_long))
-            yield from _portions(made, lines)
+            yield from _portions(made, lines, max_line)
             number += len(made)
             too_long.clear()
         held = [data[cut:]]
         size = len(held[0])
         if size > max_line:
-            skipping = LongLine(number, held[0][:HEAD], size)
+            skipping = LongLine(number, held[0][: min(HEAD, max_line)], size)
             held, size = [], 0
     if skipping is not None:
         too_long.append(skipping)
     if size or too_long:
-        yield from _portions(_block(b"".join(held), number, tuple(too_long)), lines)
+        yield from _portions(_block(b"".join(held), number, tuple(too_long)), lines, max_line)
 
 
 def _block(data: bytes, number: int, too_long: tuple[LongLine, ...]) -> LineBlock:
@@ -175,18 +177,39 @@ def _block(data: bytes, number: int, too_long: tuple[LongLine, ...]) -> LineBloc
     return LineBlock(data, ends, np.arange(number, number + len(ends) - 1, dtype=np.int64), too_long)
 
 
-def _portions(block: LineBlock, lines: int) -> Iterator[LineBlock]:
-    """A block in parts of so many lines; what was too long stands before them all."""
-    if len(block) <= lines:
+def _portions(block: LineBlock, lines: int, max_line: int) -> Iterator[LineBlock]:
+    """A block in parts of so many lines; what is too long stands before the lines of its part."""
+    long = _too_long(block, max_line)
+    if not long and len(block) <= lines:
         yield block
         return
-    for start in range(0, len(block), lines):
-        stop = min(start + lines, len(block))
-        first, last = int(block.ends[start]), int(block.ends[stop])
-        ends = block.ends[start : stop + 1] - first
-        yield LineBlock(
-            block.data[first:last], ends, block.numbers[start:stop], block.too_long if start == 0 else (), block.framed
-        )
+    begin, before = 0, block.too_long
+    for index in [*long, len(block)]:
+        for start in range(begin, index, lines):
+            yield _portion(block, start, min(start + lines, index), before)
+            before = ()
+        if index < len(block):
+            line = block.data[block.ends[index] : block.ends[index + 1]].removesuffix(b"\n")
+            before = (*before, LongLine(int(block.numbers[index]), line[: min(HEAD, max_line)], len(line)))
+        begin = index + 1
+    if before:
+        yield replace(LineBlock.empty(), too_long=before)
+
+
+def _too_long(block: LineBlock, max_line: int) -> list[int]:
+    """Indices of the lines of a block that have more bytes than a line may have."""
+    if len(block.data) <= max_line:
+        return []
+    sizes = np.diff(block.ends) - 1
+    sizes[-1] += not block.data.endswith(b"\n")
+    found: list[int] = np.flatnonzero(sizes > max_line).tolist()
+    return found
+
+
+def _portion(block: LineBlock, start: int, stop: int, too_long: tuple[LongLine, ...]) -> LineBlock:
+    first, last = int(block.ends[start]), int(block.ends[stop])
+    ends = block.ends[start : stop + 1] - first
+    return LineBlock(block.data[first:last], ends, block.numbers[start:stop], too_long, block.framed)
 
 
 def _without_bom(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -197,8 +220,8 @@ def _without_bom(chunks: Iterable[bytes]) -> Iterator[bytes]:
             yield chunk
             continue
         head += chunk
-        if len(head) >= len(_BOM):
+        if len(head) >= len(BOM):
             waiting = False
-            yield head.removeprefix(_BOM)
+            yield head.removeprefix(BOM)
     if waiting:
-        yield head.removeprefix(_BOM)
+        yield head.removeprefix(BOM)

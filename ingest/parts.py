@@ -1,7 +1,8 @@
 """Parts of a file that several tasks read: which files can be cut, and what a part of lines holds.
 
-Bytes [start, stop) stand for the lines, or the row groups of a Parquet file, that begin within them. So parts that
-cover a file cover its rows, wherever they are cut, and lines keep their numbers: those before a part are counted.
+Bytes [start, stop) stand for the lines, the CSV records (``ingest.csv_parts``), or the row groups of a Parquet file,
+that begin within them. So parts that cover a file cover its rows, wherever they are cut, and lines keep their numbers:
+those before a part are counted.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ MIN_PART = 8 << 20  # bytes below which a part is not worth a task
 def can_be_cut(spec: StreamSpec) -> bool:
     """Whether files of this stream can be read in parts.
 
-    Not where a record may go over several lines (CSV), not in encodings where a line feed may be another byte's half,
-    and not where the newest instant of a whole file is the clock.
+    Not in encodings where a line feed may be another byte's half, and not where the newest instant of a whole file is
+    the clock.
     """
     feed = spec.feed
-    plain = feed.format == "parquet" or (isinstance(feed, FeedSpec) and feed.format == "json" and feed.encoding == UTF8)
+    plain = feed.format == "parquet" or (isinstance(feed, FeedSpec) and feed.encoding == UTF8)
     return plain and spec.partition.clock.kind != "batch"
 
 
@@ -48,7 +49,18 @@ def part_lines(fs: Fs, part: FilePart, chunk: int = CHUNK) -> tuple[int, Iterato
     """The number of the first line that begins in a part, and the bytes of its lines in pieces of ``chunk``."""
     raw = RawFile(fs, part)
     begin, number = _first_line(raw, part.start, chunk)
-    return number, _lines(raw, begin, part, chunk)
+    if begin >= part.stop:
+        return number, iter(())
+    end = part.size if part.stop >= part.size else _line_end(raw, part.stop - 1, chunk)
+    return number, pieces(raw, begin, end, chunk)
+
+
+def pieces(raw: RawFile, begin: int, end: int, chunk: int | None = None) -> Iterator[bytes]:
+    """The bytes of a file from ``begin`` to ``end``, ``chunk`` at a time."""
+    raw.seek(begin)
+    while begin < end and (piece := raw.read(min(chunk or CHUNK, end - begin))):
+        begin += len(piece)
+        yield piece
 
 
 def _first_line(raw: RawFile, start: int, chunk: int) -> tuple[int, int]:
@@ -76,14 +88,3 @@ def _line_end(raw: RawFile, at: int, chunk: int) -> int:
             return at + found + 1
         at += len(piece)
     return at
-
-
-def _lines(raw: RawFile, begin: int, part: FilePart, chunk: int) -> Iterator[bytes]:
-    if begin >= part.stop:
-        return
-    end = part.size if part.stop >= part.size else _line_end(raw, part.stop - 1, chunk)
-    raw.seek(begin)
-    while begin < end:
-        piece = raw.read(min(chunk, end - begin))
-        begin += len(piece)
-        yield piece

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -78,7 +79,10 @@ def test_rows_numbers_and_bad_rows_of_all_parts_are_those_of_the_file(tmp_path: 
 
 def test_what_is_cut(tmp_path: Path) -> None:
     assert can_be_cut(stream()) and can_be_cut(stream(form="parquet"))
-    assert not can_be_cut(stream(form="csv")) and not can_be_cut(stream(clock=Clock("batch")))
+    latin = stream(form="csv")
+    latin = replace(latin, feed=replace(latin.feed, encoding="latin-1"))
+    assert can_be_cut(stream(form="csv")) and not can_be_cut(latin)
+    assert not can_be_cut(stream(clock=Clock("batch"))) and not can_be_cut(stream(form="csv", clock=Clock("batch")))
     assert is_cuttable(FS, write(tmp_path / "a.json", b"{}\n"))
     assert not is_cuttable(FS, write(tmp_path / "a.json.gz", b"{}\n"))
     assert not is_cuttable(FS, write(tmp_path / "b.json", b"\x1f\x8b..."))

@@ -1,0 +1,111 @@
+"""A CSV file gives the same rows, bad rows and line numbers in blocks of any size, and in parts cut anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.lines import line_blocks
+from ingest.spec import ColumnSpec, CsvOptions
+from store.epochs.state import FileId, FilePart
+from tests.ingest_cases import decode, schema, stream, values, write
+from tests.naive_lines import Found, csv_records
+
+TABLE = schema(a="String", b="String", at="long")
+KEPT = 8  # bytes of a payload that are compared: a long one is kept as far as it was held
+PIECES = [
+    *['1,"a', 'b"', '2,"c"', "3,d", '"', '""', '4,"e"x', '5,"f""g"', "6", "", "\r", '7,h"i', '8,"j",k', "x" * 25],
+    *['"l\r', 'm",n', '"o"p,"', "#", '#"', ",", '"""', "é", "q" * 12 + '"', '9,"' + "r" * 25, "s\rt,u", "\xff"],
+]
+FILES = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["\n", "\r\n"])), min_size=1, max_size=14)
+
+
+def content_of(lines: list[tuple[str, str]], head: bytes, last: bool) -> bytes:
+    text = b"".join(
+        (line if line != "\xff" else "\udcff").encode("utf-8", "surrogateescape") + end.encode() for line, end in lines
+    )
+    return head + (text if last else text.removesuffix(b"\n"))
+
+
+def small(patch: pytest.MonkeyPatch, block: int, chunk: int, lines: int, max_line: int, max_record: int) -> None:
+    """Small blocks, lines and records, so that small files reach over their ends."""
+    blocks = partial(line_blocks, block=block, max_line=max_line, lines=lines)
+    for module in ("decode", "csv_parts"):
+        patch.setattr(f"ingest.{module}.line_blocks", blocks)
+    patch.setattr("ingest.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk))
+    patch.setattr("ingest.parts.CHUNK", chunk)
+    patch.setattr("ingest.csv_parts.BLOCK", block)
+    patch.setattr("ingest.csv_spans.MAX_RECORD", max_record)
+
+
+def pieces(data: bytes, size: int) -> Iterator[bytes]:
+    return (data[at : at + size] for at in range(0, len(data), size))
+
+
+def told(splits: list[FileId], options: CsvOptions) -> tuple[Found, int]:
+    """What decoding says, and how many records were read."""
+    found, read = Found(), 0
+    for split in splits:
+        spec = stream(ColumnSpec("at", meta="line"), form="csv", csv=options, missing="null")
+        routed, rejects = decode(split, spec, TABLE)
+        columns = (values(routed, name) for name in ("at", "a", "b"))
+        found.rows += sorted((at, (a, b)) for at, a, b in zip(*columns, strict=True))
+        found.bad += sorted((row.line, row.reason, (row.payload or b"")[:KEPT], row.size) for row in rejects.rows)
+        read += rejects.read
+    return found, read
+
+
+def expected(content: bytes, options: CsvOptions, max_line: int, max_record: int) -> tuple[Found, int]:
+    found = csv_records(content, options, 2, max_line, max_record)
+    found.bad = [(line, reason, payload[:KEPT], size) for line, reason, payload, size in found.bad]
+    return found, len(found.rows) + len(found.bad)
+
+
+OPTIONS = st.builds(
+    lambda header, quote, skip, comment: CsvOptions(header, () if header else ("a", "b"), quote=quote, null=("",),
+                                                    skip_lines=skip, comment=comment),
+    st.booleans(), st.sampled_from(['"', '"', '"', "'", ""]), st.sampled_from([0, 0, 2]), st.sampled_from(["", "#"]),
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    lines=FILES,
+    head=st.sampled_from([b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf"]),
+    last=st.booleans(),
+    options=OPTIONS,
+    sizes=st.tuples(st.integers(1, 60), st.integers(1, 40), st.integers(1, 5)),
+    max_line=st.integers(8, 40),
+    max_record=st.integers(8, 80),
+    data=st.data(),
+)
+def test_blocks_and_parts_of_any_size_say_what_a_naive_reader_says(
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[tuple[str, str]],
+    head: bytes,
+    last: bool,
+    options: CsvOptions,
+    sizes: tuple[int, int, int],
+    max_line: int,
+    max_record: int,
+    data: st.DataObject,
+) -> None:
+    names = [("a,b", "\n")] if options.header else []
+    if options.header:
+        head = head[:3]
+    content = content_of([*[("#c", "\n")] * options.skip_lines, *names, *lines], head, last)
+    file = write(tmp_path_factory.mktemp("csv") / "a.csv", content)
+    places = sorted(data.draw(st.sets(st.integers(1, max(file.size - 1, 1)), max_size=4)))
+    spans = pairwise([0, *(place for place in places if place < file.size), file.size])
+    parts: list[FileId] = [FilePart(file.path, file.size, file.mtime_ns, *span) for span in spans]
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch, *sizes, max_line, max_record)
+        wanted = expected(content, options, max_line, max_record)
+        assert told([file], options) == wanted
+        assert told(parts, options) == wanted
