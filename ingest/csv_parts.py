@@ -3,7 +3,8 @@
 Only that proves a cut, since a line feed in a quoted field ends no record. What lies before a part is looked at with
 little work: where every quote that opens stands at the start of a field, a line begins inside of quotes if an odd
 number of them stands before it. A block of which that does not hold is looked at record by record. A quote that nothing
-closes up to the end of the file spoils its own line alone, so behind it every line begins outside.
+closes up to the end of the file spoils its own line alone: no cut behind it is proven, and the part that it begins in
+has the rest of the file.
 """
 
 from __future__ import annotations
@@ -37,16 +38,10 @@ class RecordRange:
 
 
 class OutsideLines:
-    """Tells of the blocks of a file, in order, which of their lines begin outside of quotes; ``open``: the end of the
-    last one does not."""
+    """Tells of the blocks of a file, in order, which of their lines begin outside of quotes."""
 
     def __init__(self, options: CsvOptions) -> None:
         self._options, self._end = options, RecordEnd(options)
-
-    @property
-    def open(self) -> bool:
-        """Whether a quote is open behind the last block."""
-        return self._end.open
 
     def of(self, block: LineBlock, first: int) -> Mask:
         """One value a line; no line before ``first`` can be a record."""
@@ -81,7 +76,6 @@ class OutsideLines:
             return outside
         for line in sort_lines(block, first, self._options)[1].tolist():
             if line >= at:
-                self._end.restart()
                 at = self._mark(outside, block, line, self._end.find(block.data, int(block.ends[line]), stop))
         return outside
 
@@ -99,7 +93,6 @@ def find_records(fs: Fs, part: FilePart, options: CsvOptions, start: Callable[[L
     ``start`` tells of each block the first line that may be a record.
     """
     found = {0: (0, 1)} | {part.size: (part.size, 0)}
-    spare: dict[int, tuple[int, int]] = {}
     wanted = [place for place in (part.start, part.stop) if place not in found]
     outside = OutsideLines(options)
     for at, block in _blocks(fs, part):
@@ -108,15 +101,10 @@ def find_records(fs: Fs, part: FilePart, options: CsvOptions, start: Callable[[L
         if len(block) and block.numbers[0] == 1:
             starts[0] = 0  # with its byte order mark
         for place in wanted:
-            first = int(np.searchsorted(starts, place))
-            later = first + np.flatnonzero(mask[first:])[:1]
-            for lines, known in ((np.arange(first, len(block))[:1], spare), (later, found)):
-                for line in lines.tolist():
-                    known.setdefault(place, (int(starts[line]), int(block.numbers[line])))
+            for line in np.flatnonzero(mask & (starts >= place))[:1].tolist():
+                found.setdefault(place, (int(starts[line]), int(block.numbers[line])))
         if all(place in found for place in wanted):
             break
-    if outside.open:
-        found = spare | found
     begin, number = found.get(part.start, (part.size, 0))
     return RecordRange(begin, found.get(part.stop, (part.size, 0))[0], number)
 

@@ -21,7 +21,22 @@ TABLE = schema(a="String", b="String", at="long")
 KEPT = 8  # bytes of a payload that are compared: a long one is kept as far as it was held
 PIECES = [
     *['1,"a', 'b"', '2,"c"', "3,d", '"', '""', '4,"e"x', '5,"f""g"', "6", "", "\r", '7,h"i', '8,"j",k', "x" * 25],
-    *['"l\r', 'm",n', '"o"p,"', "#", '#"', ",", '"""', "é", "q" * 12 + '"', '9,"' + "r" * 25, "s\rt,u", "\xff"],
+    *[
+        '"l\r',
+        'm",n',
+        '"o"p,"',
+        "#",
+        '#"',
+        '#,"',
+        "#,'",
+        ",",
+        '"""',
+        "é",
+        "q" * 12 + '"',
+        '9,"' + "r" * 25,
+        "s\rt,u",
+        "\xff",
+    ],
 ]
 FILES = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["\n", "\r\n"])), min_size=1, max_size=14)
 

@@ -1,0 +1,98 @@
+"""Lines keep their numbers, whatever chunks, blocks and parts a file comes in, and however long its lines are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.encodings import utf8_chunks
+from ingest.lines import LineBlock, line_blocks
+from ingest.parts import part_lines
+from store.epochs.state import FilePart
+from store.fs import Fs
+from tests.ingest_cases import write
+from tests.naive_lines import BOM, lines_of, text_length
+
+MARKS = {"utf-16": "\ufeff", "utf-8": "", "utf-16le": "", "utf-16be": "", "latin-1": ""}
+CODECS = {"utf-16": "utf-16-le", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
+LINES = st.lists(st.sampled_from(["", "a", "\r", "bcd", "é" * 5, "x" * 9, "y" * 30, "\u010a"]), max_size=12)
+
+Told = tuple[list[tuple[int, bytes]], list[tuple[int, bytes, int]]]
+
+
+def expected(content: bytes, max_line: int) -> Told:
+    numbered = list(enumerate(lines_of(content), 1))
+    whole = [(n, line) for n, line in numbered if text_length(line) <= max_line]
+    long = [(n, line[:max_line], text_length(line)) for n, line in numbered if text_length(line) > max_line]
+    return whole, long
+
+
+def told(blocks: Iterable[LineBlock], lines: int) -> Told:
+    """Lines with their ends, by number, and those that were too long; the latter stand before the lines of a block."""
+    whole: list[tuple[int, bytes]] = []
+    long: list[tuple[int, bytes, int]] = []
+    for one in blocks:
+        assert len(one) <= lines
+        for line in one.too_long:
+            assert all(line.number < number for number in one.numbers.tolist())
+            long.append((line.number, line.head, line.size))
+        spans = pairwise(one.ends.tolist())
+        whole += [(number, one.data[a:b]) for number, (a, b) in zip(one.numbers.tolist(), spans, strict=True)]
+        assert [n for n, _ in whole] == sorted({n for n, _ in whole} - {n for n, _, _ in long})
+    return whole, long
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    lines=LINES,
+    end=st.sampled_from(["\n", "\r\n"]),
+    last=st.booleans(),
+    encoding=st.sampled_from(sorted(MARKS)),
+    sizes=st.tuples(st.integers(1, 40), st.integers(1, 25), st.integers(1, 4)),
+    max_line=st.integers(1, 20),
+)
+def test_numbers_are_those_of_the_lines_of_the_file(
+    lines: list[str], end: str, last: bool, encoding: str, sizes: tuple[int, int, int], max_line: int
+) -> None:
+    text = end.join([*lines, ""]) if last else end.join(lines)
+    if encoding == "latin-1":
+        text = text.replace("\u010a", "")
+    content = (MARKS[encoding] + text).encode(CODECS.get(encoding, encoding))
+    block, chunk, count = sizes
+    chunks = (content[at : at + chunk] for at in range(0, len(content), chunk))
+    found = line_blocks(utf8_chunks(chunks, encoding, "f"), block, max_line, count)
+    assert told(found, count) == expected(text.encode(), max_line)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    lines=LINES,
+    bom=st.sampled_from([b"", BOM]),
+    sizes=st.tuples(st.integers(1, 40), st.integers(1, 25), st.integers(1, 4)),
+    max_line=st.integers(1, 20),
+    data=st.data(),
+)
+def test_numbers_in_parts_are_those_of_the_lines_of_the_file(
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[str],
+    bom: bytes,
+    sizes: tuple[int, int, int],
+    max_line: int,
+    data: st.DataObject,
+) -> None:
+    content = bom + "\n".join(lines).encode()
+    file = write(Path(tmp_path_factory.mktemp("lines")) / "a", content)
+    places = data.draw(st.sets(st.integers(1, max(file.size - 1, 1)), max_size=3))
+    whole: list[tuple[int, bytes]] = []
+    long: list[tuple[int, bytes, int]] = []
+    for span in pairwise([0, *sorted(place for place in places if place < file.size), file.size]):
+        block, chunk, count = sizes
+        first, pieces = part_lines(Fs(), FilePart(file.path, file.size, file.mtime_ns, *span), chunk)
+        found = told(line_blocks(pieces, block, max_line, count, first), count)
+        whole, long = whole + found[0], long + found[1]
+    assert (whole, long) == expected(content, max_line)
