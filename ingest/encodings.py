@@ -53,6 +53,12 @@ def utf8_chunks(chunks: Iterable[bytes], encoding: str, where: str) -> Iterator[
         yield to_utf8(rest, next(said for said, codec in ENCODINGS.items() if codec == name))
 
 
+def line_feed(encoding: str, head: bytes) -> bytes:
+    """The line feed of a file that begins with ``head``, which tells the order of bytes where the encoding does not."""
+    name = ENCODINGS[encoding]
+    return "\n".encode(_MARKS.get(head[:2], "utf-16-le") if name == "utf-16" else name)
+
+
 def to_utf8(payload: bytes, encoding: str) -> bytes:
     """One payload in UTF-8. What is none in its encoding is no UTF-8 either."""
     name = ENCODINGS[encoding]

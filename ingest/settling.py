@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ingest.encodings import line_feed
 from ingest.packing import MAGIC_BYTES, PACKINGS, packing_of_name
 from ingest.spec import FeedSpec
 from store.epochs.state import FileId
@@ -52,16 +53,18 @@ class Settling:
             return False
         if packing_of_name(file.path) is not None:
             return True
-        parquet = self._feed.format == "parquet"
-        wide = self._feed.encoding.startswith("utf-16")
-        length = min(4 if parquet else 1 + wide, file.size)
         try:
-            tail = self._fs.read_range(Path(file.path), file.size - length, length)
-            if parquet:
-                return tail in _FOOTERS
-            if tail == b"\n" or (wide and tail in (b"\n\0", b"\0\n")):
+            if self._feed.format == "parquet":
+                return self._bytes(file, -4) in _FOOTERS
+            head = self._bytes(file, MAGIC_BYTES)
+            if any(head.startswith(packing.magic) for packing in PACKINGS):
                 return True
-            head = self._fs.read_range(Path(file.path), 0, min(MAGIC_BYTES, file.size))
-            return any(head.startswith(packing.magic) for packing in PACKINGS)
+            end = line_feed(self._feed.encoding, head)
+            return file.size % len(end) == 0 and self._bytes(file, -len(end)) == end
         except (OSError, CorruptFileError):
             return False  # it changes just now, or whoever reads it says what is wrong
+
+    def _bytes(self, file: FileId, count: int) -> bytes:
+        """The first bytes of a file, or the last ones (negative)."""
+        length = min(abs(count), file.size)
+        return self._fs.read_range(Path(file.path), file.size - length if count < 0 else 0, length)

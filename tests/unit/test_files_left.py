@@ -94,6 +94,29 @@ def test_what_ends_as_complete_files_do_is_taken_at_once(tmp_path: Path, name: s
     assert names(planner(tmp_path, Time(), format=form, settle_s=0.0).plan().files) == [name]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "content", "whole"),
+    [
+        ("utf-16le", "é\n".encode("utf-16-le"), True),
+        ("utf-16be", "é\r\n".encode("utf-16-be"), True),
+        ("utf-16", "\ufeffé\n".encode("utf-16-le"), True),
+        ("utf-16", "\ufeffé\n".encode("utf-16-be"), True),
+        ("latin-1", "é\n".encode("latin-1"), True),
+        ("utf-16le", "a\u0a00".encode("utf-16-le"), False),  # its last byte is a line feed, its last character none
+        ("utf-16be", "\u0a00".encode("utf-16-be"), False),
+        ("utf-16", "\ufeff\u0a00".encode("utf-16-be"), False),
+        ("utf-16", "\ufeff\u0a00".encode("utf-16-le"), False),
+        ("utf-16le", "\u0a61b".encode("utf-16-le")[:-1], False),
+        ("utf-16le", "\u0a61\u0a00".encode("utf-16-le")[1:], False),  # half a character more
+        ("utf-16le", b"\n", False),
+        ("utf-16be", b"\x1f\x8b packed", True),
+    ],
+)
+def test_the_last_line_feed_is_that_of_the_encoding(tmp_path: Path, encoding: str, content: bytes, whole: bool) -> None:
+    put(tmp_path / "a.csv", content)
+    assert names(planner(tmp_path, Time(), format="csv", encoding=encoding).plan().files) == ["a.csv"] * whole
+
+
 def test_a_frozen_planner_waits_for_what_may_rest_and_no_longer(tmp_path: Path) -> None:
     time = Time()
     put(tmp_path / "rests.json", b"{}")
