@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -146,12 +146,10 @@ def requeue(
     from jobs.requeue import Requeued, requeue_pending, try_pending
 
     fs, done = Fs(), Requeued()
-    with ExitStack() as opened:
-        if dry_run:
-            quarantine = opened.enter_context(session(door, layout, found))
-            dead = _dead(layout, found)
-            try_pending(fs, layout, settings, quarantine, chosen, repairs, done, dead)
-        else:
+    if dry_run:
+        try_pending(fs, layout, settings, _pending(layout, found, chosen), repairs, done)
+    else:
+        with ExitStack() as opened:
             run = open_stream(fs, layout, settings, opened, Progress())
             quarantine = opened.enter_context(session(door, layout, found))
             where = f"{settings.file}: bad_rows.quarantine"
@@ -292,6 +290,13 @@ def _dead(layout: Layout, found: Parked) -> list[tuple[int, int | None]]:
     state = load_stream(Fs(), layout, found.table, found.stream)
     ledger = follow_log(Fs(), layout, found.table, state, read_only=True)
     return [*(ledger.dead if ledger else ()), (state.epoch, None)]
+
+
+def _pending(layout: Layout, found: Parked, chosen: Chosen) -> Iterator[dict[str, Any]]:
+    """Rows that fit and would be sent, were the stream settled; read without Spark."""
+    sent = _sent(layout, found)
+    rows = _rows(found, _dead(layout, found)).rows(chosen)
+    return (row for row in rows if (row["SourcePartition"], row["Position"]) not in sent)
 
 
 def _sent(layout: Layout, found: Parked) -> dict[tuple[str, int], int]:

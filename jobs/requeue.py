@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -44,9 +44,6 @@ from writers.ledger import Requeue, requeue_path
 from writers.quarantine import Chosen, Quarantine
 from writers.target import SplitNotes, StreamTarget
 from writers.task import Task, TaskResult, run_task
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)
 QUERY = "requeue"
@@ -167,7 +164,7 @@ def requeue_pending(
     """Sends what is chosen again, portion by portion; ``repairs`` keeps those that no row was found for."""
     settings, generation = run.settings, run.log.state.generation
     target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.durability)
-    for rows in portions(quarantine.select(chosen), repairs, done):
+    for rows in portions(quarantine.select(chosen).toLocalIterator(), repairs, done):
         requeue_rows(fs, run.log, target, settings.spec, quarantine, rows, done)
 
 
@@ -175,29 +172,29 @@ def try_pending(
     fs: Fs,
     layout: Layout,
     settings: StreamSettings,
-    quarantine: Quarantine,
-    chosen: Chosen,
+    pending: Iterable[Mapping[str, Any]],
     repairs: dict[tuple[str, int], Repair] | None,
     done: Requeued,
-    dead: Sequence[tuple[int, int | None]],
 ) -> None:
-    """What ``requeue_pending`` would do; nothing is changed."""
+    """What ``requeue_pending`` would do with rows by source and position; nothing is changed."""
     schema, state = checked_schema(fs, settings), load_stream(fs, layout, settings.table, settings.spec.stream)
     closed = frozenset(key for key, location in state.locations.items() if location.truncated)
-    for rows in portions(quarantine.select(chosen, dead), repairs, done):
+    for rows in portions(pending, repairs, done):
         good, refused = try_rows(rows, settings.spec, schema, closed)
         done.sent += good.num_rows
         done.refused.extend(replace(row, payload=b"") for row in refused)
 
 
-def portions(frame: DataFrame, repairs: dict[tuple[str, int], Repair] | None, done: Requeued) -> Iterator[pa.Table]:
+def portions(
+    pending: Iterable[Mapping[str, Any]], repairs: dict[tuple[str, int], Repair] | None, done: Requeued
+) -> Iterator[pa.Table]:
     """Rows in portions that fit into memory; with ``repairs`` only those named there, which are taken out of it.
 
     A portion has no two rows of one place; sorted as they are, they follow each other.
     """
     portion: list[dict[str, Any]] = []
     size = 0
-    for found in frame.toLocalIterator():
+    for found in pending:
         row: dict[str, Any] = {
             name: bytes(v) if isinstance(v := found[name], bytearray) else v for name in REJECTED.names
         }

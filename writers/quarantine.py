@@ -133,16 +133,9 @@ class Quarantine:
 
     # --- looking, sending again, dropping ----------------------------------------------------------------
 
-    def select(self, chosen: Chosen, dead: Sequence[tuple[int, int | None]] = ()) -> DataFrame:
-        """Rows of the stream that fit, by source and position; ``dead`` epochs are left out as if settled."""
-        from pyspark.sql import functions as f
-
+    def select(self, chosen: Chosen) -> DataFrame:
+        """Rows of the stream that fit, by source and position."""
         rows = self._spark.read.format("delta").load(local_uri(self.place)).where(self._mine())
-        for after, upto in dead:
-            rows = rows.where(~_between("Epoch", after, upto))
-            again = _between("RequeuedEpoch", after, upto)
-            for name in ("RequeuedEpoch", "RequeuedTime"):
-                rows = rows.withColumn(name, f.when(~f.coalesce(again, f.lit(False)), f.col(name)))
         return rows.where(_fits(chosen)).orderBy("SourcePartition", "Position")
 
     def mark(self, requeue: Requeue) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +15,13 @@ import pytest
 
 from jobs import quarantine_rows
 from jobs.quarantine_rows import QuarantineRows
+from store.epochs.ledger import Ledger, write_ledger
 from store.errors import CorruptFileError
 from store.fs import Fs
+from store.layout import Layout, TableName
 from store.rejected import REJECTED
+from store.schema.deploy import deploy
+from tests.stream_logs import open_stream_log
 from writers.quarantine import Chosen
 
 EVERY = Chosen()
@@ -119,8 +124,43 @@ def test_a_damaged_file_is_named(place: Path) -> None:
     assert caught.value.where == str(place / "two") and caught.value.hint
 
 
-def test_no_spark_is_imported() -> None:
-    import subprocess
+SCHEMA = """<Table namespace="Test" name="Event" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/> <Column name="N" dataType="int"/>
+</Table>"""
+SETTINGS = """name = "feed"
+table = "Test.Event"
+schema = "Test.Event.schema"
+[feed]
+type = "files"
+path = "feed/*"
+format = "json"
+[partition]
+internal = { fixed = "0" }
+value = { fixed = "2026-11-21" }
+"""
+DRY_RUN = """import sys
+from jobs.cli import app
+app(sys.argv[1:], standalone_mode=False)
+print("pyspark" in sys.modules)"""
 
+
+def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path: Path, place: Path) -> None:
+    layout, table = Layout(tmp_path / "db"), TableName("Test", "Event")
+    (tmp_path / "Test.Event.schema").write_text(SCHEMA)
+    (tmp_path / "feed.toml").write_text(SETTINGS)
+    open_stream_log(Fs(), layout, table, "feed", deploy(Fs(), layout, SCHEMA.encode())).close()
+    write_ledger(Fs(), layout, table, "feed", Ledger(str(place), str(tmp_path / "feed.toml")))
+    good = [row("f/9", n, 0, Payload=payload, PayloadBytes=7) for n, payload in enumerate([b'{"N":1}', b'{"N":x}'])]
+    version(place, 3, added(place, "three", [*good, row("f/9", 5, 0, Payload=b"", PayloadBytes=9), row("f/9", 7, 1)]))
+    words = ["--root", str(layout.root), "quarantine", "requeue", "feed", "--source", "f/9", "--dry-run", "--json"]
+    done = subprocess.run([sys.executable, "-c", DRY_RUN, *words], capture_output=True, text=True)
+    told, spark = done.stdout.splitlines()
+    value = json.loads(told)
+    assert (value["sent"], value["refused"], value["cut"], value["epoch"], spark) == (1, 1, 1, None, "False")
+    assert "f/9 line 1" in value["refusals"][0] and done.stderr == ""
+
+
+def test_no_spark_is_imported() -> None:
     code = "import jobs.quarantine_commands, jobs.quarantine_rows, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -108,8 +107,7 @@ def test_late_rows_of_several_partitions_are_told_with_their_own_payloads() -> N
 def test_rows_of_one_place_are_sent_in_portions_of_their_own() -> None:
     rows = [{**dict.fromkeys(REJECTED.names), "SourcePartition": "t/0", "PayloadBytes": 1, "Payload": b"x"}] * 4
     given = [{**row, "Position": at} for row, at in zip(rows, (4, 5, 5, 6), strict=True)]
-    frame = SimpleNamespace(toLocalIterator=lambda: iter(given))
-    found = [portion["Position"].to_pylist() for portion in portions(frame, None, Requeued())]  # type: ignore[arg-type]
+    found = [portion["Position"].to_pylist() for portion in portions(given, None, Requeued())]
     assert found == [[4, 5], [5, 6]]
 
 
