@@ -172,6 +172,9 @@ Json = Annotated[
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="More progress; tracebacks.", callback=_set("verbose"), is_eager=True)
 ]
+Feeds = Annotated[
+    list[Path] | None, typer.Option("--feed", metavar="FILE.toml", help="Ask this stream's source how much waits.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")]
 TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs.door import Door, Json, TableArgument, Verbose, example, report, table
+from jobs.door import Door, Feeds, Json, TableArgument, Verbose, example, report, table
 from jobs.feeds import passed_lines, waiting
 from jobs.starting import load_streams, report_failed
 from jobs.unstored import fields
@@ -144,9 +144,7 @@ def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) 
 def stats(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="All tables unless told.")] = None,
-    feeds: Annotated[
-        list[Path] | None, typer.Option("--feed", metavar="FILE.toml", help="Ask this stream's source how much waits.")
-    ] = None,
+    feeds: Feeds = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:

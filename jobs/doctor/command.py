@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +16,7 @@ from jobs.doctor.machine import jars, jdk, versions
 from jobs.doctor.parked import quarantined
 from jobs.doctor.streams import clock, epochs, lag, logs
 from jobs.doctor.volumes import file_systems, free_space
-from jobs.door import Door, Json, Verbose, example
+from jobs.door import Door, Feeds, Json, Verbose, example
 from jobs.starting import load_streams
 from store.errors import EXIT_BAD_DATA, TableNotFoundError
 from store.fs import Fs
@@ -50,9 +49,7 @@ def register(app: typer.Typer) -> None:
 def doctor(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")] = None,
-    feeds: Annotated[
-        list[Path] | None, typer.Option("--feed", metavar="FILE.toml", help="Ask this stream's source how much waits.")
-    ] = None,
+    feeds: Feeds = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
