@@ -24,6 +24,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from jobs.arrow_start import forgo_pandas
 from store.errors import (
     EXIT_BAD_DATA,
     EXIT_DONE,
@@ -63,6 +64,7 @@ class Door:
                 found="a file",
                 hint="check --root or SPARKHAVEN_ROOT",
             )
+        forgo_pandas()
         return Layout(root)
 
     def database(self) -> Layout:

@@ -142,7 +142,7 @@ value = { fixed = "2026-11-21" }
 DRY_RUN = """import sys
 from jobs.cli import app
 app(sys.argv[1:], standalone_mode=False)
-print("pyspark" in sys.modules)"""
+print("pyspark" in sys.modules, "pandas" in sys.modules)"""
 
 
 def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path: Path, place: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
     done = subprocess.run([sys.executable, "-c", DRY_RUN, *words], capture_output=True, text=True)
     told, spark = done.stdout.splitlines()
     value = json.loads(told)
-    assert (value["sent"], value["refused"], value["cut"], value["epoch"], spark) == (1, 1, 1, None, "False")
+    assert (value["sent"], value["refused"], value["cut"], value["epoch"], spark) == (1, 1, 1, None, "False False")
     assert "f/9 line 1" in value["refusals"][0] and done.stderr == ""
 
 
