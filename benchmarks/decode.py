@@ -28,17 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ingest.bad_rows import Rejects
 from ingest.decode import decode_split
-from ingest.spec import (
-    BadRowBudget,
-    Clock,
-    ColumnSpec,
-    FeedSpec,
-    Format,
-    InternalRule,
-    PartitionSpec,
-    StreamSpec,
-    ValueRule,
-)
+from ingest.options.files import FeedSpec
+from ingest.options.formats import Format
+from ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from store.epochs.state import FileId
 from store.fs import Fs
 from store.schema.model import Column, Kind, Storage, TableSchema

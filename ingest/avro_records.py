@@ -21,9 +21,9 @@ from ingest.avro_proof import Check, check_payload, checker, fields_in
 from ingest.avro_registry import NO_SCHEMA, Registry, Schema, kept_registry
 from ingest.exact import Refusal, Value, check_instant
 from ingest.json_paths import path_of, unknown_names, value_at
-from ingest.kafka_feed import AvroSource
+from ingest.options.formats import AvroSource, MissingColumns
 from ingest.records import NotARecordError, from_binary
-from ingest.spec import MissingColumns, Target
+from ingest.spec import Target
 from store.errors import SettingsError
 
 HEAD = struct.Struct(">bI")

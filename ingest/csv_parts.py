@@ -18,9 +18,9 @@ from ingest.columns import Mask
 from ingest.csv_records import commented, sort_lines
 from ingest.csv_spans import RecordEnd
 from ingest.lines import BOM, LineBlock, line_blocks
+from ingest.options.formats import CsvOptions
 from ingest.parts import pieces
 from ingest.source_file import RawFile
-from ingest.spec import CsvOptions
 from store.epochs.state import FilePart
 from store.fs import Fs
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ingest.columns import Mask
 from ingest.lines import LineBlock
+from ingest.options.formats import CsvOptions
 from ingest.rows import Ints
-from ingest.spec import CsvOptions
 from store.errors import FeedError
 
 Field = tuple[str, bool]  # text, and whether it was quoted

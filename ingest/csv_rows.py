@@ -29,8 +29,9 @@ from ingest.csv_spans import MAX_RECORD, TOO_LONG, Span, Spans, long_bytes
 from ingest.declared import require_columns
 from ingest.exact import Refusal, Value, from_text
 from ingest.lines import BOM, LineBlock
+from ingest.options.formats import CsvOptions, MissingColumns
 from ingest.rows import Ints, Rows, merge_rows
-from ingest.spec import CsvOptions, MissingColumns, Target
+from ingest.spec import Target
 from ingest.typed import csv_texts
 from store.errors import SettingsError
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.lines import HEAD, MAX_LINE, LineBlock
+from ingest.options.formats import CsvOptions
 from ingest.rows import Ints
-from ingest.spec import CsvOptions
 
 MAX_RECORD = MAX_LINE  # bytes that one record may span over lines
 TOO_LONG = "record too long"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 
-from ingest.spec import MissingColumns, Target
+from ingest.options.formats import MissingColumns
+from ingest.spec import Target
 from store.errors import FeedError, SparkhavenError
 
 SHOWN = 20  # names of a kind in a message

@@ -22,12 +22,13 @@ from ingest.declared import require_columns
 from ingest.encodings import UTF8, in_own_bytes, utf8_chunks
 from ingest.json_rows import JsonRows
 from ingest.lines import LineBlock, line_blocks
+from ingest.options.files import FeedSpec
 from ingest.parquet_rows import ParquetRows
 from ingest.parts import part_lines
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows
 from ingest.source_file import changed, chunks, verify
-from ingest.spec import BadRowBudget, FeedSpec, StreamSpec, Target
+from ingest.spec import BadRowBudget, StreamSpec, Target
 from ingest.targets import resolve_targets
 from store.epochs.state import FileId, FilePart
 from store.errors import SettingsError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ingest.spec import CsvOptions, Limit, MissingColumns
+from ingest.options.formats import CsvOptions, Limit, MissingColumns
 
 
 @dataclass(frozen=True, slots=True)

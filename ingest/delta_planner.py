@@ -23,7 +23,7 @@ from ingest.delta_log import (
     version_file,
 )
 from ingest.delta_snapshot import TableView, look, snapshot
-from ingest.spec import Limit
+from ingest.options.formats import Limit
 from store.epochs.state import OffsetRange
 from store.epochs.versions import TABLE, packed, unpacked
 from store.errors import SettingsError

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.listing import FeedListing, Found, Passed, missing_directory, split_pattern
+from ingest.options.files import FeedSpec
+from ingest.options.formats import Limit
 from ingest.settling import Settling
 from ingest.source_file import changed
-from ingest.spec import FeedSpec, Limit
 from store.epochs.positions import FileWindow, moment
 from store.epochs.state import FileId
 from store.errors import FeedError, RetryableFeedError

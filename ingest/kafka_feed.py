@@ -10,9 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ingest.spec import CsvOptions, Limit, MissingColumns
+from ingest.options.formats import AvroSource, CsvOptions, Limit, MissingColumns, PayloadFormat, ProtobufSource
 
-PayloadFormat = Literal["json", "csv", "raw", "avro", "protobuf"]
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
 
 _SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
@@ -47,29 +46,6 @@ class Start:
     kind: StartKind = "earliest"
     at_ms: int | None = None
     offsets: tuple[tuple[str, int, int], ...] = ()  # topic, partition, offset
-
-
-@dataclass(frozen=True, slots=True)
-class AvroSource:
-    """Where the schema of Avro payloads comes from: the text of one, or a registry (directory or address) by id.
-
-    An address may hold a password.
-    """
-
-    schema: str | None = None
-    registry: str | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ProtobufSource:
-    """The type of Protobuf payloads: a FileDescriptorSet, the name of a message in it, and the file for people."""
-
-    definition: bytes = field(repr=False)
-    message: str
-    where: str = "feed.protobuf.schema"
-
-
-PayloadSchema = AvroSource | ProtobufSource
 
 
 @dataclass(frozen=True, slots=True)

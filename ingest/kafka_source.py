@@ -18,8 +18,8 @@ from ingest.kafka_planner import Position, lag, newcomers, next_ranges, share_ou
 from ingest.kafka_sizes import MessageSizes
 from ingest.kafka_starts import first_offsets
 from ingest.kafka_topics import KafkaTopics, Place, TopicView
+from ingest.options.formats import Limit
 from ingest.planning import RangeReader, RangeRun, RangeStream, range_source
-from ingest.spec import Limit
 from store.epochs.load import load_positions
 from store.epochs.state import OffsetRange
 from store.errors import PositionGapError, TableNotFoundError, carrying

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from ingest.encodings import UTF8
+from ingest.options.files import FeedSpec
 from ingest.packing import MAGIC_BYTES, PACKINGS, packing_of_name
 from ingest.source_file import CHUNK, RawFile
-from ingest.spec import FeedSpec, StreamSpec
+from ingest.spec import StreamSpec
 from store.epochs.state import FileId, FilePart
 from store.errors import CorruptFileError
 from store.fs import Fs

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ingest.spec import Limit
+from ingest.options.formats import Limit
 from store.epochs.state import OffsetRange
 from store.errors import carrying
 from store.fs import Fs

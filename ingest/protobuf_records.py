@@ -18,7 +18,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ingest.exact import Refusal, Value, check_instant
 from ingest.json_paths import path_of
-from ingest.kafka_feed import ProtobufSource
+from ingest.options.formats import ProtobufSource
 from ingest.protobuf_schema import BOUNDS, TIMESTAMP, WRAPPERS, Leaf, leaf_of, message_type
 from ingest.records import NotARecordError, from_binary
 from ingest.spec import Target

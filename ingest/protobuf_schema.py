@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 
 from ingest.exact import INTEGER_BITS
 from ingest.json_paths import path_of
-from ingest.kafka_feed import ProtobufSource
+from ingest.options.formats import ProtobufSource
 from ingest.spec import Target
 from store.errors import SettingsError
 

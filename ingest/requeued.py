@@ -27,10 +27,11 @@ from ingest.exact import Refusal, Value
 from ingest.json_rows import JsonRows, strict_object
 from ingest.kafka_feed import KafkaFeed
 from ingest.messages import MS, MessageBlock, MessageRows
+from ingest.options.files import FeedSpec
 from ingest.parquet_text import from_row_text
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows, typed_array
-from ingest.spec import FeedSpec, StreamSpec, Target
+from ingest.spec import StreamSpec, Target
 from ingest.targets import resolve_targets
 from store.layout import LocationKey
 from store.schema.model import TableSchema

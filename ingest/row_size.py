@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.options.formats import Format
 from ingest.packing import packing_of_name
 from ingest.source_file import RawFile, chunks
-from ingest.spec import Format
 from store.epochs.state import FileId
 from store.errors import SparkhavenError
 from store.fs import Fs

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ingest.encodings import line_feed
+from ingest.options.files import FeedSpec
 from ingest.packing import MAGIC_BYTES, PACKINGS, packing_of_name
-from ingest.spec import FeedSpec
 from store.epochs.state import FileId
 from store.errors import CorruptFileError
 from store.fs import Fs

@@ -7,15 +7,13 @@ pickle, so a driver can hand them to its workers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from ingest.delta_feed import DeltaFeed
+from ingest.kafka_feed import KafkaFeed
+from ingest.options.files import DAY_S, FeedSpec
 from store.schema.model import Column
 
-if TYPE_CHECKING:
-    from ingest.delta_feed import DeltaFeed
-    from ingest.kafka_feed import KafkaFeed
-
-Format = Literal["json", "csv", "parquet"]
 Unit = Literal["iso", "s", "ms", "us", "ns"]
 Meta = Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"]
 Refused = Literal["quarantine", "fail"]
@@ -23,11 +21,7 @@ Payload = Literal["value", "key"]
 Far = Literal["null", "clamp"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 
-MissingDirectory = Literal["fail", "wait"]
-MissingColumns = Literal["fail", "null"]
 
-DAY_S = 86_400.0
-UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".filepart", ".inprogress", "._copying_", ".swp", ".swx", "~")
 FILE_META: dict[str, frozenset[str]] = {
     "file": frozenset({"String"}),
     "line": frozenset({"int", "long"}),
@@ -42,58 +36,6 @@ KAFKA_META: dict[str, frozenset[str]] = {
     "receive_time": frozenset({"Instant"}),
     "key": frozenset({"String"}),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class CsvOptions:
-    """Dialect of CSV files. ``header`` True takes names from the first line, else ``names`` gives them.
-
-    ``null`` lists the texts that mean null when they are not quoted; quoted, they are ordinary text, unless
-    ``quoted_null`` is set. ``skip_lines`` lines at the start of a file are passed over, and so is each line that begins
-    with ``comment`` where a record could begin. ``trailing_delimiter``: a record may end with one delimiter more.
-    """
-
-    header: bool = True
-    names: tuple[str, ...] = ()
-    delimiter: str = ","
-    quote: str = '"'
-    null: tuple[str, ...] = ("",)
-    quoted_null: bool = False
-    skip_lines: int = 0
-    comment: str = ""
-    trailing_delimiter: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How much one batch may take; None = no limit. Rows are estimated from bytes before a file is read."""
-
-    bytes: int | None = None
-    rows: int | None = None
-    files: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FeedSpec:
-    """A feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is remembered.
-
-    A file that does not end as a complete one is left until it has not changed for ``settle_s`` (0: taken at once).
-    Names that end as one of ``unfinished`` does are passed over, in whatever case. ``missing_columns``: a file whose
-    header or schema lacks a stored column is refused, or has nulls there.
-    ``encoding`` is that of texts (``ingest.encodings``); ``binary_as_text`` takes Parquet columns of bytes for Strings.
-    """
-
-    path: str
-    format: Format = "json"
-    csv: CsvOptions = field(default_factory=CsvOptions)
-    max_per_trigger: Limit = field(default_factory=Limit)
-    max_file_age_s: float = 7 * DAY_S
-    settle_s: float = 10.0
-    unfinished: tuple[str, ...] = UNFINISHED
-    missing_directory: MissingDirectory = "fail"
-    missing_columns: MissingColumns = "fail"
-    encoding: str = "utf-8"
-    binary_as_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)

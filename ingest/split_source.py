@@ -20,10 +20,11 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from ingest.files import FilePlanner
+from ingest.options.files import FeedSpec, MissingDirectory
+from ingest.options.formats import Format, Limit
 from ingest.parts import MIN_PART, is_cuttable
 from ingest.planning import Offset, PlanningReader
 from ingest.row_size import row_bytes
-from ingest.spec import FeedSpec, Format, Limit, MissingDirectory
 from store.epochs.load import load_positions
 from store.epochs.positions import FileWindow
 from store.epochs.state import FileId, FilePart

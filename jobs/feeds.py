@@ -16,8 +16,8 @@ from ingest.kafka_planner import Position, lag, newcomers, verified
 from ingest.kafka_starts import first_offsets
 from ingest.kafka_topics import PATIENCE_SECONDS, KafkaTopics
 from ingest.listing import missing_directory, split_pattern
+from ingest.options.files import DAY_S, FeedSpec
 from ingest.parts import can_be_cut
-from ingest.spec import DAY_S, FeedSpec
 from jobs.stream_file import StreamSettings
 from store.epochs.offsets import Offsets
 from store.epochs.positions import FileWindow

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ingest.spec import NO_BAD_ROWS, FeedSpec, StreamSpec
+from ingest.options.files import FeedSpec
+from ingest.spec import NO_BAD_ROWS, StreamSpec
 from jobs.parts import Part
 from jobs.stream_faults import translate
 from jobs.stream_file import partition_of

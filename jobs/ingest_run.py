@@ -17,7 +17,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ingest.kafka_feed import KafkaFeed
-from ingest.spec import DAY_S, NO_BAD_ROWS
+from ingest.options.files import DAY_S
+from ingest.spec import NO_BAD_ROWS
 from jobs.broker_watch import broker_watch, check_feed
 from jobs.budget import Budget
 from jobs.decoding import Decoder

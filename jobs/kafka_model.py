@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from ingest.kafka_feed import ClientSettings, PayloadFormat, Start
-from ingest.spec import MissingColumns
+from ingest.kafka_feed import ClientSettings, Start
+from ingest.options.formats import MissingColumns, PayloadFormat
 from jobs.kafka_values import parse_client, parse_pattern, parse_start
 from jobs.parts import DIALECT, Encoding, MaxPerTrigger, Part
 

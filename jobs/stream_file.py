@@ -16,19 +16,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from ingest.delta_feed import DeltaFeed
-from ingest.kafka_feed import AvroSource, KafkaFeed, ProtobufSource
-from ingest.spec import (
-    Clock,
-    ColumnSpec,
-    CsvOptions,
-    FeedSpec,
-    InternalRule,
-    Limit,
-    PartitionSpec,
-    StreamSpec,
-    TextForm,
-    ValueRule,
-)
+from ingest.kafka_feed import KafkaFeed
+from ingest.options.files import FeedSpec
+from ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
+from ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, TextForm, ValueRule
 from jobs.kafka_model import AvroPart, ProtobufPart
 from jobs.kafka_model import KafkaFeed as KafkaPart
 from jobs.stream_faults import translate

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from ingest.spec import UNFINISHED, BadRowBudget, MissingColumns, MissingDirectory
+from ingest.options.files import UNFINISHED, MissingDirectory
+from ingest.options.formats import MissingColumns
+from ingest.spec import BadRowBudget
 from jobs.kafka_model import KafkaFeed
 from jobs.parts import DIALECT, Count, Encoding, MaxPerTrigger, Part, Seconds
 from jobs.toml_values import parse_instant_ns

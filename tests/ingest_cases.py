@@ -9,16 +9,14 @@ from typing import Any
 
 from ingest.bad_rows import Rejects
 from ingest.decode import decode_split
+from ingest.options.files import FeedSpec
+from ingest.options.formats import CsvOptions, Format, MissingColumns
 from ingest.route import Routed
 from ingest.spec import (
     BadRowBudget,
     Clock,
     ColumnSpec,
-    CsvOptions,
-    FeedSpec,
-    Format,
     InternalRule,
-    MissingColumns,
     PartitionSpec,
     StreamSpec,
     Target,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ingest.spec import CsvOptions
+from ingest.options.formats import CsvOptions
 
 BOM = b"\xef\xbb\xbf"
 

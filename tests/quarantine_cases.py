@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.spec import BadRowBudget, FeedSpec, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
+from ingest.options.files import FeedSpec
+from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
 from jobs.budget import Budget
 from jobs.decoding import Decoder
 from jobs.requeue import Requeued, requeue_rows

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.lines import line_blocks
-from ingest.spec import ColumnSpec, CsvOptions
+from ingest.options.formats import CsvOptions
+from ingest.spec import ColumnSpec
 from store.epochs.state import FileId, FilePart
 from tests.ingest_cases import decode, schema, stream, values, write
 from tests.naive_lines import Found, csv_records

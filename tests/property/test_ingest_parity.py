@@ -18,8 +18,9 @@ from ingest.bad_rows import Rejects
 from ingest.csv_rows import CsvRows
 from ingest.json_rows import JsonRows
 from ingest.lines import LineBlock, line_blocks
+from ingest.options.formats import CsvOptions
 from ingest.rows import Rows
-from ingest.spec import CsvOptions, Target
+from ingest.spec import Target
 from tests.ingest_cases import PLENTY, target
 
 ALL = 10**9  # every line to the exact pass

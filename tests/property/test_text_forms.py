@@ -18,7 +18,8 @@ from ingest.date_patterns import DatePattern, date_pattern
 from ingest.exact import INSTANT_HIGH, INSTANT_LOW, OutOfRange, Refusal, from_text
 from ingest.json_rows import JsonRows
 from ingest.lines import line_blocks
-from ingest.spec import CsvOptions, Target, TextForm
+from ingest.options.formats import CsvOptions
+from ingest.spec import Target, TextForm
 from ingest.typed import csv_texts
 from tests.ingest_cases import PLENTY, target
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from ingest.spec import FeedSpec, Limit
+from ingest.options.files import FeedSpec
+from ingest.options.formats import Limit
 from ingest.split_source import SOURCE, FilesSource, source_options
 from store.epochs.state import FileId
 from store.errors import PositionGapError, carried_error

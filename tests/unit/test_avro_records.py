@@ -19,8 +19,8 @@ import pytest
 from ingest.avro_proof import check_payload, checker
 from ingest.avro_records import HEAD, AvroRecords, parse_avro
 from ingest.bad_rows import Rejects
-from ingest.kafka_feed import AvroSource
 from ingest.lines import framed_block
+from ingest.options.formats import AvroSource
 from ingest.records import NotARecordError, RecordRows
 from ingest.rows import Rows
 from ingest.spec import BadRowBudget, Target

@@ -19,10 +19,10 @@ from ingest.avro_records import HEAD, AvroRecords, Schemas
 from ingest.avro_registry import FORGET_SECONDS, Registry
 from ingest.avro_whole import definitions_in, whole
 from ingest.bad_rows import Rejects
-from ingest.kafka_feed import AvroSource
 from ingest.lines import framed_block
+from ingest.options.formats import AvroSource, MissingColumns
 from ingest.records import NotARecordError, RecordRows
-from ingest.spec import BadRowBudget, MissingColumns
+from ingest.spec import BadRowBudget
 from store.errors import RetryableFeedError, SettingsError
 from tests.ingest_cases import target
 

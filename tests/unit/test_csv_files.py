@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from ingest.csv_records import sort_lines
 from ingest.csv_spans import RecordEnd, Spans
 from ingest.lines import line_blocks
-from ingest.spec import ColumnSpec, CsvOptions, InternalRule
+from ingest.options.formats import CsvOptions
+from ingest.spec import ColumnSpec, InternalRule
 from store.errors import FeedError
 from tests.ingest_cases import decode, file_id, schema, stream, values, write
 

@@ -12,7 +12,9 @@ import pytest
 from ingest.bad_rows import NAMED, Rejects
 from ingest.csv_rows import CsvRows
 from ingest.declared import near_name, require_columns
-from ingest.spec import ColumnSpec, CsvOptions, FeedSpec, StreamSpec
+from ingest.options.files import FeedSpec
+from ingest.options.formats import CsvOptions
+from ingest.spec import ColumnSpec, StreamSpec
 from jobs.unstored import Remarks
 from store.epochs.state import MAX_IGNORED, ignored_in
 from store.errors import FeedError, SettingsError

@@ -15,8 +15,9 @@ from ingest.bad_rows import Rejects, as_batch
 from ingest.delta_decode import decode_versions, late_in_versions, path_of
 from ingest.delta_feed import DeltaFeed
 from ingest.delta_planner import DeltaPlanner
+from ingest.options.formats import Limit
 from ingest.requeued import decode_requeued
-from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, Limit, PartitionSpec, StreamSpec, ValueRule
+from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from store.epochs.state import OffsetRange
 from store.epochs.versions import TABLE, packed
 from store.errors import CorruptFileError, FeedError, PositionGapError

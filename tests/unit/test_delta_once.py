@@ -9,7 +9,8 @@ import pytest
 
 from ingest.delta_feed import DeltaFeed
 from ingest.delta_planner import DeltaPlanner, share_out
-from ingest.spec import ColumnSpec, InternalRule, Limit, PartitionSpec, StreamSpec, ValueRule
+from ingest.options.formats import Limit
+from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from jobs.decoding import Decoder
 from store.epochs.load import load_stream
 from store.epochs.versions import TABLE as PLACE

@@ -11,7 +11,7 @@ import pytest
 from ingest.delta_feed import DeltaFeed
 from ingest.delta_planner import DeltaPlanner, Entry, Planned, entries_of, share_out
 from ingest.delta_snapshot import snapshot
-from ingest.spec import Limit
+from ingest.options.formats import Limit
 from store.epochs.versions import TABLE, packed, unpacked
 from store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
 from store.fs import Fs

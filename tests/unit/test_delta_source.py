@@ -11,8 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from ingest.delta_feed import DeltaFeed
 from ingest.delta_source import DeltaStream, VersionReader, delta_source, open_planner
+from ingest.options.formats import Limit
 from ingest.planning import RangeRun
-from ingest.spec import Limit
 from store.epochs.state import OffsetRange
 from store.epochs.versions import TABLE as PLACE
 from store.epochs.versions import packed

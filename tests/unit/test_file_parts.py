@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.options.formats import Format
 from ingest.parts import can_be_cut, is_cuttable, part_lines
-from ingest.spec import Clock, ColumnSpec, Format
+from ingest.spec import Clock, ColumnSpec
 from store.epochs.positions import FileWindow, Verdict
 from store.epochs.state import FileId, FilePart, Split
 from store.errors import EpochConflictError, PositionGapError

@@ -13,7 +13,8 @@ import pytest
 
 from ingest.files import COUNT_AS_TAKEN, FilePlanner
 from ingest.listing import HIDDEN, NO_FILE, OTHER, UNFINISHED
-from ingest.spec import FeedSpec, Format
+from ingest.options.files import FeedSpec
+from ingest.options.formats import Format
 from store.epochs.positions import FileWindow
 from store.epochs.state import FileId
 from store.errors import FeedError, PositionGapError, RetryableFeedError

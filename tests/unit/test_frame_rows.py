@@ -12,7 +12,8 @@ import pytest
 
 from ingest.bad_rows import Rejects
 from ingest.frame_rows import FrameRows
-from ingest.spec import BadRowBudget, Clock, FeedSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from ingest.options.files import FeedSpec
+from ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from store.errors import ErrorBudgetExceeded
 from store.layout import LocationKey
 from tests.ingest_cases import schema

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ingest.spec import FeedSpec
+from ingest.options.files import FeedSpec
 from jobs import ingest_run
 from jobs.ingest_run import Run
 from jobs.progress import Progress

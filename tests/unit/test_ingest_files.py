@@ -13,9 +13,10 @@ import zstandard
 
 from ingest.files import FilePlanner, split_pattern
 from ingest.lines import line_blocks
+from ingest.options.files import FeedSpec
+from ingest.options.formats import Format, Limit
 from ingest.packing import MAGIC_BYTES
 from ingest.row_size import row_bytes
-from ingest.spec import FeedSpec, Format, Limit
 from store.epochs.positions import FileWindow
 from store.epochs.state import FileId
 from store.errors import FeedError, PositionGapError

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
+from ingest.options.files import FeedSpec
+from ingest.options.formats import Limit
 from ingest.parts import MIN_PART
-from ingest.spec import FeedSpec, Limit
 from ingest.split_source import FILE_COST, SCHEMA, FilesReader, FilesSource, Run, group_files, source_options
 from store.epochs.state import FileId, FilePart
 from store.errors import PositionGapError, SettingsError, carried_error

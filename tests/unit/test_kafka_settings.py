@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.kafka_feed import AvroSource, ClientSettings, KafkaFeed, ProtobufSource, Start
-from ingest.spec import ColumnSpec, CsvOptions, Limit, StreamSpec
+from ingest.kafka_feed import ClientSettings, KafkaFeed, Start
+from ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
+from ingest.spec import ColumnSpec, StreamSpec
 from jobs.stream_file import parse_stream
 from jobs.stream_schema import checked_schema
 from store.errors import SettingsError

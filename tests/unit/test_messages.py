@@ -13,16 +13,9 @@ import pytest
 from ingest.bad_rows import Rejects
 from ingest.kafka_feed import KafkaFeed
 from ingest.messages import MessageBlock, MessageRows
+from ingest.options.formats import CsvOptions
 from ingest.rows import Rows
-from ingest.spec import (
-    BadRowBudget,
-    ColumnSpec,
-    CsvOptions,
-    InternalRule,
-    PartitionSpec,
-    StreamSpec,
-    ValueRule,
-)
+from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets
 from store.errors import SettingsError
 from store.schema.xmlfile import parse_schema

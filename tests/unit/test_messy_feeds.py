@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from ingest.bad_rows import BadRow, Rejects, as_batch
 from ingest.decode import decode_split
 from ingest.encodings import ENCODINGS, from_utf8, to_utf8, utf8_chunks
+from ingest.options.files import FeedSpec
+from ingest.options.formats import CsvOptions, Format
 from ingest.requeued import decode_requeued
-from ingest.spec import ColumnSpec, CsvOptions, FeedSpec, Format, InternalRule, StreamSpec, TextForm
+from ingest.spec import ColumnSpec, InternalRule, StreamSpec, TextForm
 from ingest.targets import resolve_targets
 from jobs.stream_file import StreamSettings, parse_stream
 from store.errors import FeedError, SchemaMismatchError, SettingsError

@@ -18,7 +18,8 @@ from ingest.exact import Refusal, from_text
 from ingest.iso_texts import iso_instants
 from ingest.json_rows import JsonRows, too_deep
 from ingest.lines import LineBlock, line_blocks
-from ingest.spec import CsvOptions, Target
+from ingest.options.formats import CsvOptions
+from ingest.spec import Target
 from tests.ingest_cases import PLENTY, target
 
 AMONG = 300

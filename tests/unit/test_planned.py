@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxFiles
 
-from ingest.spec import FeedSpec, Limit
+from ingest.options.files import FeedSpec
+from ingest.options.formats import Limit
 from ingest.split_source import FilesReader, source_options
 from store.fs import Fs
 from store.layout import Layout, TableName

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from ingest.bad_rows import Rejects
-from ingest.kafka_feed import KafkaFeed, ProtobufSource
+from ingest.kafka_feed import KafkaFeed
 from ingest.lines import framed_block
 from ingest.messages import MessageBlock, MessageRows
+from ingest.options.formats import ProtobufSource
 from ingest.protobuf_records import ProtobufRecords
 from ingest.records import RecordRows
 from ingest.rows import Rows

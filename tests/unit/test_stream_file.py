@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ingest.delta_feed import DeltaFeed
-from ingest.spec import Clock, ColumnSpec, CsvOptions, InternalRule, Limit, ValueRule
+from ingest.options.formats import CsvOptions, Limit
+from ingest.spec import Clock, ColumnSpec, InternalRule, ValueRule
 from jobs.stream_file import StreamSettings, load_stream_file, parse_stream
 from jobs.stream_schema import checked_schema
 from store.errors import InvalidNameError, SettingsError

@@ -17,7 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.spec import BadRowBudget, FeedSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from ingest.options.files import FeedSpec
+from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from jobs.budget import Budget
 from jobs.decoding import Decoder
 from readers.table import open_table

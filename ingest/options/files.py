@@ -1,0 +1,36 @@
+"""What a feed of files is: values only, which pickle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ingest.options.formats import CsvOptions, Format, Limit, MissingColumns
+
+MissingDirectory = Literal["fail", "wait"]
+
+DAY_S = 86_400.0
+UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".filepart", ".inprogress", "._copying_", ".swp", ".swx", "~")
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSpec:
+    """A feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is remembered.
+
+    A file that does not end as a complete one is left until it has not changed for ``settle_s`` (0: taken at once).
+    Names that end as one of ``unfinished`` does are passed over, in whatever case. ``missing_columns``: a file whose
+    header or schema lacks a stored column is refused, or has nulls there.
+    ``encoding`` is that of texts (``ingest.encodings``); ``binary_as_text`` takes Parquet columns of bytes for Strings.
+    """
+
+    path: str
+    format: Format = "json"
+    csv: CsvOptions = field(default_factory=CsvOptions)
+    max_per_trigger: Limit = field(default_factory=Limit)
+    max_file_age_s: float = 7 * DAY_S
+    settle_s: float = 10.0
+    unfinished: tuple[str, ...] = UNFINISHED
+    missing_directory: MissingDirectory = "fail"
+    missing_columns: MissingColumns = "fail"
+    encoding: str = "utf-8"
+    binary_as_text: bool = False
