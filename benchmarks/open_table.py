@@ -31,7 +31,8 @@ from readers.table import open_table
 from store.columnfile import create_column
 from store.epochs.load import load_positions
 from store.epochs.log import StreamLog
-from store.epochs.removals import Removal, write_removals
+from store.epochs.removal import Removal
+from store.epochs.removals import write_removals
 from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
 from store.format.tbl import encode_tbl
 from store.fs import Fs

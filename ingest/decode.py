@@ -19,10 +19,11 @@ from ingest.bad_rows import BadRow, Rejects, Unit
 from ingest.csv_parts import RecordRange, find_records, record_lines
 from ingest.csv_rows import CsvRows
 from ingest.declared import require_columns
-from ingest.encodings import UTF8, in_own_bytes, utf8_chunks
+from ingest.encodings import in_own_bytes, utf8_chunks
 from ingest.json_rows import JsonRows
 from ingest.lines import LineBlock, line_blocks
 from ingest.options.files import FeedSpec
+from ingest.options.formats import UTF8
 from ingest.parquet_rows import ParquetRows
 from ingest.parts import part_lines
 from ingest.route import Routed, Router, newest_instant

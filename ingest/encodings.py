@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ingest.bad_rows import MAX_PAYLOAD, BadRow
+from ingest.options.formats import UTF8
 from store.errors import FeedError
 
-UTF8 = "utf-8"
 ENCODINGS = {
     UTF8: UTF8,
     "latin-1": "iso8859-1",

@@ -19,11 +19,11 @@ import pyarrow as pa
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
 from ingest.columns import Mask
 from ingest.csv_rows import CsvRows
-from ingest.encodings import UTF8, retold, to_utf8
+from ingest.encodings import retold, to_utf8
 from ingest.json_rows import JsonRows
 from ingest.kafka_feed import KafkaFeed
 from ingest.lines import LineBlock, framed_block
-from ingest.options.formats import AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
+from ingest.options.formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
 from ingest.raw_rows import RawRows
 from ingest.records import RecordRows
 from ingest.rows import Ints, Rows

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ingest.encodings import UTF8
 from ingest.options.files import FeedSpec
+from ingest.options.formats import UTF8
 from ingest.packing import MAGIC_BYTES, PACKINGS, packing_of_name
 from ingest.source_file import CHUNK, RawFile
 from ingest.spec import StreamSpec

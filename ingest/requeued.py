@@ -22,12 +22,13 @@ from ingest.csv_records import Header
 from ingest.csv_rows import CsvRows
 from ingest.delta_decode import path_of
 from ingest.delta_feed import DeltaFeed
-from ingest.encodings import UTF8, in_own_bytes, to_utf8
+from ingest.encodings import in_own_bytes, to_utf8
 from ingest.exact import Refusal, Value
 from ingest.json_rows import JsonRows, strict_object
 from ingest.kafka_feed import KafkaFeed
 from ingest.messages import MS, MessageBlock, MessageRows
 from ingest.options.files import FeedSpec
+from ingest.options.formats import UTF8
 from ingest.parquet_text import from_row_text
 from ingest.route import Routed, Router, newest_instant
 from ingest.rows import Rows, typed_array

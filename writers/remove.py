@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from store.epochs.holder import lock_commits
 from store.epochs.load import StreamState, list_streams
 from store.epochs.publish import publish_location
-from store.epochs.removal import DOOMED
-from store.epochs.removals import Phase, Removal, Removals, read_removals, write_removals
+from store.epochs.removal import DOOMED, Phase, Removal
+from store.epochs.removals import Removals, read_removals, write_removals
 from store.epochs.state import LocationState
 from store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
 from store.fs import Fs, Lock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from store.epochs.load import StreamState, load_stream
-from store.epochs.removals import Removal
+from store.epochs.removal import Removal
 from store.fs import Fs
 from store.layout import Layout, TableName
 

@@ -21,8 +21,8 @@ from writers.blank import WorkerMemory
 from writers.bring import Appended, Part, Row, Spool, Spooled, parts_of
 from writers.durable import make_durable
 from writers.rejects import LateSplits, RejectedFiles, reject_late
+from writers.shared_root import require_root
 from writers.target import Decode, SplitNotes, StreamTarget
-from writers.workers import require_root
 
 MAX_GATHERED = 128 << 20  # bytes of Arrow rows that a task holds
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.errors import CommitError, SettingsError
-from store.fs import Fs
+from store.errors import SettingsError
+from writers.shared_root import unseen
 from writers.spark_tasks import PYTHON_HINT, gist, host_of, jvm_gone
 
 if TYPE_CHECKING:
@@ -78,23 +78,6 @@ def cannot_run(context: SparkContext, error: BaseException) -> SettingsError:
     )
 
 
-def require_root(fs: Fs, root: Path, marker: Path) -> None:
-    """CommitError if this machine does not see the root, by a file in it that exists; for tasks."""
-    if fs.stat(marker) is None:
-        raise unseen(root, socket.gethostname())
-
-
-def unseen(root: Path, host: str) -> CommitError:
-    """The error for a worker that does not see the root, or another directory of that name."""
-    return CommitError(
-        "a worker does not see the database root",
-        where=f"{root} on {host}",
-        expected="the directory that the driver writes to, shared by all machines",
-        found="no such directory, or another one of that name",
-        hint=f"mount the file system of {root} on {host} at the same path, then start again; nothing was committed",
-    )
-
-
 def _same_here(context: SparkContext) -> bool:
     local = re.fullmatch(r"local(\[.*\])?", context.master) is not None
     return local and shutil.which(context.pythonExec) == sys.executable
@@ -108,7 +91,6 @@ def _question(marker: str) -> Callable[[Iterable[int]], Iterator[tuple[Any, ...]
         import importlib.util
         import pathlib
         import platform
-        import socket
         import sys
 
         missing = tuple(name for name in needed if importlib.util.find_spec(name) is None)

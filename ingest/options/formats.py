@@ -9,6 +9,8 @@ Format = Literal["json", "csv", "parquet"]
 PayloadFormat = Literal["json", "csv", "raw", "avro", "protobuf"]
 MissingColumns = Literal["fail", "null"]
 
+UTF8 = "utf-8"
+
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from store.epochs.holder import take_gate, take_lock
 from store.epochs.load import load_stream
-from store.epochs.removals import Removal, write_removals
+from store.epochs.removal import Removal
+from store.epochs.removals import write_removals
 from store.epochs.state import LocationState
 from store.errors import CorruptFileError, TableNotFoundError
 from store.fs import Fs, Lock

@@ -12,7 +12,8 @@ from store.epochs.logs import LogFiles, advance, read_files, read_newest, read_r
 from store.epochs.offsets import Offsets
 from store.epochs.positions import FileWindow
 from store.epochs.records import CommitRecord, Record, RollbackRecord
-from store.epochs.removals import Named, read_removals
+from store.epochs.removal import Named
+from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
 from store.epochs.state import OffsetRange
 from store.fs import Fs

@@ -18,7 +18,8 @@ from store.epochs.load import Loaded, load_read
 from store.epochs.logs import read_rollbacks
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.records import ROLLBACK, RollbackRecord, decode, written
-from store.epochs.removals import Phase, read_removals
+from store.epochs.removal import Phase
+from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState
 from store.epochs.rollbacks import RolledBack, restored
 from store.errors import CorruptFileError, SnapshotMovedError

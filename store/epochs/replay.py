@@ -15,7 +15,7 @@ from store.epochs.offsets import Offsets
 from store.epochs.packed import Files, Stats
 from store.epochs.positions import FileWindow, Verdict
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
-from store.epochs.removals import Removal
+from store.epochs.removal import Removal
 from store.epochs.reports import Reports
 from store.epochs.rollbacks import RolledBack, fold
 from store.epochs.state import REJECTED, Durability, FileId, LocationReport, LocationState, OffsetRange, Split

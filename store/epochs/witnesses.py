@@ -24,7 +24,8 @@ from store.epochs.ledger import read_ledger
 from store.epochs.load import StreamState, load_stream
 from store.epochs.locations import Locations
 from store.epochs.publish import TABLE_SIZE, walk_locations
-from store.epochs.removals import Named, read_named
+from store.epochs.removal import Named
+from store.epochs.removals import read_named
 from store.epochs.rollbacks import RolledBack, restored
 from store.epochs.state import Durability
 from store.errors import CorruptFileError, FormatError, TableNotFoundError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.epochs.load import load_stream
-from store.epochs.removals import Removal
+from store.epochs.removal import Removal
 from store.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, PowerCutFs

@@ -17,7 +17,8 @@ from store.epochs.holder import commits_held
 from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
 from store.epochs.publish import OWNER, owner_mark, publish_location
-from store.epochs.removals import Removal, write_removals
+from store.epochs.removal import Removal
+from store.epochs.removals import write_removals
 from store.epochs.replay import StreamState
 from store.epochs.state import Batch, FileId, FileState, LocationReport, LocationState, OffsetRange, RangeStats
 from store.format.prefix import encode_prefix

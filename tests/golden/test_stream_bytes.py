@@ -16,7 +16,8 @@ from store.epochs.load import replay
 from store.epochs.locations import Locations
 from store.epochs.positions import NO_HORIZON
 from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
-from store.epochs.removals import Named, Removal, decode_removals, encode_removals, read_named, read_removals
+from store.epochs.removal import Named, Removal
+from store.epochs.removals import decode_removals, encode_removals, read_named, read_removals
 from store.epochs.replay import StreamState
 from store.epochs.state import Batch, FileId, FileState, LocationReport, OffsetRange, RangeStats
 from store.errors import CorruptFileError, UnsupportedVersionError

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from store.epochs.load import list_epochs, load_positions, load_stream
 from store.epochs.log import StreamLog
-from store.epochs.removals import Removal
+from store.epochs.removal import Removal
 from store.epochs.resume import resume
 from store.epochs.state import OffsetRange
 from store.errors import EpochConflictError, PositionGapError

@@ -14,7 +14,7 @@ from store.epochs.graves import Graves
 from store.epochs.head import decode_head, encode_head, open_head
 from store.epochs.load import load_positions, load_stream
 from store.epochs.records import Record, decode
-from store.epochs.removals import Removal
+from store.epochs.removal import Removal
 from store.errors import CorruptFileError
 from store.layout import Layout
 from tests.crash.model_fs import CrashingFs

@@ -11,7 +11,8 @@ import pytest
 
 from readers.inspect import Inspection, inspect_file
 from store.columnfile import add_grouping
-from store.epochs.removals import Removal, write_removals
+from store.epochs.removal import Removal
+from store.epochs.removals import write_removals
 from store.epochs.state import OffsetRange
 from store.errors import TableNotFoundError
 from store.format.grouping import group_ranges

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from store.columnfile import read_grouping
-from store.epochs.removals import Removal, write_removals
+from store.epochs.removal import Removal
+from store.epochs.removals import write_removals
 from store.errors import CorruptFileError, LockLostError, MergeError, SettingsError, TableExistsError
 from store.format import tablesize
 from store.layout import LocationKey

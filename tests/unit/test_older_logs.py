@@ -11,7 +11,8 @@ from readers.table import open_table
 from readers.verify import verify
 from store.epochs.head import HeadFiles
 from store.epochs.load import load_stream
-from store.epochs.removals import Phase, Removal, read_removals, write_removals
+from store.epochs.removal import Phase, Removal
+from store.epochs.removals import read_removals, write_removals
 from store.errors import CorruptFileError
 from store.layout import LocationKey
 from tests.commands import told

@@ -11,7 +11,8 @@ import pytest
 
 from readers import open_table
 from store.epochs.load import load_stream
-from store.epochs.removals import Phase, Removal, write_removals
+from store.epochs.removal import Phase, Removal
+from store.epochs.removals import write_removals
 from store.epochs.rollbacks import MAX_PAIRS, fold, restored
 from store.errors import SnapshotMovedError
 from store.fs import Stat

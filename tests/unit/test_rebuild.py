@@ -12,7 +12,8 @@ from readers.table import open_table
 from store.epochs.load import load_stream
 from store.epochs.rebuild import Choice, rebuild
 from store.epochs.remains import find
-from store.epochs.removals import Removal, write_removals
+from store.epochs.removal import Removal
+from store.epochs.removals import write_removals
 from store.epochs.state import OffsetRange
 from store.errors import CorruptFileError, PositionGapError
 from store.fs import Fs

@@ -15,15 +15,8 @@ from store.epochs.holder import lock_commits, replace_locked
 from store.epochs.load import load_stream
 from store.epochs.logs import read_newest
 from store.epochs.pins import Pin
-from store.epochs.removals import (
-    Named,
-    Removal,
-    empty_removals,
-    fold_removals,
-    read_named,
-    read_removals,
-    write_removals,
-)
+from store.epochs.removal import Named, Removal
+from store.epochs.removals import empty_removals, fold_removals, read_named, read_removals, write_removals
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.fs import Fs, Lock
 from store.layout import Layout, LocationKey

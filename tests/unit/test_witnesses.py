@@ -12,7 +12,8 @@ from readers.table import open_table
 from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
 from store.epochs.publish import publish_location
-from store.epochs.removals import Removal, write_removals
+from store.epochs.removal import Removal
+from store.epochs.removals import write_removals
 from store.epochs.witnesses import Witnesses
 from store.errors import CorruptFileError
 from store.fs import Fs
