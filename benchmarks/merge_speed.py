@@ -153,7 +153,7 @@ def merge_in_spark(place: Path, files: list[Path], arguments: argparse.Namespace
     del files
     name = "ours, sorted, tasks in Spark"
     spark = build_session("sparkhaven merge", workers=arguments.workers)
-    executor = SparkExecutor(spark.sparkContext, arguments.workers)
+    executor = SparkExecutor(spark.sparkContext, place, place, arguments.workers)
     times = [ours(name, place / "db", executor, BY_TIME, arguments.memory) for _ in range(arguments.repeat)]
     spark.stop()
     return name, times

@@ -120,7 +120,12 @@ def merge(
         )
         return
     with ExitStack() as opened:
-        executor = _executor(opened, workers, local or dry_run, verbose)
+        if local or dry_run:
+            executor: Executor = opened.enter_context(LocalExecutor(workers or 1))
+        else:
+            spark = build_session("sparkhaven merge", workers=workers, verbose=verbose)
+            opened.callback(end_session, spark)
+            executor = SparkExecutor(spark.sparkContext, layout.root, layout.schema(parsed), workers)
         results = merge_dates(
             fs,
             layout,
@@ -145,14 +150,6 @@ def _values(
     if ask_zone:
         choice = replace(choice, zone=recorded_zone(table, states))
     return choice.pick({*intraday_dates(states), *merged}, time.time())
-
-
-def _executor(opened: ExitStack, workers: int | None, local: bool, verbose: bool) -> Executor:
-    if local:
-        return opened.enter_context(LocalExecutor(workers or 1))
-    spark = build_session("sparkhaven merge", workers=workers, verbose=verbose)
-    opened.callback(end_session, spark)
-    return SparkExecutor(spark.sparkContext, workers)
 
 
 def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -> int:

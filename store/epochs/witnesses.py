@@ -12,7 +12,7 @@ machine: for such a stream nothing beyond its log counts until the start after t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -32,7 +32,7 @@ from store.errors import CorruptFileError, FormatError, TableNotFoundError
 from store.format.tablesize import TRUNCATED, decode, published
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import all_values, newest
+from store.merges import MergeRecord, all_values, newest
 
 BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log
 
@@ -120,11 +120,11 @@ class Witnesses:
         for key in walk_locations(self._fs, self._layout, self._table, takes):
             yield from self.location(key)
 
-    def date(self, value: str) -> Iterator[Witness]:
-        """Locations and merge record of one date; costs nothing for the others."""
+    def date(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
+        """Locations and merge record of one date; costs nothing for the others. ``complete`` as in ``merge``."""
         for internal in self._internals():
             yield from self.location(LocationKey(internal, value))
-        yield from self.merge(value)
+        yield from self.merge(value, complete)
 
     def _internals(self) -> Iterator[str]:
         return (name for name in self._fs.names(self._layout.intraday(self._table)) if not name.startswith("."))
@@ -142,9 +142,12 @@ class Witnesses:
         for value in all_values(self._fs, self._layout, self._table):
             yield from self.merge(value)
 
-    def merge(self, value: str) -> Iterator[Witness]:
-        """The same for one date."""
-        record = newest(self._fs, self._layout, self._table, value)
+    def merge(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
+        """The same for one date. ``complete``: its complete records by generation, where they have been read."""
+        if complete is None:
+            record = newest(self._fs, self._layout, self._table, value)
+        else:
+            record = complete[-1] if complete else None
         path = self._layout.merges(self._table) / value
         for taken in record.inputs if record is not None else ():
             yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")

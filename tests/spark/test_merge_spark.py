@@ -61,6 +61,6 @@ def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
 def test_tasks_in_spark_write_the_same_bytes(tmp_path: Path, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dates, "PARALLEL_ROWS", 2000)  # the first day is cut over all workers
     here = run(tmp_path / "here", LocalExecutor(), 1 << 30)
-    there = run(tmp_path / "there", SparkExecutor(context), 1)
+    there = run(tmp_path / "there", SparkExecutor(context, tmp_path, tmp_path), 1)
     assert here
     assert there == here

@@ -16,11 +16,11 @@ from store.errors import MergeError
 from store.fs import Fs
 from store.layout import Layout
 from tests.merge_cases import DAY, STRINGS, TABLE
-from tests.merge_runs import FS, make
+from tests.merge_runs import FS, check_tree, history_bytes, make, merge
 from writers.merge import dictionaries, share, source, survey
 from writers.merge.dictionaries import Budget, load_texts, load_unions, store_unions
 from writers.merge.intake import take_in
-from writers.merge.keys import INT_NULL, rank_lut, sorted_symbols
+from writers.merge.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
 from writers.merge.order import ranks_file
 from writers.merge.pins import Pins
 from writers.merge.plan import MergeOptions, MergePlan
@@ -82,6 +82,27 @@ def test_the_work_files_of_a_date_hold_its_texts_and_ranks_and_no_runs(
     assert [name for name in FS.names(plan.work) if name.startswith("run-")] == []
 
 
+def test_a_small_date_whose_texts_exceed_a_slice_merges_them_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sort = (SortKey("Note"),)
+    house, _ = make(tmp_path / "memory", 200)
+    (within,) = merge(house.layout, sort=sort)
+    other, _ = make(tmp_path / "files", 200)
+    unions = survey.unions
+    monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
+    monkeypatch.setattr(share, "unions", lambda *_: pytest.fail("all texts are in memory"))
+    (found,) = merge(other.layout, sort=sort)
+    assert (within.pieces, found.pieces, found.outcome) == (1, 1, "merged")
+    assert history_bytes(other.layout) == history_bytes(house.layout)
+    check_tree(other.layout)  # no work files are left
+    monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(1 << 20)))
+    asked: list[object] = []
+    monkeypatch.setattr(share, "unions", lambda fs, plan: asked.append(plan) or unions(fs, plan))
+    merge(other.layout, sort=sort, rewrite=True)
+    assert len(asked) == 1  # few texts are quicker in memory
+
+
 @pytest.mark.parametrize("split", [True, False])
 def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
@@ -98,7 +119,7 @@ def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
-        share.prepare(Fs(), plan, split=split)
+        share.prepare(Fs(), plan, stored=split)
         taken = tracemalloc.get_traced_memory()[1] + pool.max_memory()
     finally:
         tracemalloc.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -17,7 +18,7 @@ from store.merges import lock_table, newest
 from store.validations import validation_path
 from tests.commands import run, told
 from tests.merge_cases import DAY, TABLE, as_table, random_row
-from tests.merge_runs import FS, Killed, KillingFs, history_bytes, make, merge
+from tests.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
 from tests.unit.test_remove import empty
 from writers.merge import dates
 from writers.merge.cleaning import clean, waiting
@@ -147,6 +148,31 @@ def test_the_status_of_a_date_through_its_life(tmp_path: Path) -> None:
     path = validation_path(house.layout, TABLE, DAY, 2)
     path.write_bytes(path.read_bytes()[:-1])
     assert now()[2] == "damaged"
+
+
+class CountingFs(QuickFs):
+    """Counts what is read and listed below the merge records."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def read(self, path: Path) -> bytes:
+        self.asked[path.name] += 1
+        return super().read(path)
+
+    def names(self, path: Path) -> list[str]:
+        self.asked[f"{path.parent.name}/{path.name}"] += 1
+        return super().names(path)
+
+
+def test_status_reads_a_merge_record_and_lists_generations_once(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 30)
+    merge(house.layout)
+    merge(house.layout, rewrite=True)
+    fs = CountingFs()
+    (found,) = table_status(fs, house.layout, TABLE, NOW)
+    assert (found.generation, len(found.replaced)) == (2, 2)
+    assert [fs.asked[name] for name in ("1.json", "2.json", f".Every.merges/{DAY}")] == [1, 1, 1]
 
 
 def test_the_command_merge_status(tmp_path: Path) -> None:

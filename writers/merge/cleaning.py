@@ -7,7 +7,7 @@ of an unreachable volume stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +35,14 @@ def waiting(fs: Fs, layout: Layout, table: TableName, now_s: float, *, value: st
     for each in [value] if value is not None else all_values(fs, layout, table):
         numbers = generations(fs, layout, table, each)
         records = [load_record(fs, layout, table, each, number) for number in numbers]
-        found += _of_date(fs, layout, table, [record for record in records if record.complete], now_s)
+        found += replaced_by(fs, layout, table, [record for record in records if record.complete], now_s)
     return found
 
 
-def _of_date(fs: Fs, layout: Layout, table: TableName, records: list[MergeRecord], now_s: float) -> list[Replaced]:
+def replaced_by(
+    fs: Fs, layout: Layout, table: TableName, records: Sequence[MergeRecord], now_s: float
+) -> list[Replaced]:
+    """The same for one date, by its complete records in the order of their generations."""
     if not records:
         return []
     alive = {output.internal for output in records[-1].outputs}

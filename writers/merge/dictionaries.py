@@ -92,6 +92,16 @@ def load_texts(fs: Fs, path: Path) -> pa.StringArray:
     return pa.StringArray.from_buffers(stat.size // 4 - 1, fs.map(_ends(path), stat.size), data)
 
 
+def fits_slice(plan: MergePlan) -> bool:
+    """Whether the stored texts of every column that needs its distinct ones are within one slice."""
+    limit = Budget.of(plan).slice
+    return all(
+        sum(source.files[name].size for source in plan.sources for name in column.files[1:] if name in source.files)
+        <= limit
+        for column in union_columns(plan)
+    )
+
+
 def union_path(plan: MergePlan, column: Column) -> Path:
     """Where the tasks of a large date find a column's distinct texts; see ``load_texts``."""
     return plan.work / f"union-{column.id}"

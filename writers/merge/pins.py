@@ -10,6 +10,7 @@ from store.epochs.state import LocationState
 from store.epochs.witnesses import Witnesses, refuse
 from store.fs import Fs
 from store.layout import Layout, TableName
+from store.merges import MergeRecord
 
 _Stamp = tuple[tuple[int, int, int], ...]
 
@@ -61,16 +62,20 @@ class Pins:
         stats = [self._fs.stat(directory / name) for name in names]
         return tuple((stat.inode, stat.size, stat.mtime_ns) for stat in stats if stat is not None)
 
-    def locations(self, value: str) -> list[tuple[str, LocationState]]:
-        """Locations of a date that have rows, with their stream, in tie order; raises what ``require`` raises."""
-        self.require(value)
+    def locations(self, value: str, complete: Sequence[MergeRecord] | None = None) -> list[tuple[str, LocationState]]:
+        """Locations of a date that have rows, with their stream, in tie order; raises what ``require`` raises.
+
+        ``complete``: the complete merge records of the date, where they have been read.
+        """
+        self.require(value, complete)
         return self._by_value.get(value, [])
 
-    def require(self, value: str) -> None:
+    def require(self, value: str, complete: Sequence[MergeRecord] | None = None) -> None:
         """CorruptFileError where more of a date was published or merged than the logs have."""
         self.states()
         if value not in self._asked:
-            refuse(self._witnesses.merge(value) if self._asked_all else self._witnesses.date(value))
+            ask = self._witnesses.merge if self._asked_all else self._witnesses.date
+            refuse(ask(value, complete))
             hint = "history of this date would lack them"
             refuse_set_aside(self._fs, self._layout, self._table, value.__eq__, hint)
             self._asked.add(value)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from store.errors import MergeError
 from store.fs import Fs
 from store.schema.model import Storage
-from writers.merge.dictionaries import load_unions, store_unions
+from writers.merge.dictionaries import fits_slice, load_unions, store_unions
 from writers.merge.finish import Finished, finish, used_of
 from writers.merge.order import Keys, Unions, bounds
 from writers.merge.plan import MergePlan
@@ -47,7 +47,7 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
     """Writes every destination's location, complete but for ``table.size``; ``split`` cuts the date as planned."""
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
-    found = prepare(fs, plan, split=split)
+    found = prepare(fs, plan, stored=split or not fits_slice(plan))
     if split and plan.by_columns():
         written = _stage_columns(fs, plan, run, found)
     elif split:
@@ -66,9 +66,12 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
     return written, finished
 
 
-def prepare(fs: Fs, plan: MergePlan, *, split: bool) -> Unions:
-    """The distinct texts of columns that need them; mapped from work files if the date is ``split`` into tasks."""
-    if not split:
+def prepare(fs: Fs, plan: MergePlan, *, stored: bool) -> Unions:
+    """The distinct texts of columns that need them; mapped from work files if they are ``stored``.
+
+    So they are if the date is split into tasks, or if they are too many to be sorted at once.
+    """
+    if not stored:
         return unions(fs, plan)
     fs.mkdirs(plan.work)
     store_unions(fs, plan)

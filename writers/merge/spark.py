@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from store.errors import MergeError, SparkhavenError
+from writers.spark_tasks import gist, host_of, jvm_gone, lacks_package
+from writers.workers import check_workers
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -16,11 +19,13 @@ SLICES = 4  # Spark tasks per worker: enough to even out, few enough that starti
 class SparkExecutor:
     """A few Spark tasks per worker, each with a share of the merge's tasks; ``context`` is a live SparkContext.
 
-    The packages of this distribution must be importable in the workers (``--py-files``).
+    The packages of this distribution must be importable in the workers (``--py-files``), and the workers must see
+    ``root``, by ``marker``, a file in it that exists: they are asked before the first task.
     """
 
-    def __init__(self, context: Any, workers: int | None = None) -> None:
-        self._context = context
+    def __init__(self, context: Any, root: Path, marker: Path, workers: int | None = None) -> None:
+        self._context, self._root, self._marker = context, root, marker
+        self._checked = False
         self._workers = workers or int(context.defaultParallelism)
 
     @property
@@ -31,21 +36,27 @@ class SparkExecutor:
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results, in the order of ``tasks``; one job for all of them.
 
-        A task's own error comes back as it was raised; MergeError when Spark could not run the tasks.
+        A task's own error comes back as it was raised; MergeError when Spark could not run the tasks. SettingsError or
+        CommitError for workers that cannot do our work, or a JVM that is gone.
         """
         if not tasks:
             return
         from py4j.protocol import Py4JError
 
+        if not self._checked:
+            check_workers(self._context, self._root, self._marker)
+            self._checked = True
         slices = min(len(tasks), SLICES * self._workers)
         try:
             found = self._context.parallelize(list(tasks), slices).map(partial(_attempt, fn)).collect()
-        except Py4JError as error:
-            raise MergeError(
+        except (Py4JError, ConnectionError) as error:
+            failed = MergeError(
                 "Spark could not run the tasks of a merge",
-                found=next((line for line in str(error).splitlines()[1:] if line.strip()), str(error)),
+                where=host_of(error),
+                found=gist(error),
                 hint="run again with -v for the traceback; dates that were published stay, the others start clean",
-            ) from error
+            )
+            raise jvm_gone(error) or lacks_package(error) or failed from error
         for result, failure in found:
             if failure is not None:
                 raise failure

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from store.errors import FormatError
 from store.fs import Fs
 from store.layout import Layout, TableName
-from store.merges import MergeRecord, all_values, newest
+from store.merges import MergeRecord, all_values, generations, load_record
 from store.schema.deploy import load_deployed
 from store.schema.model import Rule
 from store.validations import binding, load_validation
-from writers.merge.cleaning import Replaced, waiting
+from writers.merge.cleaning import Replaced, replaced_by
 from writers.merge.pins import Pins
 
 
@@ -45,11 +45,12 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
     pins, schema = Pins(fs, layout, table), load_deployed(fs, layout, table)
     found = []
     for value in sorted({*pins.values(), *all_values(fs, layout, table)}):
-        record = newest(fs, layout, table, value)
-        last = newest(fs, layout, table, value, complete=False)
+        records = [load_record(fs, layout, table, value, each) for each in generations(fs, layout, table, value)]
+        complete = [each for each in records if each.complete]
+        record, last = complete[-1] if complete else None, records[-1] if records else None
         taken = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
         unmerged, untruncated = pins.waiting(value), 0
-        for stream, at in pins.locations(value):
+        for stream, at in pins.locations(value, complete):
             merged = min(taken.get((stream, at.key.internal, at.since), 0), at.rows)
             untruncated += merged
             unmerged += at.rows - merged
@@ -62,7 +63,7 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
                 _validation(fs, layout, table, record, schema.rules) if record else None,
                 untruncated,
                 last.phase if last is not None and last.phase != "clean" else None,
-                tuple(waiting(fs, layout, table, now_s, value=value)),
+                tuple(replaced_by(fs, layout, table, complete, now_s)),
             )
         )
     return found
