@@ -17,7 +17,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def ends(pid: int, within: float = 10.0) -> bool:
+def ends(pid: int, within: float = 60.0) -> bool:
     """Waits for the end of a process; False if it still runs after ``within`` seconds."""
     last = time.monotonic() + within
     while runs(pid):

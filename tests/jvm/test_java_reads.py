@@ -170,7 +170,7 @@ def test_a_stock_jvm_reads_every_stream(tmp_path: Path) -> None:
     classes.mkdir()
     paths = [str(tmp_path / name) for name in files]
     command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", str(source), str(stubs), str(classes), *paths]
-    ran = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    ran = subprocess.run(command, capture_output=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr.decode()
     found = ran.stdout.decode().split("\n")[:-1]
     assert len(found) == len(files)

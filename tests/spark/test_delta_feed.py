@@ -117,7 +117,7 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     metrics = Metrics()
     with served(metrics, 0) as url:
         again = take(spark, tmp_path, "log", "max_per_trigger = { files = 1 }", metrics)
-        told = urllib.request.urlopen(url, timeout=10).read().decode()
+        told = urllib.request.urlopen(url, timeout=60).read().decode()
     labels = 'stream="log",table="Test.Copy"'
     assert f'sparkhaven_quarantine_total{{reason="overflow",{labels}}} 2.0\n' in told
     assert f'sparkhaven_source_position{{source="version",{labels}}} 5.0\n' in told

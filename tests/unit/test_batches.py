@@ -286,12 +286,12 @@ class Gone:
 
     def decode(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         self.begun.set()
-        assert self.jvm_dies.wait(10)
+        assert self.jvm_dies.wait(60)
         time.sleep(0.2)
         yield from decode(split, notes)  # type: ignore[arg-type]
 
     def awaitTermination(self, seconds: float) -> bool:
-        assert self.begun.wait(10)
+        assert self.begun.wait(60)
         self.jvm_dies.set()
         raise Py4JError("An error occurred while calling o1.awaitTermination")
 

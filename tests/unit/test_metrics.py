@@ -32,7 +32,7 @@ FS = Fs()
 
 def scrape(url: str) -> dict[tuple[str, str], float]:
     """Every sample by name and its further labels, of the stream of these tests."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         text = answer.read().decode()
     found = {}
     for family in text_string_to_metric_families(text):

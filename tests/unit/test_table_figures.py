@@ -27,7 +27,7 @@ Scrape = Callable[[], dict[tuple[str, str], float]]
 
 def scraped(url: str) -> dict[tuple[str, str], float]:
     """The metrics of the table by name and further labels, as text over HTTP."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         text = answer.read().decode()
     found = {}
     for family in text_string_to_metric_families(text):

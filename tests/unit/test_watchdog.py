@@ -39,6 +39,6 @@ def test_the_watch_ends_with_the_watched() -> None:
         watchdog = Watchdog(watched.pid)
         watched.terminate()
         watched.wait()
-        assert watchdog.wait(10) == 0, "the watch ends by itself"
+        assert watchdog.wait(60) == 0, "the watch ends by itself"
         watchdog.close()
         watchdog.close()
