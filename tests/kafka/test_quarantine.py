@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from jobs.broker import Broker
 from jobs.cli import app
 from tests.kafka.ticks import ids, stream_file, tick, ticks
 from tests.kafka.topics import make_topic, send
+from tests.spark.one_session import one_session
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 
@@ -21,6 +23,13 @@ def run(root: Path, *words: str) -> list[dict[str, Any]]:
     done = CliRunner().invoke(app, ["--root", str(root), *words, "--json"])
     assert done.exit_code == 0, (done.stdout, done.stderr, done.exception)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def spark() -> Iterator[None]:
+    """The commands share a session."""
+    with one_session():
+        yield
 
 
 def test_bad_messages_are_set_aside_and_sent_again(broker: Broker, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from store.errors import ErrorBudgetExceeded, SettingsError
 from store.fs import Fs
 from store.layout import Layout, TableName
 from tests.crash.model_fs import Crash, CrashingFs
+from tests.spark.one_session import one_session
 from tests.spark.stream_job import session
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
@@ -75,10 +76,10 @@ WRONG: list[tuple[str, Any, str]] = [
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    spark = session()
-    require_delta(spark)
-    yield spark
-    spark.stop()
+    with one_session():
+        spark = session()
+        require_delta(spark)
+        yield spark
 
 
 def row(number: int, **changed: Any) -> dict[str, Any]:
@@ -178,7 +179,6 @@ def test_commands_list_and_drop_such_rows_and_do_not_send_them_again(spark: Spar
         deephaven_writer(tmp_path, str(TABLE), STREAM, **(options | {"bad_rows": {"max_rows": "many"}}))
     rows = [row(0), row(1, Small=40_000), row(2), row(3, Side="BB")]
     write_frame(frame_of(spark, rows), tmp_path / "db", str(TABLE), STREAM, **options)
-    spark.stop()
     listed, _ = run(tmp_path / "db", "quarantine", "list", STREAM)
     assert [(each["position"], each["reason"], each["column"]) for each in listed] == [
         (1, "overflow", "Small"),
