@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from confluent_kafka import Message
 
@@ -23,8 +23,10 @@ from store.schema.model import TableSchema
 
 BLOCK_MESSAGES = 100_000
 BLOCK_BYTES = 16 << 20
+HELD_BYTES, HELD_MESSAGES = 64 << 20, 4 * BLOCK_MESSAGES  # of a range that is looked at twice without a second fetch
 NS = 1_000_000_000
 
+Sized = tuple[MessageBlock, int]
 Decoded = tuple[Router, Rows, Callable[[int], bytes]]
 
 
@@ -85,36 +87,45 @@ def _to_route(
     targets = resolve_targets(spec, schema)
     decoder = MessageRows(targets, feed, spec)
     place = place_name(split.topic, split.partition)
-    blocks = _blocks(reader.read(split))
+    blocks: Iterable[Sized] = _blocks(reader.read(split))
     chosen = spec.partition.clock
     clock_ns = chosen.at_ns if chosen.kind == "fixed" and chosen.at_ns is not None else round(clock() * NS)
     if chosen.kind == "batch" and spec.partition.value.column is not None:
-        held = list(blocks)  # the newest instant of the range is known when all of it was seen
-        clock_ns = _newest(decoder, held, place, targets, spec)
-        blocks = iter(held)
+        clock_ns, held = _newest(decoder, blocks, place, targets, spec)
+        blocks = _blocks(reader.read(split)) if held is None else held
     router = Router(targets, spec.partition, place, clock_ns, "offset")
-    for block in blocks:
+    for block, _ in blocks:
         yield router, decoder.decode(block, place, round(clock() * NS), rejects), block.value_at
 
 
-def _blocks(read: Iterator[list[Message]]) -> Iterator[MessageBlock]:
-    """Messages in blocks worth decoding together."""
+def _blocks(read: Iterator[list[Message]]) -> Iterator[Sized]:
+    """Messages in blocks worth decoding together, with the bytes of their values."""
     held: list[Message] = []
     size = 0
     for some in read:
         held += some
         size += sum(map(len, some))
         if len(held) >= BLOCK_MESSAGES or size >= BLOCK_BYTES:
-            yield MessageBlock.of(held)
+            yield MessageBlock.of(held), size
             held, size = [], 0
     if held:
-        yield MessageBlock.of(held)
+        yield MessageBlock.of(held), size
 
 
 def _newest(
-    decoder: MessageRows, blocks: Sequence[MessageBlock], place: str, targets: Sequence[Target], spec: StreamSpec
-) -> int:
-    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
-    rule = spec.partition.value
-    found = (newest_instant(decoder.decode(block, place, 0, silent), targets, rule) for block in blocks)
-    return max((value for value in found if value is not None), default=0)
+    decoder: MessageRows, blocks: Iterable[Sized], place: str, targets: Sequence[Target], spec: StreamSpec
+) -> tuple[int, list[Sized] | None]:
+    """The newest instant of a range, and its blocks; None where they are more than is held, and have to be read again.
+
+    It is known when all of the range was seen.
+    """
+    silent, rule = Rejects(BadRowBudget(max_rows=2**62), keep=0), spec.partition.value
+    found: list[int] = []
+    held: list[Sized] | None = []
+    size = messages = 0
+    for block, bytes_of in blocks:
+        newest = newest_instant(decoder.decode(block, place, 0, silent), targets, rule)
+        found += [] if newest is None else [newest]
+        size, messages = size + bytes_of, messages + len(block.offsets)
+        held = None if held is None or size > HELD_BYTES or messages > HELD_MESSAGES else [*held, (block, bytes_of)]
+    return max(found, default=0), held
