@@ -2,7 +2,8 @@
 
 How wide rows are is told by the file's own figures, except where texts come from a dictionary: there a few bytes on
 disk may be gigabytes of texts. So the dictionaries of such columns are looked at first, and a column whose texts might
-be too many at once is read as a dictionary and cut by the bytes that each row has.
+be too many at once is read as a dictionary and cut by the bytes that each row has. Wide texts next to short ones are
+told by no figure: where a column has so many bytes that they might be too many at once, a few rows are read at a time.
 
 INT96, a day and nanoseconds within it, reaches further than 64 bits of nanoseconds do. It is read twice: as
 nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ, the milliseconds are true.
@@ -26,6 +27,7 @@ from store.fs import Fs
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
 SPREAD = 4  # times ``BATCH_BYTES`` that texts of a dictionary may take before they are read as a dictionary
+FEW_ROWS = 256  # read at a time of a column whose texts may be uneven
 BUFFER = 1 << 20  # bytes of a column that are fetched at a time
 _MS_NS = 1_000_000
 
@@ -77,7 +79,9 @@ class ParquetFile:
         size = self._batch_rows(wanted, wide)
         old = sorted(self._old.intersection(wanted))
         exact = _Taken(self._open(coerce_int96_timestamp_unit="ms"), old, size, self._groups) if old else None
-        for rows in file.iter_batches(batch_size=size, row_groups=self._groups, columns=wanted, use_threads=False):
+        few = min(size, FEW_ROWS) if self._uneven(wanted, wide) else size
+        read = file.iter_batches(batch_size=few, row_groups=self._groups, columns=wanted, use_threads=False)
+        for rows in read if few == size or wide else _joined(read, size):
             whole = Batch(rows) if exact is None else self._exact(rows, exact.take(rows.num_rows))
             for start, stop in _cuts(rows):
                 yield whole.slice(start, stop - start) if stop - start < rows.num_rows else whole
@@ -142,6 +146,14 @@ class ParquetFile:
                 found[name] = None
         return list(found)
 
+    def _uneven(self, names: Sequence[str], wide: Sequence[str]) -> bool:
+        """Whether a column that is read as it is has so many bytes of texts that a few rows may be most of them."""
+        return any(
+            column.physical_type == "BYTE_ARRAY" and column.total_uncompressed_size > SPREAD * BATCH_BYTES
+            for _, _, column in self._chunks(names)
+            if column.path_in_schema not in wide
+        )
+
     def _widest(self, group: int, name: str) -> int:
         """Bytes of the longest text in the dictionary of a column."""
         file = self._open(read_dictionary=[name])
@@ -165,6 +177,20 @@ class _Taken:
         table = pa.Table.from_batches(self._held)
         self._held = table.slice(count).to_batches()
         return table.slice(0, count)
+
+
+def _joined(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Batches put together as long as they have at most so many rows, and ``BATCH_BYTES``."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if held and (rows + batch.num_rows > most or size + batch.nbytes > BATCH_BYTES):
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 def _cuts(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:

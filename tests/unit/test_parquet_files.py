@@ -185,6 +185,23 @@ def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path, shape: dict[
     assert seen == count
 
 
+def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.parquet_file.BATCH_BYTES", 1 << 20)
+    texts = [str(n) * (1000 if n < 2000 else 1) for n in range(60_000)]
+    old = pa.array([n * 1_000_000_000 for n in range(60_000)], pa.timestamp("ns"))
+    path = tmp_path / "a"
+    table = pa.table({"n": range(60_000), "v": texts, "old": old})
+    pq.write_table(table, path, use_dictionary=False, use_deprecated_int96_timestamps=True)
+    batches = [batch.rows for batch in ParquetFile(Fs(), file_id(path), True).batches(None)]
+    assert max(rows.nbytes for rows in batches) < 2 << 20
+    assert len(batches) < 30
+    assert [text for rows in batches for text in rows.column("v").to_pylist()] == texts
+    assert [n for rows in batches for n in rows.column("n").to_pylist()] == list(range(60_000))
+    assert pa.concat_arrays([rows.column("old") for rows in batches]).view("int64") == old.view("int64")
+
+
 PEAK = """
 import resource, sys
 from pathlib import Path
