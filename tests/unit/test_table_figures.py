@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import urllib.request
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +12,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.metric_catalogue import OF_TABLES, PREFIX
 from jobs.metrics import Metrics, served
+from jobs.table_figures import TableFigures
 from readers.table import open_table
 from store.layout import LocationKey
 from store.merges import newest, store_record
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE
-from tests.merge_runs import FS, make, merge
+from tests.merge_runs import FS, QuickFs, make, merge
 from writers.merge.cleaning import clean
 
 NAMES = {item.name for item in OF_TABLES}
-Scrape = Callable[[], dict[tuple[str, str], float]]
 
 
 def scraped(url: str) -> dict[tuple[str, str], float]:
@@ -147,3 +146,24 @@ def test_what_cannot_be_read_stays_and_grows_old(house: IntradayRows) -> None:
         found = scraped(url)
     assert found.pop(("table_figures_age_seconds", "")) == 60
     assert found == {name: value for name, value in good.items() if name[0] != "table_figures_age_seconds"}
+
+
+def test_reading_again_takes_a_twentieth_of_the_time(house: IntradayRows) -> None:
+    now = [100.0]
+
+    class SlowFs(QuickFs):
+        def names(self, path: Path) -> list[str]:
+            now[0] += 2
+            return super().names(path)
+
+    def age() -> float:
+        return figures.values()["table_figures_age_seconds"][()]
+
+    figures = TableFigures(SlowFs(), house.layout, TABLE, lambda: now[0])
+    figures.values()
+    took = now[0] - 100
+    assert took > 10
+    now[0] += 15 * took
+    assert age() > 15 * took
+    now[0] += 6 * took
+    assert age() < 2 * took
