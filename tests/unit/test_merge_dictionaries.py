@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,16 @@ def test_the_work_files_of_a_date_hold_its_texts_and_ranks_and_no_runs(
     monkeypatch.setattr(dictionaries, "MIN_SLICE", 64)
     monkeypatch.setattr(source, "SYMBOLS", 3)
     monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
+    held: list[int] = []
+    write = dictionaries._write_run
+
+    def noted(fs: Fs, path: Path, index: int, parts: Sequence[tuple[int, pa.Array]]) -> object:
+        held.append(sum(texts.nbytes + dictionaries.ENTRY * len(texts) for _, texts in parts))
+        return write(fs, path, index, parts)
+
+    monkeypatch.setattr(dictionaries, "_write_run", noted)
     store_unions(FS, plan)
+    assert max(held) < 2 * 64, "a run is sorted as soon as it fills a slice"
     found, expected = load_unions(FS, plan), survey.unions(FS, plan)
     assert {name: texts.to_pylist() for name, texts in found.items()} == {
         name: texts.to_pylist() for name, texts in expected.items()
