@@ -1,0 +1,34 @@
+"""README and ARCHITECTURE.md name modules, files and commands that exist, and the modules that know Spark."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLACES = "store|ingest|writers|readers|jobs|sparkhaven|tests|benchmarks|docs|conf"
+NAMED = re.compile(rf"`((?:{PLACES})/[\w/.-]+)`")
+IMPORTS = re.compile(r"^\s*(?:from|import) pyspark\b", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md"])
+def test_files_that_a_page_names_are_there(page: str) -> None:
+    named = NAMED.findall((REPOSITORY / page).read_text(encoding="utf-8"))
+    missing = [name for name in named if not any((REPOSITORY / f"{name}{end}").exists() for end in ("", ".py"))]
+    assert named and missing == []
+
+
+def test_the_modules_that_know_spark_are_named() -> None:
+    text = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    told = text.partition("What knows Spark:")[2].partition("Everything else")[0]
+    knowing = {
+        path
+        for package in ("store", "ingest", "writers", "readers")
+        for path in (REPOSITORY / package).rglob("*.py")
+        if IMPORTS.search(path.read_text(encoding="utf-8"))
+    }
+    assert knowing
+    missing = [str(path.relative_to(REPOSITORY)) for path in knowing if not re.search(rf"\b{path.stem}\b", told)]
+    assert sorted(missing) == []
