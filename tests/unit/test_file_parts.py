@@ -112,7 +112,7 @@ def test_a_file_of_which_a_part_is_missing_is_no_position() -> None:
     first, second, third = cut(FILE, 40, 60)
     assert list(wholes([third, OTHER, first, second])) == [FILE, OTHER]
     some: list[list[Split]] = [[first, third], [first, second], [second, third], [first, second, third, third]]
-    for splits in [*some, [first, FILE], [FILE, third]]:
+    for splits in [*some, [first, FILE], [FILE, third], [first, second, third, FILE]]:
         with pytest.raises(EpochConflictError, match="not the whole file"):
             wholes(splits)
 
