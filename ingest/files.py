@@ -71,7 +71,7 @@ class FilePlanner:
         self._row_bytes = row_bytes
         self._steady = steady
         self._set_off = clock() - steady() if steady else 0.0
-        self._window = FileWindow(taken, taken.horizon)
+        self._window = taken.copy()
         self._listing = FeedListing(fs, feed.path, feed.unfinished, lambda path: self._window.known(path) is not None)
         self._settling = Settling(fs, feed)
         self._pending: dict[str, FileId] = {}
@@ -79,7 +79,7 @@ class FilePlanner:
         self._reported: dict[str, tuple[FileId, int]] = {}  # with the time of the inode's last change
         self._older: list[FileId] = []
         self._counted = Passed()
-        self._recheck = deque(file.path for file in self._window)
+        self._recheck = deque(self._window.paths())
         self._frozen = False
 
     def plan(self, limit: Limit | None = None) -> Plan:

@@ -34,11 +34,14 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from store.epochs.framing import CHECKPOINT_MAGIC, HEADER, Frame, frame, frame_at, header, read_header, version
 from store.epochs.locations import Locations, decode_location, encode_location
 from store.epochs.offsets import decode_offsets, encode_offsets
-from store.epochs.positions import FileWindow, Taken
+from store.epochs.positions import FileWindow
 from store.epochs.records import BROKEN, decode_zone, dump, load, written
+from store.epochs.remembered import Taken
 from store.epochs.replay import StreamState
 from store.epochs.reports import Places, Shape, decode_shapes, encode_shapes
 from store.epochs.rollbacks import RolledBack
@@ -287,7 +290,7 @@ def decode_checkpoint(data: bytes, stream: str, where: object) -> Checkpoint:
     saved.check()
     found = saved.decode(stream)
     found.state.locations.settle()
-    len(found.state.files)
+    found.state.files.read()
     return found
 
 
@@ -354,7 +357,7 @@ def _encode_taken(files: Sequence[FileId]) -> bytes:
 def _decode_taken(part: Frame, where: object) -> Taken:
     try:
         (count,) = struct.unpack_from("<I", part.payload)
-        numbers = struct.unpack_from(f"<{2 * count}q", part.payload, 4)
+        numbers = np.frombuffer(part.payload, "<i8", 2 * count, 4)
         paths = part.payload[4 + 16 * count :].decode("utf-8", "surrogatepass").split("\0")
         if len(paths) != count:
             raise ValueError(f"{len(paths)} paths of {count} files")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from store.epochs.checkpoint import Saved, SavedLocations, damaged
 from store.epochs.framing import Frame, scan
-from store.epochs.positions import Taken
 from store.epochs.records import BROKEN, decode_files, decode_location, load
+from store.epochs.remembered import Taken
 from store.epochs.state import LocationState
 from store.layout import LocationKey
 

@@ -35,5 +35,5 @@ def known_state(fs: Fs, layout: Layout, table: TableName, stream: str) -> Stream
 def _whole(state: StreamState) -> StreamState:
     """Decodes what a state leaves for later; CorruptFileError where that is damaged."""
     state.locations.settle()
-    len(state.files)
+    state.files.read()
     return state

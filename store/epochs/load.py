@@ -116,7 +116,7 @@ def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tup
         refuse_damage(files.found, path)
         state = files.start
         advance(state, files, None, path, locations=False)
-        len(state.files)
+        state.files.read()
     return state.files, state.offsets
 
 

@@ -23,18 +23,18 @@ not raise it, and one that lies in the future all the same (the clock was wrong 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Literal
 
+from store.epochs.remembered import Remembered, Taken, file_ids
 from store.epochs.state import FileId, OffsetRange, Split
 from store.errors import PositionGapError
 
 NO_HORIZON = -(2**63)
 DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
-Taken = tuple[Sequence[str], Sequence[int], Sequence[int]]
-"""Paths, sizes and times (ns) of taken files, by (time, path)."""
 CLOCK_ALLOWANCE_S = 3600.0  # how far clocks of machines may be apart
 
 
@@ -59,12 +59,13 @@ class Verdict:
 class FileWindow:
     """The taken files at or after ``horizon`` (ns since the epoch; ``NO_HORIZON`` before the first)."""
 
-    __slots__ = ("_old", "_order", "_since", "_unread", "horizon")
+    __slots__ = ("_first", "_new", "_old", "_order", "_since", "_unread", "horizon")
 
     def __init__(self, files: Iterable[FileId] = (), horizon: int = NO_HORIZON) -> None:
         self.horizon = horizon
-        self._old: dict[str, tuple[int, int]] = {}
-        self._order: list[tuple[int, str]] = []
+        self._old, self._first = Remembered(), 0  # of the old, those before the first are forgotten
+        self._new: dict[str, tuple[int, int]] = {}
+        self._order: list[tuple[int, str]] = []  # of the new
         self._unread: Callable[[], Iterable[Taken]] | None = None
         self._since: list[tuple[tuple[FileId, ...], int]] = []
         self.take(files, horizon)
@@ -77,38 +78,44 @@ class FileWindow:
             window._unread = read
         return window
 
-    @property
-    def _taken(self) -> dict[str, tuple[int, int]]:
-        self._open()
-        return self._old
+    def copy(self) -> FileWindow:
+        """Another window of the same files, which then goes its own way."""
+        self.read()
+        made = FileWindow(horizon=self.horizon)
+        made._old, made._first = self._old, self._first
+        made._new, made._order = dict(self._new), list(self._order)
+        return made
 
-    @property
-    def _oldest(self) -> list[tuple[int, str]]:
-        self._open()
-        return self._order
-
-    def _open(self) -> None:
+    def read(self) -> None:
+        """Reads what lies somewhere, if that was not done; raises what reading it raises."""
         if self._unread is None:
             return
-        for paths, sizes, times in self._unread():
-            self._order += zip(times, paths, strict=True)
-            self._old.update(zip(paths, zip(sizes, times, strict=True), strict=True))
+        self._old = Remembered(self._unread())
         self._unread = None
+        self._first = self._old.first(self.horizon)
         waiting, self._since = self._since, []
         for files, horizon in waiting:
             self.take(files, horizon)
 
     def __len__(self) -> int:
-        return len(self._taken)
+        self.read()
+        return len(self._old) - self._first + len(self._new)
 
     def __iter__(self) -> Iterator[FileId]:
         """The remembered files by (mtime, path)."""
-        return (FileId(path, self._taken[path][0], mtime) for mtime, path in sorted(self._oldest))
+        self.read()
+        new = (FileId(path, self._new[path][0], mtime) for mtime, path in sorted(self._order))
+        return heapq.merge(self._old.files(self._first), new, key=_age)
+
+    def paths(self) -> Iterator[str]:
+        """Their paths, those that were read before those that were taken since."""
+        self.read()
+        return chain(self._old.paths(self._first), self._new)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FileWindow):
             return NotImplemented
-        return self.horizon == other.horizon and self._taken == other._taken
+        return (self.horizon, len(self)) == (other.horizon, len(other)) and set(self) == set(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -118,21 +125,30 @@ class FileWindow:
             return iter(self)
         new = {file.path: file for files, _ in self._since for file in files if file.mtime_ns >= self.horizon}
         old = (
-            FileId(path, size, mtime)
-            for paths, sizes, times in self._unread()
-            for path, size, mtime in zip(paths, sizes, times, strict=True)
-            if mtime >= self.horizon and path not in new
+            file
+            for part in self._unread()
+            for file in file_ids(part)
+            if file.mtime_ns >= self.horizon and file.path not in new
         )
         return heapq.merge(old, sorted(new.values(), key=_age), key=_age)
 
     def known(self, path: str) -> FileId | None:
         """The file that was taken under this path, if it is remembered."""
-        found = self._taken.get(path)
+        found = self._found(path)
         return None if found is None else FileId(path, *found)
+
+    def _found(self, path: str) -> tuple[int, int] | None:
+        """Size and time of a remembered file."""
+        self.read()
+        new = self._new.get(path)
+        if new is not None:
+            return new
+        place, *found = self._old.find(path) or (-1, 0, 0)
+        return (found[0], found[1]) if place >= self._first else None
 
     def status(self, file: FileId) -> Literal["fresh", "taken", "below"]:
         """Where a file stands; PositionGapError if its path was taken with another size or mtime."""
-        found = self._taken.get(file.path)
+        found = self._found(file.path)
         if found is None:
             return "below" if file.mtime_ns < self.horizon else "fresh"
         if found != (file.size, file.mtime_ns):
@@ -184,19 +200,19 @@ class FileWindow:
             )
 
     def take(self, files: Iterable[FileId], horizon: int) -> None:
-        """Remembers files, raises the horizon, forgets what is older than it."""
+        """Remembers files that are not remembered yet, raises the horizon, forgets what is older than it."""
         if self._unread is not None:
             self._since.append((tuple(files), horizon))
             self.horizon = max(self.horizon, horizon)
             return
-        taken, oldest = self._old, self._order
         for file in files:
-            if file.path not in taken:
-                heapq.heappush(oldest, (file.mtime_ns, file.path))
-            taken[file.path] = (file.size, file.mtime_ns)
+            if self._found(file.path) is None:
+                heapq.heappush(self._order, (file.mtime_ns, file.path))
+                self._new[file.path] = (file.size, file.mtime_ns)
         self.horizon = max(self.horizon, horizon)
-        while oldest and oldest[0][0] < self.horizon:
-            del taken[heapq.heappop(oldest)[1]]
+        self._first = max(self._first, self._old.first(self.horizon))
+        while self._order and self._order[0][0] < self.horizon:
+            del self._new[heapq.heappop(self._order)[1]]
 
 
 def moment(ns: int) -> str:

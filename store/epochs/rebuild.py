@@ -24,7 +24,6 @@ from store.epochs.checkpoint import Checkpoint, encode_checkpoint
 from store.epochs.framing import LOG_MAGIC, frame, header
 from store.epochs.locations import Locations
 from store.epochs.offsets import REBUILT, OffsetEnd, Offsets
-from store.epochs.positions import FileWindow
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.records import OpenRecord, encode
 from store.epochs.remains import Found, read_stones
@@ -127,7 +126,7 @@ def plan_state(
     locations: Mapping[LocationKey, LocationState] = found.locations
     if choice.back:
         locations = _back(table, found)
-    offsets, files = Offsets(known.offsets), FileWindow(known.files, known.horizon)
+    offsets, files = Offsets(known.offsets), known.files.copy()
     ends = {place: end for place, end in offsets.items() if place != (REBUILT, 0)}
     for (topic, partition), stop in choice.positions.items():
         ends[topic, partition] = OffsetEnd(stop, "", stop, "")

@@ -93,7 +93,7 @@ def resume(
     for _, removal in removals.entries:
         state.remove(removal)
     state.locations.settle()
-    len(state.files)
+    state.files.read()
     graves = graves_of(records, base, files.full)
     last = files.head.last_removal if files.head and not removals.last[1] else removals.last
     return Resumed(

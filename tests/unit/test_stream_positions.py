@@ -105,6 +105,47 @@ def test_the_window_holds_exactly_the_taken_files_after_the_horizon(files: list[
     assert FileWindow(window, window.horizon) == window
 
 
+numbered = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40)), max_size=25, unique_by=lambda pair: pair[0])
+
+
+@settings(max_examples=200)
+@given(numbered, st.lists(st.tuples(st.integers(0, 40), numbered), max_size=4), st.integers(1, 4), st.booleans())
+def test_a_window_that_is_read_later_is_that_of_a_dictionary(
+    pairs: list[tuple[int, int]], takes: list[tuple[int, list[tuple[int, int]]]], size: int, asked: bool
+) -> None:
+    old = sorted((FileId(f"/feed/{n}", n, t) for n, t in pairs), key=lambda file: (file.mtime_ns, file.path))
+    pieces = [old[at : at + 8 * size] for at in range(0, len(old), 8 * size)]
+    taken = [([f.path for f in some], [f.size for f in some], [f.mtime_ns for f in some]) for some in pieces]
+    window, model, horizon = FileWindow.later(lambda: taken, len(old), 0), {file.path: file for file in old}, 0
+    copies: list[tuple[FileWindow, set[FileId]]] = []
+    for until, files in takes:
+        if asked:
+            copies.append((window.copy(), set(model.values())))
+        new = [FileId(f"/feed/{name}", name + 100, time) for name, time in files]
+        new = [file for file in new if file.path not in model]
+        window.take(new, until)
+        horizon = max(horizon, until)
+        model |= {file.path: file for file in new}
+        model = {path: file for path, file in model.items() if file.mtime_ns >= horizon}
+    by_age = sorted(model.values(), key=lambda file: (file.mtime_ns, file.path))
+    assert list(window.stream()) == by_age
+    for number in range(31):
+        file = FileId(f"/feed/{number}", 7, 99)
+        assert window.known(file.path) == model.get(file.path)
+    assert list(window) == by_age
+    assert (len(window), set(window.paths()), window.horizon) == (len(model), set(model), horizon)
+    assert window == FileWindow(by_age, horizon) == window.copy()
+    for copy, files_then in copies:
+        assert set(copy) == files_then
+
+
+def test_files_that_lie_in_another_order_are_forgotten_by_their_time() -> None:
+    window = FileWindow.later(lambda: [(["/feed/b", "/feed/a"], [2, 1], [9, 3])], 2, 0)
+    window.take([], 5)
+    assert list(window) == [FileId("/feed/b", 2, 9)]
+    assert (window.known("/feed/a"), window.known("/feed/b")) == (None, FileId("/feed/b", 2, 9))
+
+
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(1, 50_000), st.integers(-99, 99), st.booleans()), min_size=1, max_size=60))
 def test_ranges_are_joined_so_that_their_number_follows_the_rows(appends: list[tuple[int, int, bool]]) -> None:
