@@ -99,7 +99,7 @@ records = st.dictionaries(names, values, max_size=4)
 
 @pytest.mark.slow
 @given(st.lists(records, min_size=1, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_records(found: list[dict[str, Any]]) -> None:
     same([json.dumps(record).encode() for record in found])
 
