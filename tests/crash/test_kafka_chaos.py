@@ -1,4 +1,4 @@
-"""Three kills in a stream from a real topic, of worker, broker and driver; ``make crash`` does five hundred."""
+"""Two kills in a stream from a real topic, of worker and driver; ``make crash`` does five hundred, of brokers too."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ def test_whatever_is_killed_every_message_is_there_once(tmp_path: Path) -> None:
     with ExitStack() as opened:
         chaos = Chaos(tmp_path, opened, seed=7, sizes=(LARGE,))
         chaos.round(IN_WORKER)
-        chaos.round("broker, random moment")
         chaos.round("driver, random moment", "older copy")
         chaos.finish()
     found = chaos.found
     assert found.bad == 0, found.table()
-    assert found.kills == 3 and found.rounds == 3
+    assert found.kills == 2 and found.rounds == 2
     assert found.tallies[IN_WORKER].kills == 1
     assert found.checkpoints["older copy"] >= 1
     assert found.looks > 10 and found.rows >= 2 * LARGE

@@ -124,24 +124,19 @@ def test_a_wrong_name_is_wrong_usage(place: Place) -> None:
     assert (code, told["error"]["type"]) == (2, "InvalidNameError"), err
 
 
-def test_sigterm_to_spark_submit_ends_the_stream_after_its_batch(place: Place) -> None:
-    place.put(0)
-    job = place.submit("ingest_stream", str(place.stream))
-    assert any("flights epoch 1: 40 rows" in line for line in iter(job.stderr.readline, ""))  # type: ignore[union-attr]
-    job.send_signal(signal.SIGTERM)
-    code, results, err = ended(job)
-    assert code == 0 and "Exception" not in err, err
-    assert [(taken["rows"], taken["epoch"]) for taken in results] == [(ROWS, 1)]
-
-
-def test_a_standalone_cluster_runs_the_tasks(place: Place) -> None:
+def test_a_standalone_cluster_runs_the_tasks_until_sigterm_to_spark_submit_ends_the_stream(place: Place) -> None:
     for number in range(FILES):
         place.put(number)
     daemons = {**place.environ, "SPARK_CONF_DIR": str(place.base)}
     with standalone(place.base / "cluster", daemons) as url:
         conf = ("spark.executor.memory=512m", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
         options = ("--master", url, *(word for value in conf for word in ("--conf", value)))
-        code, (taken,), err = ended(place.submit("ingest_stream", str(place.stream), "--once", options=options))
-        assert (code, taken["rows"]) == (0, FILES * ROWS), err
+        job = place.submit("ingest_stream", str(place.stream), options=options)
+        wanted = f"flights epoch 1: {FILES * ROWS} rows"
+        said = next((line for line in iter(job.stderr.readline, "") if wanted in line), "")  # type: ignore[union-attr]
+        job.send_signal(signal.SIGTERM)
+        code, results, err = ended(job)
+        assert said and code == 0 and "Exception" not in err, err
+        assert [(taken["rows"], taken["epoch"]) for taken in results] == [(FILES * ROWS, 1)]
         executors = [*(place.base / "cluster").glob("work-*/app-*/*/stderr")]
         assert len({path.parents[2] for path in executors}) == 2, "both workers have run executors"
