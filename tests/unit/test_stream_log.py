@@ -22,7 +22,8 @@ from store.errors import (
     LockLostError,
     PositionGapError,
 )
-from store.format.tablesize import decode
+from store.format.tablesize import TableSize, decode
+from store.format.tablesize import encode as encode_size
 from store.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import CrashingFs, FaultFs
@@ -283,6 +284,20 @@ def test_directories_that_do_not_name_the_stream_are_reported_and_left_alone(tmp
         assert not log.recovery.clean
     assert FS.read(theirs / "N.dat") == b"a copy in progress"
     assert FS.stat(empty) is not None
+
+
+def test_published_locations_of_others_are_left_alone_whatever_was_rolled_back(tmp_path: Path) -> None:
+    _two_epochs(tmp_path)
+    torn, theirs = (_location(tmp_path, LocationKey(name, "2026-11-20")) for name in ("c", "e"))
+    for directory, record in ((torn, b"\xac"), (theirs, encode_size(TableSize(1, 0, {}, stream="other", epoch=2)))):
+        FS.mkdirs(directory)
+        FS.write_new(directory / TABLE_SIZE, record)
+    with open_log(FS, tmp_path) as log:
+        log.rollback(1)
+    with open_log(FS, tmp_path) as log:
+        assert log.recovery.stray_locations == ()
+        assert log.recovery.unpublished_locations == (torn,)
+    assert [FS.stat(directory) is not None for directory in (torn, theirs)] == [True, True]
 
 
 @pytest.mark.parametrize("name", ["N.dat", "T.dat", "T.bytes"])
