@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,12 @@ def test_a_large_file_is_cut_where_the_runs_meet(tasks: int) -> None:
     assert max(costs) - min(costs) < 1 << 18
     assert list(wholes([split for run in runs for split in run])) == files
     assert [len(run) for run in group_files(files, 2)] == [2, 1]
+
+
+def test_a_file_whose_parts_would_be_small_is_not_cut() -> None:
+    file = FileId("/a", 2 * MIN_PART - 2, 1)
+    assert group_files([file], 2, cuttable=lambda file: True) == [(file,)]
+    assert len(group_files([replace(file, size=3 * MIN_PART)], 2, cuttable=lambda file: True)) == 2
 
 
 def test_parts_go_the_way_to_the_driver_and_back(tmp_path: Path) -> None:
