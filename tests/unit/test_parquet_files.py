@@ -202,6 +202,16 @@ def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
     assert pa.concat_arrays([rows.column("old") for rows in batches]).view("int64") == old.view("int64")
 
 
+def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.parquet_file.BATCH_BYTES", 1 << 20)
+    texts = [f"{n:08}" * 2000 for n in range(2000)]  # 32 MB
+    path = tmp_path / "a"
+    pq.write_table(pa.table({"v": texts}), path, use_dictionary=False, compression="zstd")
+    batches = [batch.rows for batch in ParquetFile(Fs(), file_id(path), False).batches(["v"])]
+    assert sum(rows.num_rows for rows in batches) == 2000
+    assert max(rows.nbytes for rows in batches) < 2 << 20
+
+
 PEAK = """
 import resource, sys
 from pathlib import Path
