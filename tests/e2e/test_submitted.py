@@ -17,12 +17,15 @@ import pyspark
 import pytest
 
 from jobs.flights import json_line, rows
+from readers.table import open_table
 from tests.clusters import standalone
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf")
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-FILES, ROWS = 4, 40
+ROWS = 40
+TWO_DAYS = (0, 1, 30, 31)  # files with rows of the first day, and of the second
+ORDER = [(name, "ascending") for name in ("time_hour", "carrier", "flight", "origin", "dest")]
 PATIENCE = 240
 
 pytestmark = pytest.mark.spark
@@ -124,19 +127,27 @@ def test_a_wrong_name_is_wrong_usage(place: Place) -> None:
     assert (code, told["error"]["type"]) == (2, "InvalidNameError"), err
 
 
-def test_a_standalone_cluster_runs_the_tasks_until_sigterm_to_spark_submit_ends_the_stream(place: Place) -> None:
-    for number in range(FILES):
+def test_a_standalone_cluster_runs_ingest_until_sigterm_to_spark_submit_and_then_a_merge(place: Place) -> None:
+    for number in TWO_DAYS:
         place.put(number)
     daemons = {**place.environ, "SPARK_CONF_DIR": str(place.base)}
     with standalone(place.base / "cluster", daemons) as url:
         conf = ("spark.executor.memory=512m", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
         options = ("--master", url, *(word for value in conf for word in ("--conf", value)))
         job = place.submit("ingest_stream", str(place.stream), options=options)
-        wanted = f"flights epoch 1: {FILES * ROWS} rows"
+        wanted = f"flights epoch 1: {len(TWO_DAYS) * ROWS} rows"
         said = next((line for line in iter(job.stderr.readline, "") if wanted in line), "")  # type: ignore[union-attr]
         job.send_signal(signal.SIGTERM)
         code, results, err = ended(job)
         assert said and code == 0 and "Exception" not in err, err
-        assert [(taken["rows"], taken["epoch"]) for taken in results] == [(FILES * ROWS, 1)]
+        assert [(taken["rows"], taken["epoch"]) for taken in results] == [(len(TWO_DAYS) * ROWS, 1)]
+        code, merged, err = ended(place.submit("merge_dates", "Nyc13.Flight", "--closed", options=options))
+        assert code == 0, err
+        found = {result["date"]: (result["outcome"], result["rows_out"]) for result in merged}
+        assert found == dict.fromkeys(("2013-01-01", "2013-01-02"), ("merged", 2 * ROWS))
         executors = [*(place.base / "cluster").glob("work-*/app-*/*/stderr")]
-        assert len({path.parents[2] for path in executors}) == 2, "both workers have run executors"
+        apps = {(path.parents[1].name, path.parents[2].name) for path in executors}
+        assert len(apps) == 4, "both workers have run executors of both jobs"
+    table = open_table(place.base / "db", "Nyc13.Flight")
+    here, there = (table.to_arrow(tier=tier, dictionaries=False).sort_by(ORDER) for tier in ("intraday", "history"))
+    assert here.num_rows == len(TWO_DAYS) * ROWS and there.equals(here.select(there.column_names))
