@@ -21,9 +21,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from store.committed import FileState, RangeStats
 from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
-from store.epochs.state import Batch, Durability, FileId, FileState, LocationReport, RangeStats
+from store.epochs.state import Batch, Durability, FileId, LocationReport
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 

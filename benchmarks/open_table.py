@@ -29,11 +29,12 @@ import pyarrow as pa
 from benchmarks.commit_cost import TABLE, open_log, prepare
 from readers.table import open_table
 from store.columnfile import create_column
+from store.committed import FileState, RangeStats
 from store.epochs.load import load_positions
 from store.epochs.log import StreamLog
 from store.epochs.removal import Removal
 from store.epochs.removals import write_removals
-from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
+from store.epochs.state import Batch, FileId, LocationReport
 from store.format.tbl import encode_tbl
 from store.fs import Fs
 from store.layout import Layout, LocationKey

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.commit_cost import open_log, prepare
+from store.committed import FileState, RangeStats
 from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
-from store.epochs.state import Batch, FileId, FileState, LocationReport, RangeStats
+from store.epochs.state import Batch, FileId, LocationReport
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 

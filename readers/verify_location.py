@@ -11,8 +11,8 @@ from readers.findings import Finding, finding, from_error
 from readers.verify_values import Expected, check_values
 from store.checksums import crc32
 from store.columnfile import OVR, column_header, committed_prefix
+from store.committed import FileState
 from store.epochs.publish import OWNER, TABLE_DEFINITION
-from store.epochs.state import FileState
 from store.errors import SparkhavenError
 from store.format.prefix import Prefix
 from store.format.tablesize import NAME as TABLE_SIZE

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from readers.findings import Finding, finding
 from store.columnfile import open_column, read_grouping
-from store.epochs.state import FileState, RangeStats
+from store.committed import FileState, RangeStats
 from store.format.grouping import key_identity
 from store.fs import Fs
 from store.schema.model import Column, Kind, Storage

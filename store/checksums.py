@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from store.epochs.state import FileState
+from store.committed import FileState
 from store.errors import CorruptFileError, SettingsError
 from store.fs import Fs, Stat
 

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from store.committed import FileState, RangeStats, decode_range, encode_range
+from store.epochs.canonical import dump, load
 from store.epochs.framing import HEADER, frame, header, read_header, scan
-from store.epochs.records import decode_range, dump, encode_range, load
-from store.epochs.state import FileState, RangeStats
 from store.errors import CorruptFileError, LockLostError
 from store.fs import Fs, Lock
 from store.layout import Layout, TableName, check_partition

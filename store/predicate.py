@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.epochs.state import RangeStats
+from store.committed import RangeStats
 from store.errors import SchemaParseError
 from store.predicate_stats import TRUE, outcomes
 from store.predicate_syntax import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateSlip, compared, parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from store.epochs.state import RangeStats
+from store.committed import RangeStats
 from store.predicate_syntax import COMPARISONS, MIRROR, Literal, Node
 
 TRUE, FALSE, NULL = 1, 2, 4  # outcomes that a range may have, as bits

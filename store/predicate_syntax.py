@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from store.instants import parse_instant
-from store.schema.findings import meant
+from store.nearest import meant
 from store.schema.model import Column
 from store.tokens import Cursor, Token, tokens
 

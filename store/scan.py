@@ -18,8 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
+from store.committed import FileState, RangeStats
 from store.epochs.locations import Locations
-from store.epochs.state import FileState, LocationState, RangeStats
+from store.epochs.state import LocationState
 from store.errors import SettingsError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName

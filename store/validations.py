@@ -25,8 +25,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from store.epochs.canonical import dump, load
 from store.epochs.framing import HEADER, frame, header, read_header, scan
-from store.epochs.records import dump, load
 from store.errors import CorruptFileError, ValidationFailedError
 from store.fs import Fs
 from store.layout import Layout, TableName

@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from store.columnfile import create_column
+from store.committed import FileState
 from store.epochs.log import StreamLog
-from store.epochs.state import Batch, FileState, LocationReport
+from store.epochs.state import Batch, LocationReport
 from store.format.codecs import Base, encode_column
 from store.format.prefix import DATA_OFFSET
 from store.format.tbl import encode_tbl

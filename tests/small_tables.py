@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from store.columnfile import create_column
+from store.committed import FileState, RangeStats
 from store.epochs.log import StreamLog
 from store.epochs.publish import physical_size
-from store.epochs.state import Batch, FileId, FileState, LocationReport, OffsetRange, RangeStats
+from store.epochs.state import Batch, FileId, LocationReport, OffsetRange
 from store.format.codecs import Base, encode_column
 from store.format.tbl import encode_tbl
 from store.fs import Fs

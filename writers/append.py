@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from store.committed import FileState, RangeStats
 from store.epochs.load import list_streams, load_stream
 from store.epochs.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, owner_mark, physical_size
-from store.epochs.state import FileState, LocationReport, RangeStats
+from store.epochs.state import LocationReport
 from store.epochs.stats import join
 from store.errors import (
     CommitError,

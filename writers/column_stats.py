@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from store.committed import RangeStats, Scalar
 from store.epochs.bounds import clipped
-from store.epochs.state import RangeStats, Scalar
 
 
 def range_stats(values: pa.Array, start: int) -> RangeStats:

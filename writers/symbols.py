@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.epochs.state import FileState
+from store.committed import FileState
 from store.errors import CorruptFileError
 
 MAX_CACHED = 4_000_000  # symbols over all entries of one worker, roughly 500 MB of short strings

@@ -36,11 +36,12 @@ from typing import Any
 
 import numpy as np
 
+from store.epochs.canonical import dump, load, written
 from store.epochs.framing import CHECKPOINT_MAGIC, HEADER, Frame, frame, frame_at, header, read_header, version
 from store.epochs.locations import Locations, decode_location, encode_location
 from store.epochs.offsets import decode_offsets, encode_offsets
 from store.epochs.positions import FileWindow
-from store.epochs.records import BROKEN, decode_zone, dump, load, written
+from store.epochs.records import BROKEN, decode_zone
 from store.epochs.remembered import Taken
 from store.epochs.replay import StreamState
 from store.epochs.reports import Places, Shape, decode_shapes, encode_shapes

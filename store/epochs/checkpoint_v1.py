@@ -13,9 +13,10 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from store.epochs.canonical import load
 from store.epochs.checkpoint import Saved, SavedLocations, damaged
 from store.epochs.framing import Frame, scan
-from store.epochs.records import BROKEN, decode_files, decode_location, load
+from store.epochs.records import BROKEN, decode_files, decode_location
 from store.epochs.remembered import Taken
 from store.epochs.state import LocationState
 from store.layout import LocationKey

@@ -14,7 +14,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from store.epochs.records import BROKEN, dump, load, written
+from store.epochs.canonical import dump, load, written
+from store.epochs.records import BROKEN
 from store.epochs.removal import PHASES, Named, Removal
 from store.epochs.reports import Places
 from store.errors import CorruptFileError

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from store.epochs.canonical import written
 from store.epochs.checkpoint import Checkpoint, Saved, open_saved
 from store.epochs.framing import (
     HEADER,
@@ -30,7 +31,7 @@ from store.epochs.framing import (
 )
 from store.epochs.graves import Graves
 from store.epochs.head import Head, HeadFiles
-from store.epochs.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode, written
+from store.epochs.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState, chain
 from store.epochs.rollbacks import RolledBack

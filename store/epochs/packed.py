@@ -10,8 +10,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from store.committed import FileState, RangeStats
 from store.epochs.rows import join_rows, pack_row, span, unpack_row
-from store.epochs.state import FileState, RangeStats
 
 MERGE_ROWS = 65_536
 _WIDTHS = {4: "I", 8: "Q"}

@@ -13,11 +13,12 @@ from pathlib import Path
 from threading import Lock
 from weakref import WeakSet
 
+from store.epochs.canonical import written
 from store.epochs.framing import FRAME, Frame, frame, refuse_damage, scan
 from store.epochs.load import Loaded, load_read
 from store.epochs.logs import read_rollbacks
 from store.epochs.publish import TABLE_SIZE
-from store.epochs.records import ROLLBACK, RollbackRecord, decode, written
+from store.epochs.records import ROLLBACK, RollbackRecord, decode
 from store.epochs.removal import Phase
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState

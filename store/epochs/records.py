@@ -22,26 +22,16 @@ infinities ["inf"] and ["-inf"]. Unknown keys are ignored, an unknown ``kind`` i
 
 from __future__ import annotations
 
-import json
-import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from store.committed import FileState, decode_range
+from store.epochs.canonical import BEHIND, dump, load, written
 from store.epochs.packed import Appended, Files, Stats
 from store.epochs.reports import Reports, encode_reports
-from store.epochs.state import (
-    Batch,
-    Durability,
-    FileId,
-    FileState,
-    LocationReport,
-    LocationState,
-    OffsetRange,
-    RangeStats,
-    Scalar,
-)
+from store.epochs.state import Batch, Durability, FileId, LocationReport, LocationState, OffsetRange
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.layout import LocationKey
 from store.schema.model import TableSchema
@@ -106,28 +96,11 @@ class SyncRecord:
 BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, struct.error)
 """What decoding raises where a part is missing or of the wrong type."""
 
-_BEHIND = b"\n"  # canonical JSON has none
 
 ROLLBACK = b'"kind":"rollback"'
 """Is in the payload of every rollback, and in hardly any other."""
 
 Record = OpenRecord | CommitRecord | RollbackRecord | SyncRecord
-
-
-def dump(value: Mapping[str, Any]) -> bytes:
-    """Canonical JSON."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
-
-
-def load(payload: bytes, where: object) -> dict[str, Any]:
-    """The JSON object of a payload; anything else is a CorruptFileError."""
-    try:
-        value = json.loads(written(payload))
-    except ValueError as error:
-        raise CorruptFileError("record is not JSON", where=where, expected="JSON", found=error) from error
-    if not isinstance(value, dict):
-        raise CorruptFileError("record is no JSON object", where=where, expected="{...}", found=type(value).__name__)
-    return value
 
 
 def encode(record: Record) -> bytes:
@@ -136,13 +109,7 @@ def encode(record: Record) -> bytes:
     if not isinstance(record, CommitRecord):
         return dump(value)
     value["reports"], packed = encode_reports(record.batch.reports)
-    return dump(value) + _BEHIND + packed
-
-
-def written(payload: bytes) -> bytes:
-    """The JSON of a payload, without what is packed behind it."""
-    end = payload.find(_BEHIND)
-    return payload if end < 0 else payload[:end]
+    return dump(value) + BEHIND + packed
 
 
 def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
@@ -155,7 +122,7 @@ def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
     if not reports:
         value |= {"locations": (), "reports": None}
     elif value.get("reports") is not None:
-        value["packed"] = payload, len(text) + len(_BEHIND)
+        value["packed"] = payload, len(text) + len(BEHIND)
     kind = value.get("kind")
     decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
     if decoder is None:
@@ -332,32 +299,3 @@ def _decode_report(v: dict[str, Any]) -> LocationReport:
 
 def _decode_sizes(value: Mapping[str, Any]) -> Files:
     return Files.of({str(name): FileState(int(size), int(crc)) for name, (size, crc) in value.items()})
-
-
-def encode_range(r: RangeStats) -> list[Any]:
-    """A range of statistics as a list."""
-    return [r.start, r.stop, r.nulls, r.nans, _bound(r.low), _bound(r.high), r.exact_us]
-
-
-def decode_range(v: Any) -> RangeStats:
-    """The inverse of ``encode_range``; TypeError or ValueError where a part is missing."""
-    start, stop, nulls, nans, low, high, exact = v
-    return RangeStats(
-        int(start), int(stop), int(nulls), int(nans), _decode_bound(low), _decode_bound(high), bool(exact)
-    )
-
-
-def _bound(value: Scalar | None) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        if math.isnan(value):
-            return None  # a NaN bounds nothing
-        return ["inf" if value > 0 else "-inf"]
-    return value
-
-
-def _decode_bound(value: Any) -> Scalar | None:
-    if isinstance(value, list):
-        return float(value[0])
-    if value is None or isinstance(value, int | float | str | bool):
-        return value
-    raise TypeError(f"bound {value!r}")

@@ -13,12 +13,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.committed import FileState
 from store.epochs.known import known_state
 from store.epochs.publish import DATA_OFFSET, OWNER, TABLE_SIZE, walk_locations
 from store.epochs.removal import Named, Removal
 from store.epochs.removals import read_removals
 from store.epochs.replay import StreamState
-from store.epochs.state import FileState, LocationState
+from store.epochs.state import LocationState
 from store.epochs.witnesses import named_by_head, named_by_ledger
 from store.errors import FormatError
 from store.format.tablesize import TableSize, decode

@@ -31,6 +31,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.epochs.canonical import dump, load
 from store.epochs.folded import OPENING, decode_folded, encode_folded, named_in_folded
 from store.epochs.framing import (
     FRAME,
@@ -49,7 +50,6 @@ from store.epochs.framing import (
     walk,
 )
 from store.epochs.holder import replace_locked, take_gate
-from store.epochs.records import dump, load
 from store.epochs.removal import Named, Phase, Removal, from_json, to_json
 from store.errors import CorruptFileError
 from store.fs import Fs, Lock

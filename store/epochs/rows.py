@@ -22,8 +22,8 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
+from store.committed import RangeStats, Scalar
 from store.epochs.bounds import clipped
-from store.epochs.state import RangeStats, Scalar
 from store.epochs.stats import join
 
 NONE, INT, FLOAT, BOOL, TEXT = range(5)

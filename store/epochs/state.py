@@ -11,35 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from store.committed import FileState, RangeStats
 from store.epochs.versions import TABLE, unpacked
 from store.layout import LocationKey
-
-Scalar = int | float | str | bool
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """Committed bytes of one file's data region (without a ``.dat`` prefix) and their CRC-32."""
-
-    size: int
-    crc: int
-
-
-@dataclass(frozen=True, slots=True)
-class RangeStats:
-    """Statistics of one column over rows ``[start, stop)``; ``low``/``high`` None = unknown or no value.
-
-    NaNs are counted apart and never a bound. Instants are nanoseconds. ``exact_us`` is False once an Instant
-    has a part below one microsecond.
-    """
-
-    start: int
-    stop: int
-    nulls: int
-    nans: int = 0
-    low: Scalar | None = None
-    high: Scalar | None = None
-    exact_us: bool = True
 
 
 @dataclass(frozen=True, slots=True)

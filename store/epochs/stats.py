@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.epochs.state import RangeStats, Scalar
+from store.committed import RangeStats, Scalar
 
 
 def join(left: RangeStats, right: RangeStats) -> RangeStats:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from store.committed import FileState
 from store.epochs.publish import DATA_OFFSET, TABLE_DEFINITION, physical_size
 from store.epochs.records import CommitRecord
-from store.epochs.state import FileState, LocationState
+from store.epochs.state import LocationState
 from store.epochs.unsynced import Unsynced
 from store.errors import FormatError
 from store.format.prefix import decode_prefix

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from store.nearest import meant
 from store.schema.document import Element
-from store.schema.findings import Collector, meant
+from store.schema.findings import Collector
 from store.schema.model import Column, Rule
 from store.schema.rules import check_rule
 from store.schema.sources import ImportColumn, ImportSource

@@ -7,8 +7,9 @@ import re
 
 from store.errors import InvalidNameError
 from store.layout import check_identifier
+from store.nearest import meant
 from store.schema.document import Element
-from store.schema.findings import Collector, meant
+from store.schema.findings import Collector
 from store.schema.model import CHARSETS, Column, Kind, Storage
 from store.schema.types import TYPES, DataType, data_type, is_known
 from store.schema.vocabulary import COLUMN_TYPES, SYMBOL_TABLES, one_of

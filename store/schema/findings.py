@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from store.errors import SchemaParseError
@@ -16,7 +15,6 @@ from store.errors import SchemaParseError
 if TYPE_CHECKING:
     from store.schema.document import Element
 
-MANY = 500  # names beyond which no near one is looked for: a hostile schema must not cost minutes
 
 RULES: dict[str, str] = {
     "E101": "a schema is well-formed XML without DOCTYPE and entities, of at most 1 MiB",
@@ -160,15 +158,3 @@ def raise_errors(findings: Iterable[Finding]) -> None:
             column=first.column,
             findings=every,
         )
-
-
-def meant(name: str, choices: Iterable[str]) -> str | None:
-    """A hint when ``name`` is one of ``choices`` but for case or a slip, else None."""
-    known = list(choices)
-    if len(known) > MANY:
-        return None
-    for choice in known:
-        if choice.lower() == name.lower():
-            return f"names and values are case-sensitive: write {choice}"
-    near = get_close_matches(name, known, 1, 0.75)
-    return f"did you mean {near[0]}?" if near else None

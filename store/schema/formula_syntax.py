@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from store.schema.findings import meant
+from store.nearest import meant
 from store.schema.model import Column, Kind, TableSchema
 from store.tokens import Cursor, Token, tokens
 

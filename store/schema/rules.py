@@ -16,9 +16,10 @@ from decimal import Decimal, InvalidOperation
 
 from store.errors import SchemaParseError
 from store.instants import parse_instant
+from store.nearest import meant
 from store.predicate import UNKNOWN_COLUMN, parse_predicate
 from store.schema.document import Element
-from store.schema.findings import Collector, meant
+from store.schema.findings import Collector
 from store.schema.model import Column
 from store.schema.types import DataType
 

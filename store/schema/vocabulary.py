@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from store.nearest import meant
 from store.schema.document import Element
-from store.schema.findings import Collector, meant
+from store.schema.findings import Collector
 
 STORAGE_TYPES = ("NestedPartitionedOnDisk", "SplayedOnDisk")
 COLUMN_TYPES = ("Normal", "Partitioning", "Grouping")

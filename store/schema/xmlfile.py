@@ -13,10 +13,11 @@ from pathlib import Path
 
 from store.errors import SchemaError, SchemaParseError
 from store.fs import Fs
+from store.nearest import meant
 from store.schema.checks import check_indexes, check_rules, read_imports
 from store.schema.columns import is_identifier, read_columns
 from store.schema.document import Document, DocumentError, Element, parse_document
-from store.schema.findings import Collector, Finding, FindingList, meant, raise_errors
+from store.schema.findings import Collector, Finding, FindingList, raise_errors
 from store.schema.formula import parse_formula
 from store.schema.model import MERGE_FORMATS, Column, Kind, TableSchema
 from store.schema.sources import ImportSource

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from store.committed import FileState, RangeStats
 from store.epochs.holder import commits_held
 from store.epochs.load import load_stream
 from store.epochs.log import StreamLog
@@ -20,7 +21,7 @@ from store.epochs.publish import OWNER, owner_mark, publish_location
 from store.epochs.removal import Removal
 from store.epochs.removals import write_removals
 from store.epochs.replay import StreamState
-from store.epochs.state import Batch, FileId, FileState, LocationReport, LocationState, OffsetRange, RangeStats
+from store.epochs.state import Batch, FileId, LocationReport, LocationState, OffsetRange
 from store.format.prefix import encode_prefix
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName

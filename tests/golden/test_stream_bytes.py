@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from store.committed import FileState, RangeStats
 from store.epochs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from store.epochs.folded import encode_folded
 from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, REMOVALS_MAGIC_1, frame, header, read_header, scan
@@ -19,7 +20,7 @@ from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecor
 from store.epochs.removal import Named, Removal
 from store.epochs.removals import decode_removals, encode_removals, read_named, read_removals
 from store.epochs.replay import StreamState
-from store.epochs.state import Batch, FileId, FileState, LocationReport, OffsetRange, RangeStats
+from store.epochs.state import Batch, FileId, LocationReport, OffsetRange
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName

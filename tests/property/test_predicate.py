@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.epochs.state import RangeStats
+from store.committed import RangeStats
 from store.epochs.stats import join
 from store.errors import SchemaParseError
 from store.predicate import parse_predicate

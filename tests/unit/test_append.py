@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from store.columnfile import read_column
+from store.committed import FileState, RangeStats
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.recover import apply
 from store.epochs.settlement import Settlement
-from store.epochs.state import FileState, RangeStats
 from store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
 from store.format.tablesize import TableSize
 from store.format.tablesize import decode as decode_size

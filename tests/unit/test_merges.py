@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.state import FileState, RangeStats
+from store.committed import FileState, RangeStats
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.fs import Fs
 from store.layout import Layout, TableName

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store.epochs.state import RangeStats
+from store.committed import RangeStats
 from store.errors import SchemaParseError
 from store.predicate import SYNTAX, TYPES, UNKNOWN_COLUMN, parse_predicate
 from store.schema.model import Column, Kind, Storage

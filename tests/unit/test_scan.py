@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from store.committed import RangeStats
 from store.epochs.locations import Locations
-from store.epochs.state import LocationState, RangeStats
+from store.epochs.state import LocationState
 from store.errors import SettingsError, TableNotFoundError
 from store.fs import Fs
 from store.layout import Layout, LocationKey, TableName

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from store.committed import RangeStats
 from store.epochs.checkpoint import decode_checkpoint
 from store.epochs.framing import scan
 from store.epochs.load import list_epochs, load_positions, load_stream
 from store.epochs.publish import TABLE_SIZE
 from store.epochs.removal import Removal
 from store.epochs.removals import read_removals
-from store.epochs.state import LocationReport, LocationState, RangeStats
+from store.epochs.state import LocationReport, LocationState
 from store.errors import (
     CommitUnknownError,
     CorruptFileError,

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from store.committed import FileState
 from store.epochs.framing import FRAME, frame, scan
 from store.epochs.load import load_stream
 from store.epochs.publish import OWNER, TABLE_SIZE, owner_mark
-from store.epochs.state import FileId, FileState, LocationReport
+from store.epochs.state import FileId, LocationReport
 from store.errors import (
     CommitUnknownError,
     CorruptFileError,

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store.committed import RangeStats
 from store.epochs.bounds import MAX_BOUND_BYTES
 from store.epochs.packed import MERGE_ROWS, Stats
 from store.epochs.positions import NO_HORIZON, FileWindow, refuse_lost_log
-from store.epochs.state import FileId, RangeStats
+from store.epochs.state import FileId
 from store.errors import PositionGapError
 
 SECOND = 10**9

@@ -11,13 +11,14 @@ import pytest
 from readers.findings import Finding
 from readers.inspect import inspect_file
 from readers.verify import Report, verify
+from store.committed import RangeStats
 from store.epochs.framing import frame
 from store.epochs.head import decode_head, encode_head, open_head
 from store.epochs.load import read_files
 from store.epochs.locations import Locations
 from store.epochs.publish import read_published
 from store.epochs.records import CommitRecord, encode
-from store.epochs.state import OffsetRange, RangeStats
+from store.epochs.state import OffsetRange
 from store.merges import MergeInput, Proof, load_record, store_record
 from tests.small_tables import SmallTable
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.columnfile import read_grouping
-from store.epochs.state import FileState, RangeStats
+from store.committed import FileState, RangeStats
 from store.errors import ValidationFailedError
 from store.format.prefix import charset_of
 from store.fs import Fs

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.epochs.state import FileState
+from store.committed import FileState
 from store.format import tablesize
 from store.format.grouping import GroupRanges
 from store.format.prefix import charset_of, encode_prefix, prefix_with_grouping

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from store.epochs.state import FileState
+from store.committed import FileState
 from store.errors import SparkhavenError, ValidationFailedError
 from store.format import tablesize
 from store.fs import Fs, SyncGuard

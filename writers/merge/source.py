@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.columnfile import committed_prefix
-from store.epochs.state import FileState
+from store.committed import FileState
 from store.errors import CorruptFileError
 from store.format.charset import decode_values
 from store.format.ends import WIDTH, decode_ends

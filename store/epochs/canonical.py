@@ -1,0 +1,33 @@
+"""Canonical JSON: the same object is the same bytes, always."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from store.errors import CorruptFileError
+
+BEHIND = b"\n"  # canonical JSON has none
+
+
+def dump(value: Mapping[str, Any]) -> bytes:
+    """Canonical JSON."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def load(payload: bytes, where: object) -> dict[str, Any]:
+    """The JSON object of a payload; anything else is a CorruptFileError."""
+    try:
+        value = json.loads(written(payload))
+    except ValueError as error:
+        raise CorruptFileError("record is not JSON", where=where, expected="JSON", found=error) from error
+    if not isinstance(value, dict):
+        raise CorruptFileError("record is no JSON object", where=where, expected="{...}", found=type(value).__name__)
+    return value
+
+
+def written(payload: bytes) -> bytes:
+    """The JSON of a payload, without what is packed behind it."""
+    end = payload.find(BEHIND)
+    return payload if end < 0 else payload[:end]

@@ -1,0 +1,20 @@
+"""The known name that somebody may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+MANY = 500  # names beyond which no near one is looked for: a hostile schema must not cost minutes
+
+
+def meant(name: str, choices: Iterable[str]) -> str | None:
+    """A hint when ``name`` is one of ``choices`` but for case or a slip, else None."""
+    known = list(choices)
+    if len(known) > MANY:
+        return None
+    for choice in known:
+        if choice.lower() == name.lower():
+            return f"names and values are case-sensitive: write {choice}"
+    near = get_close_matches(name, known, 1, 0.75)
+    return f"did you mean {near[0]}?" if near else None
