@@ -15,7 +15,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 setup: $(STAMP) ## virtual environment with pinned packages and the console script
-	@$(BIN)/python -m jobs.spark_session
+	@$(BIN)/python -m jobs.session.spark_session
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -33,13 +33,13 @@ $(STAMP):
 	@echo "setup: done"
 
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
-	@$(BIN)/python -m jobs.demo --db $(DB)
+	@$(BIN)/python -m jobs.demo.flights --db $(DB)
 
 demo-kafka: setup ## the same flights through a topic of a real Kafka broker, with a kill in between
-	@$(BIN)/python -m jobs.demo_kafka --db $(KAFKA_DB)
+	@$(BIN)/python -m jobs.demo.kafka_demo --db $(KAFKA_DB)
 
 kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, until Ctrl-C
-	@$(BIN)/python -m jobs.broker
+	@$(BIN)/python -m jobs.demo.broker
 
 test: setup ## every test, with the slowest at the end
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25

@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from readers.export import export
-from readers.table import Table, open_table
-from store.checksums import Checks
+from readers.arrow.export import export
+from readers.arrow.table import Table, open_table
+from store.scan.checksums import Checks
 from tests.intraday_rows import IntradayRows
 from tests.merge_runs import QuickFs
 

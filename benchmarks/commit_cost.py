@@ -21,12 +21,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from store.committed import FileState, RangeStats
-from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
-from store.epochs.state import Batch, Durability, FileId, LocationReport
-from store.fs import Fs
+from store.epochs.retention import Keeping
+from store.epochs.state.values import Batch, Durability, FileId, LocationReport
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.committed import FileState, RangeStats
 
 TABLE = TableName("Bench", "Commits")
 COLUMNS = [f"column{number}" for number in range(20)]

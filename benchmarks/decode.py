@@ -27,14 +27,14 @@ import pyarrow.parquet as pq
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ingest.bad_rows import Rejects
-from ingest.decode import decode_split
+from ingest.feeds.files.decode import decode_split
 from ingest.options.files import FeedSpec
 from ingest.options.formats import Format
 from ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from store.epochs.state import FileId
-from store.fs import Fs
-from store.schema.model import Column, Kind, Storage, TableSchema
-from store.schema.types import data_type
+from store.epochs.state.values import FileId
+from store.io.fs import Fs
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage, TableSchema
 
 COLUMNS = {
     "id": "long",

@@ -34,13 +34,13 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from jobs.ingest_run import Options, run_streams
-from jobs.progress import Progress
-from jobs.spark_session import build_session
-from jobs.stream_file import load_stream_file
-from store.fs import Fs
+from jobs.session.spark_session import build_session
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams.progress import Progress
+from jobs.streams.run import Options, run_streams
+from store.io.fs import Fs
 from store.layout import Layout
-from writers.stream import BatchProgress
+from writers.spark.stream import BatchProgress
 
 DELTA_CONF = {
     "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",

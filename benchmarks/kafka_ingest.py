@@ -32,27 +32,27 @@ from pyspark.sql import functions as f
 
 from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, report
 from ingest.bad_rows import Rejects
-from ingest.kafka_decode import decode_range
-from ingest.kafka_feed import KafkaFeed
-from ingest.kafka_reader import KafkaReader
-from ingest.kafka_topics import KafkaTopics
-from jobs.broker import Broker
-from jobs.connector import connector_conf
-from jobs.decoding import Decoder
-from jobs.delta_session import delta_conf
-from jobs.ingest_run import Options, open_stream, run_streams
-from jobs.progress import Progress
-from jobs.spark_session import build_session
-from jobs.stream_file import load_stream_file
-from store.epochs.state import OffsetRange, Split
-from store.fs import Fs
+from ingest.feeds.kafka.decode import decode_range
+from ingest.feeds.kafka.reader import KafkaReader
+from ingest.feeds.kafka.topics import KafkaTopics
+from ingest.options.kafka import KafkaFeed
+from jobs.demo.broker import Broker
+from jobs.session.delta_session import delta_conf
+from jobs.session.kafka_connector import connector_conf
+from jobs.session.spark_session import build_session
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams.decoding import Decoder
+from jobs.streams.progress import Progress
+from jobs.streams.run import Options, open_stream, run_streams
+from store.epochs.state.values import OffsetRange, Split
+from store.io.fs import Fs
 from store.layout import Layout
-from store.schema.deploy import load_deployed
-from writers.blank import WorkerMemory
-from writers.commit import BatchOutcome, write_batch
-from writers.stream import BatchProgress
+from store.schema.deployed.deploy import load_deployed
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import BatchOutcome, write_batch
+from writers.batch.task import Task, TaskResult, run_task
+from writers.spark.stream import BatchProgress
 from writers.target import Decode, StreamTarget
-from writers.task import Task, TaskResult, run_task
 
 TOPIC = "trades"
 PARTITIONS = 2

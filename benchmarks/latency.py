@@ -32,12 +32,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.ingest_files import SCHEMA
 from benchmarks.kafka_ingest import STREAM, Told, messages, parsed, peer, profile
-from jobs.broker import Broker
-from jobs.ingest_run import Options, run_streams
-from jobs.stream_file import load_stream_file
+from jobs.demo.broker import Broker
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams.run import Options, run_streams
 from readers import open_table
 from store.errors import TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 
 WARM_SECONDS = 20.0

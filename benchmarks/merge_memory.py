@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.intraday_rows import IntradayRows
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.keys import SortKey
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.keys import SortKey
+from writers.merge.plan.plan import MergeOptions
 
 DAY = "2024-03-05"
 TABLE = TableName("Bench", "Wide")

@@ -32,14 +32,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.ingest_files import STOCK_JVM
-from jobs.spark_session import build_session
-from store.fs import Fs
+from jobs.session.spark_session import build_session
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.intraday_rows import IntradayRows
 from writers.merge.dates import merge_dates
 from writers.merge.executor import Executor, LocalExecutor
-from writers.merge.keys import SortKey
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.keys import SortKey
+from writers.merge.plan.plan import MergeOptions
 from writers.merge.spark import SparkExecutor
 
 DAY = "2024-03-05"

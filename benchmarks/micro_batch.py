@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 from benchmarks.ingest_files import STOCK_JVM
-from jobs.spark_session import build_session
+from jobs.session.spark_session import build_session
 from tests.crash.stream_kit import put_file, record
 from tests.spark.feed_source import FeedSource
 from tests.spark.stream_job import run
-from writers.stream import STREAM_CONF, BatchProgress
+from writers.spark.stream import STREAM_CONF, BatchProgress
 
 WARM = 10
 

@@ -27,19 +27,19 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.commit_cost import TABLE, open_log, prepare
-from readers.table import open_table
-from store.columnfile import create_column
-from store.committed import FileState, RangeStats
-from store.epochs.load import load_positions
+from readers.arrow.table import open_table
+from store.epochs.files.load import load_positions
+from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog
-from store.epochs.removal import Removal
-from store.epochs.removals import write_removals
-from store.epochs.state import Batch, FileId, LocationReport
-from store.format.tbl import encode_tbl
-from store.fs import Fs
+from store.epochs.state.removal import Removal
+from store.epochs.state.values import Batch, FileId, LocationReport
+from store.format.table.tbl import encode_tbl
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.schema.deploy import deploy
-from store.schema.model import TableSchema
+from store.scan.columnfile import create_column
+from store.schema.deployed.deploy import deploy
+from store.types.committed import FileState, RangeStats
+from store.types.model import TableSchema
 
 LIMIT_MS = 50.0
 STREAM = "bench"

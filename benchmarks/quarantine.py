@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import pyspark
 
 from benchmarks.decode import COLUMNS, Row, bad_one_in_a_hundred, line_text, rows
-from jobs.ingest_run import Options, run_streams
-from jobs.progress import Progress
-from jobs.stream_file import load_stream_file
-from store.fs import Fs
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams.progress import Progress
+from jobs.streams.run import Options, run_streams
+from store.io.fs import Fs
 from store.layout import Layout
-from writers.stream import BatchProgress
+from writers.spark.stream import BatchProgress
 
 WORST = 2.0
 SCHEMA = """<Table namespace="Bench" name="Rows" storageType="NestedPartitionedOnDisk">

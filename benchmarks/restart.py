@@ -30,19 +30,19 @@ from pathlib import Path
 import pyspark
 
 from benchmarks.ingest_files import SCHEMA, STREAM
-from jobs.decoding import Decoder
-from jobs.ingest_run import open_stream
-from jobs.progress import Progress
-from jobs.stream_file import load_stream_file
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams.decoding import Decoder
+from jobs.streams.progress import Progress
+from jobs.streams.run import open_stream
 from readers import open_table
-from store.epochs.load import load_positions, load_stream
-from store.epochs.state import FileId, Split
-from store.fs import Fs
+from store.epochs.files.load import load_positions, load_stream
+from store.epochs.state.values import FileId, Split
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from writers.blank import WorkerMemory
-from writers.commit import write_batch
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import write_batch
+from writers.batch.task import Task, TaskResult, run_task
 from writers.target import Decode, StreamTarget
-from writers.task import Task, TaskResult, run_task
 
 LIMIT_SECONDS = 1.0
 FEW = 10
@@ -96,7 +96,7 @@ def seconds_to_new_epoch(work: Path) -> float:
     put(work / "feed", before + 1000)
     words = ["--root", str(root), "ingest", str(work / "bench.toml")]
     started = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-m", "jobs.cli", *words], stderr=subprocess.DEVNULL) as job:
+    with subprocess.Popen([sys.executable, "-m", "jobs.cli.main", *words], stderr=subprocess.DEVNULL) as job:
         size = log.stat().st_size
         while size == log.stat().st_size or open_table(root, "Bench.Trade").to_arrow(columns=["id"]).num_rows <= before:
             size = log.stat().st_size  # a look at the table would take the processor from the start

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.commit_cost import open_log, prepare
-from store.committed import FileState, RangeStats
-from store.epochs.load import load_stream
+from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
-from store.epochs.state import Batch, FileId, LocationReport
-from store.fs import Fs
+from store.epochs.state.values import Batch, FileId, LocationReport
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.committed import FileState, RangeStats
 
 TABLE = TableName("Bench", "Commits")
 PAUSES, MEMORY, BYTES = 2.0, 250.0, 100.0

@@ -16,9 +16,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-from ingest.lines import LongLine
+from ingest.content.lines import LongLine
 from ingest.spec import BadRowBudget
-from store.epochs.state import IGNORED
+from store.epochs.state.values import IGNORED
 from store.errors import ErrorBudgetExceeded
 from store.rejected import REJECTED
 

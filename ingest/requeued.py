@@ -18,24 +18,24 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
-from ingest.csv_records import Header
-from ingest.csv_rows import CsvRows
-from ingest.delta_decode import path_of
-from ingest.delta_feed import DeltaFeed
 from ingest.encodings import in_own_bytes, to_utf8
-from ingest.exact import Refusal, Value
-from ingest.json_rows import JsonRows, strict_object
-from ingest.kafka_feed import KafkaFeed
-from ingest.messages import MS, MessageBlock, MessageRows
+from ingest.feeds.delta.decode import path_of
+from ingest.feeds.kafka.messages import MS, MessageBlock, MessageRows
+from ingest.formats.csv.records import Header
+from ingest.formats.csv.rows import CsvRows
+from ingest.formats.json.rows import JsonRows, strict_object
+from ingest.formats.parquet.text import from_row_text
+from ingest.options.delta import DeltaFeed
 from ingest.options.files import FeedSpec
 from ingest.options.formats import UTF8
-from ingest.parquet_text import from_row_text
-from ingest.route import Routed, Router, newest_instant
-from ingest.rows import Rows, typed_array
+from ingest.options.kafka import KafkaFeed
+from ingest.router import Routed, Router, newest_instant
 from ingest.spec import StreamSpec, Target
 from ingest.targets import resolve_targets
+from ingest.values.exact import Refusal, Value
+from ingest.values.rows import Rows, typed_array
 from store.layout import LocationKey
-from store.schema.model import TableSchema
+from store.types.model import TableSchema
 
 NS = 1_000_000_000
 Row = dict[str, Any]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ingest.delta_feed import DeltaFeed
-from ingest.kafka_feed import KafkaFeed
+from ingest.options.delta import DeltaFeed
 from ingest.options.files import DAY_S, FeedSpec
-from store.schema.model import Column
+from ingest.options.kafka import KafkaFeed
+from store.types.model import Column
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
 Meta = Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ingest.form_rules import check_form
-from ingest.kafka_feed import KafkaFeed
+from ingest.options.kafka import KafkaFeed
 from ingest.spec import FILE_META, KAFKA_META, ColumnSpec, StreamSpec, Target
+from ingest.values.form_rules import check_form
 from store.errors import SchemaMismatchError, SettingsError
 from store.layout import check_partition, encode_internal
-from store.schema.model import Column, Kind, Storage, TableSchema
-from store.schema.types import data_type
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage, TableSchema
 
 INTEGRAL = frozenset({"byte", "short", "int", "long"})
 

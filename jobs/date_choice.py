@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from store.epochs.load import StreamState, list_streams, load_stream
+from store.epochs.files.load import StreamState, list_streams, load_stream
 from store.errors import SettingsError, TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName, check_partition
-from store.selection import within
+from store.scan.selection import within
 
 CLOSED_GRACE_S = 300.0  # the last batches of a day are committed by then; a later row would cost a supplement
 _DAY = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[-T_ ]([0-9]{2}))?(?![0-9])")

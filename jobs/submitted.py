@@ -18,10 +18,10 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
     """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the words given; ``--root`` may stand anywhere among them."""
     part_outputs()
     try:
-        from jobs.cli import app
-        from jobs.door import quiet_libraries
-        from jobs.signals import forward_signals
-        from jobs.spark_session import is_submitted
+        from jobs.cli.main import app
+        from jobs.context import quiet_libraries
+        from jobs.session.signals import forward_signals
+        from jobs.session.spark_session import is_submitted
     except ModuleNotFoundError as error:
         print(
             f"error: {sys.executable}: the driver's Python lacks a package that the job needs\n"

@@ -1,5 +1,5 @@
 """Reading of tables: Arrow, checks, and looks into files. ``open_table`` is the door."""
 
-from readers.table import Table, open_table
+from readers.arrow.table import Table, open_table
 
 __all__ = ["Table", "open_table"]

@@ -12,16 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from readers.table import open_table
-from store.epochs.load import EpochEntry, list_epochs, load_stream
-from store.epochs.publish import physical_size
-from store.epochs.state import add_count, ignored_in
+from readers.arrow.table import open_table
+from store.epochs.files.load import EpochEntry, list_epochs, load_stream
+from store.epochs.files.publish import physical_size
+from store.epochs.state.values import add_count, ignored_in
 from store.errors import SparkhavenError
-from store.format.ends import WIDTH
-from store.fs import Fs
+from store.format.column.ends import WIDTH
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.scan import Slice
-from store.schema.deploy import deployed_tables
+from store.scan.ranges import Slice
+from store.schema.deployed.deploy import deployed_tables
 
 RATE_MS = 60_000
 _GENERATION = re.compile(r"\.[gs][0-9]+\Z")

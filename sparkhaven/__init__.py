@@ -27,7 +27,7 @@ from readers import Table, open_table
 from sparkhaven import errors
 
 if TYPE_CHECKING:
-    from jobs.frames import FrameWriter, deephaven_writer, write_frame
+    from jobs.streams.frames import FrameWriter, deephaven_writer, write_frame
 
 try:
     __version__ = version("sparkhaven")
@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
     """Imports what writes, with Spark behind it, when it is first asked for."""
     if name not in ("FrameWriter", "deephaven_writer", "write_frame"):
         raise AttributeError(f"module 'sparkhaven' has no attribute {name!r}")
-    from jobs import frames
+    from jobs.streams import frames
 
     return getattr(frames, name)
 

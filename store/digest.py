@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 import xxhash
 
 from store.errors import SchemaMismatchError
-from store.schema.model import Column, Storage
-from store.schema.types import BOOLEAN_NULL
+from store.types.datatypes import BOOLEAN_NULL
+from store.types.model import Column, Storage
 
 MODULUS = 1 << 128
 TAGS = {

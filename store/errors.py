@@ -238,7 +238,7 @@ class InvalidNameError(SparkhavenError):
 
 
 def phase_of(error: BaseException) -> str | None:
-    """What was being done when the disk failed, where that is known; see ``store.system_errors.in_phase``."""
+    """What was being done when the disk failed, where that is known; see ``store.io.system_errors.in_phase``."""
     return getattr(error, "phase", None)
 
 

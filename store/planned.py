@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from store.fs import Fs
+from store.io.fs import Fs
 
 Row = dict[str, Any]
 NAME = "planned.json"

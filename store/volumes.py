@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from store.errors import RetryableStorageError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import MergeRecord, all_values, newest
-from store.schema.deploy import deployed_tables
+from store.merges.records import MergeRecord, all_values, newest
+from store.schema.deployed.deploy import deployed_tables
 
 
 def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ingest.delta_log import version_file
+from ingest.feeds.delta.log import version_file
 
 TABLE_ID = "32639a10-a84d-497d-99c4-60e908621c7e"
 _PACKED = Path(__file__).parent / "golden" / "delta-table.tar.xz"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.load import load_positions, load_stream
+from store.epochs.files.load import load_positions, load_stream
+from store.epochs.files.reader import Newest, read_newest
 from store.epochs.log import StreamLog
-from store.epochs.logs import Newest, read_newest
-from store.epochs.resume import Resumed, resume
-from store.epochs.state import OffsetRange
+from store.epochs.recovery.resume import Resumed, resume
+from store.epochs.state.values import OffsetRange
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import CrashingFs
 from tests.crash.tiny_writer import STREAM, TABLE, open_log, write_batch

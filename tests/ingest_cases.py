@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ingest.bad_rows import Rejects
-from ingest.decode import decode_split
+from ingest.feeds.files.decode import decode_split
 from ingest.options.files import FeedSpec
 from ingest.options.formats import CsvOptions, Format, MissingColumns
-from ingest.route import Routed
+from ingest.router import Routed
 from ingest.spec import (
     BadRowBudget,
     Clock,
@@ -23,10 +23,10 @@ from ingest.spec import (
     Unit,
     ValueRule,
 )
-from store.epochs.state import FileId
-from store.fs import Fs
-from store.schema.model import Column, Kind, Storage, TableSchema
-from store.schema.types import data_type
+from store.epochs.state.values import FileId
+from store.io.fs import Fs
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage, TableSchema
 
 NOW_NS = 1_357_016_400_000_000_000  # 2013-01-01T05:00:00Z
 PLENTY = BadRowBudget(10**9, 1.0)

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.columnfile import create_column
-from store.committed import FileState
 from store.epochs.log import StreamLog
-from store.epochs.state import Batch, LocationReport
-from store.format.codecs import Base, encode_column
-from store.format.prefix import DATA_OFFSET
-from store.format.tbl import encode_tbl
-from store.fs import Fs
+from store.epochs.state.values import Batch, LocationReport
+from store.format.column.codecs import Base, encode_column
+from store.format.column.prefix import DATA_OFFSET
+from store.format.table.tbl import encode_tbl
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.schema.deploy import deploy
-from store.schema.model import TableSchema
+from store.scan.columnfile import create_column
+from store.schema.deployed.deploy import deploy
+from store.types.committed import FileState
+from store.types.model import TableSchema
 from tests.stream_logs import open_stream_log
 
 EMPTY = FileState(0, 0)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.columnfile import read_column
-from store.format import tablesize
-from store.fs import Fs
+from store.format.table import tablesize
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.schema.model import TableSchema
+from store.scan.columnfile import read_column
+from store.types.model import TableSchema
 
 TABLE = TableName("Test", "Every")
 DAY = "2024-03-05"

@@ -6,15 +6,15 @@ import random
 from pathlib import Path
 from typing import Any
 
-from store.format.tlmi import decode_tlmi
-from store.fs import Fs
+from store.format.index.tlmi import decode_tlmi
+from store.io.fs import Fs
 from store.layout import Layout
-from store.merges import newest
+from store.merges.records import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.plan import MergeOptions
 from writers.partitions import add_partition
 
 

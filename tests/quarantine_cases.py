@@ -13,22 +13,22 @@ import pyarrow as pa
 
 from ingest.options.files import FeedSpec
 from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
-from jobs.budget import Budget
-from jobs.decoding import Decoder
-from jobs.requeue import Requeued, requeue_rows
+from jobs.operations.requeue import Requeued, requeue_rows
+from jobs.streams.budget import Budget
+from jobs.streams.decoding import Decoder
+from store.epochs.files.publish import TABLE_SIZE
 from store.epochs.log import StreamLog
-from store.epochs.publish import TABLE_SIZE
-from store.epochs.state import FileId
-from store.format.tablesize import decode as decode_size
-from store.format.tablesize import encode as encode_size
-from store.fs import Fs
+from store.epochs.state.values import FileId
+from store.format.table.tablesize import decode as decode_size
+from store.format.table.tablesize import encode as encode_size
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.rejected import REJECTED, decode_rejected
 from tests.crash.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
-from writers.blank import WorkerMemory
-from writers.commit import BatchOutcome, Park, write_batch
-from writers.ledger import Requeue, follow_log, leftovers
-from writers.quarantine import Quarantine, requeued_rows
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import BatchOutcome, Park, write_batch
+from writers.quarantine.ledger import Requeue, follow_log, leftovers
+from writers.quarantine.table import Quarantine, requeued_rows
 from writers.target import ParkedFile
 
 DATE = "2026-11-20"

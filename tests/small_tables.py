@@ -9,18 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.columnfile import create_column
-from store.committed import FileState, RangeStats
+from store.epochs.files.publish import physical_size
 from store.epochs.log import StreamLog
-from store.epochs.publish import physical_size
-from store.epochs.state import Batch, FileId, LocationReport, OffsetRange
-from store.format.codecs import Base, encode_column
-from store.format.tbl import encode_tbl
-from store.fs import Fs
+from store.epochs.state.values import Batch, FileId, LocationReport, OffsetRange
+from store.format.column.codecs import Base, encode_column
+from store.format.table.tbl import encode_tbl
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import MergeInput, MergeOutput, MergeRecord, store_record
-from store.schema.deploy import deploy
-from store.schema.model import Column, Storage
+from store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
+from store.scan.columnfile import create_column
+from store.schema.deployed.deploy import deploy
+from store.types.committed import FileState, RangeStats
+from store.types.model import Column, Storage
 from tests.stream_logs import open_stream_log
 
 SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">

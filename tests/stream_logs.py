@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from store.epochs.keeping import Keeping
 from store.epochs.log import StreamLog
-from store.fs import Fs
+from store.epochs.retention import Keeping
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.schema.model import TableSchema
+from store.types.model import TableSchema
 
 KEPT = {field.name for field in fields(Keeping)}
 

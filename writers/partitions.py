@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import InvalidNameError, SettingsError, TableExistsError, TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, check_identifier, check_partition
-from store.schema.formula import sort_partitions
+from store.schema.formula.evaluation import sort_partitions
 
 DEFAULT_PARTITION = "0"
 _GENERATION = re.compile(r"\.[gs][0-9]+\Z")

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 from store.errors import CommitError
-from store.fs import Fs
+from store.io.fs import Fs
 
 
 def require_root(fs: Fs, root: Path, marker: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from store.epochs.state import Durability, Split, add_count
+from store.epochs.state.values import Durability, Split, add_count
 from store.errors import LockLostError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.schema.model import TableSchema
+from store.types.model import TableSchema
 
 
 @dataclass(frozen=True, slots=True)

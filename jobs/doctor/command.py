@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from jobs.context import Door, Feeds, Json, Verbose, example
 from jobs.doctor.dates import dates
 from jobs.doctor.finding import Check, Finding, Found, Visit, checked, headline
 from jobs.doctor.locks import locks
@@ -16,12 +17,11 @@ from jobs.doctor.machine import jars, jdk, versions
 from jobs.doctor.parked import quarantined
 from jobs.doctor.streams import clock, epochs, lag, logs
 from jobs.doctor.volumes import file_systems, free_space
-from jobs.door import Door, Feeds, Json, Verbose, example
-from jobs.starting import load_streams
+from jobs.streams.starting import load_streams
 from store.errors import EXIT_BAD_DATA, TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import TableName
-from store.schema.deploy import deployed_tables
+from store.schema.deployed.deploy import deployed_tables
 
 CHECKS: dict[str, Check] = {
     "versions": versions,

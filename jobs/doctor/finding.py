@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from jobs.stream_file import StreamSettings
-from store.epochs.load import list_streams, load_stream
-from store.epochs.replay import StreamState
+from jobs.settings.stream_file import StreamSettings
+from store.epochs.files.load import list_streams, load_stream
+from store.epochs.state.replay import StreamState
 from store.errors import SparkhavenError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.schema.deploy import deployed_tables
+from store.schema.deployed.deploy import deployed_tables
 
 State = Literal["ok", "note", "wrong"]
 

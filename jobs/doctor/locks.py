@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.doctor.finding import Found, Visit, ago
-from store.epochs.holder import holder_of
+from store.epochs.files.lock import holder_of
 
 
 def locks(visit: Visit) -> Iterator[Found]:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from jobs import delta_session
 from jobs.doctor.finding import Found, Visit
-from jobs.jars import cache_directory, present
-from jobs.java import check_jdk
+from jobs.session import delta_session
+from jobs.session.jars import cache_directory, present
+from jobs.session.java import check_jdk
 
 PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "duckdb", "confluent-kafka", "fastavro", "protobuf")
 LEAST_PYTHON = (3, 11)

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from jobs.doctor.finding import Found, Visit, each, exists
-from jobs.quarantine_rows import QuarantineRows
-from store.epochs.replay import StreamState
+from jobs.operations.quarantine_rows import QuarantineRows
+from store.epochs.state.replay import StreamState
 from store.layout import TableName
-from writers.ledger import follow_log
-from writers.quarantine import Chosen
+from writers.quarantine.ledger import follow_log
+from writers.quarantine.table import Chosen
 
 
 def quarantined(visit: Visit) -> Iterator[Found]:

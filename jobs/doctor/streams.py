@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from functools import partial
 
 from jobs.doctor.finding import Found, State, Visit, ago, each, headline
-from jobs.feeds import waiting
-from readers.findings import Finding as Damage
-from readers.verify_streams import check_head, check_log, check_positions, stray_stream_files
-from store.epochs.load import list_streams
-from store.epochs.positions import NO_HORIZON
-from store.epochs.replay import StreamState
+from jobs.streams.feeds import waiting
+from readers.checks.findings import Finding as Damage
+from readers.checks.streams import check_head, check_log, check_positions, stray_stream_files
+from store.epochs.files.load import list_streams
+from store.epochs.state.files import NO_HORIZON
+from store.epochs.state.replay import StreamState
 from store.errors import SparkhavenError
 from store.layout import TableName
 

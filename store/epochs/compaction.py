@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from store.epochs.checkpoint import Checkpoint, checkpoint_parts, open_saved
-from store.epochs.framing import HEADER, LOG_MAGIC, header, walk
-from store.epochs.graves import Graves
-from store.epochs.logfile import LogFile
-from store.epochs.logs import mapped
-from store.epochs.records import CommitRecord, Record, RollbackRecord, decode
-from store.epochs.removals import read_removals
-from store.epochs.replay import StreamState
-from store.epochs.rollbacks import restored
+from store.epochs.files.checkpoint import Checkpoint, checkpoint_parts, open_saved
+from store.epochs.files.logfile import LogFile
+from store.epochs.files.reader import mapped
+from store.epochs.files.removals import read_removals
+from store.epochs.files.rolled_back import Graves
+from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
+from store.epochs.state.replay import StreamState
+from store.epochs.state.rollbacks import restored
 from store.errors import CorruptFileError
-from store.fs import Fs
+from store.framing.frames import HEADER, LOG_MAGIC, header, walk
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 
 COMPACT_BYTES = 1 << 20

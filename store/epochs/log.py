@@ -2,12 +2,14 @@
 
 Files in ``.streams``:
 
-``<stream>.log``         frames of ``store.epochs.framing``, magic ``SHVLOG1``, number = epoch at which the log begins,
-                         payloads of ``store.epochs.records``
-``<stream>.checkpoint``  state at the rollback floor (``store.epochs.checkpoint``): that epoch, for a moment a later one
-``<stream>.head``        cache of the state at a recent record (``store.epochs.head``): may be missing, old or torn
+``<stream>.log``         frames of ``store.framing.frames``, magic ``SHVLOG1``, number = epoch at which the log begins,
+                         payloads of ``store.epochs.state.records``
+``<stream>.checkpoint``  state at the rollback floor (``store.epochs.files.checkpoint``): that epoch, for a moment a
+                         later one
+``<stream>.head``        cache of the state at a recent record (``store.epochs.files.head``): may be missing, old or
+                         torn
 ``<stream>.lock``        locked by the writer; JSON {pid, host, generation, since} of its holder
-``<stream>.removals``    locations emptied by maintenance (``store.epochs.removals``)
+``<stream>.removals``    locations emptied by maintenance (``store.epochs.files.removals``)
 
 *Writer.* ``StreamLog.open`` takes the lock, recovers, and replaces the log by a copy that ends in a new ``open``
 record: a new inode, so that the writer of an older generation finds that it has lost the log, and nothing whose sync
@@ -23,36 +25,36 @@ from dataclasses import replace
 from types import TracebackType
 
 from store.collector import no_cycles
-from store.epochs.aside import list_set_aside
 from store.epochs.compaction import new_floor
-from store.epochs.framing import frame
-from store.epochs.graves import Graves
-from store.epochs.holder import commits_held, take_gate, take_lock, write_holder
-from store.epochs.keeping import DEFAULTS, Keeping
-from store.epochs.logfile import LogFile
-from store.epochs.logs import read_graves
-from store.epochs.publish import publish_location
-from store.epochs.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
-from store.epochs.recover import (
+from store.epochs.files.lock import commits_held, take_gate, take_lock, write_holder
+from store.epochs.files.logfile import LogFile
+from store.epochs.files.publish import publish_location
+from store.epochs.files.reader import read_graves
+from store.epochs.files.removals import read_removals
+from store.epochs.files.rolled_back import Graves
+from store.epochs.files.unsynced import Unsynced
+from store.epochs.recovery.aside import list_set_aside
+from store.epochs.recovery.recover import (
     RecoveryReport,
     apply,
     lost_beyond,
     plan_recovery,
     remove_temporaries,
 )
-from store.epochs.removals import read_removals
-from store.epochs.replay import StreamState
+from store.epochs.recovery.resume import resume
 from store.epochs.requirements import require
-from store.epochs.resume import resume
+from store.epochs.retention import DEFAULTS, Keeping
 from store.epochs.rollback import plan_rollback
 from store.epochs.shortening import Shortening
-from store.epochs.state import Batch
-from store.epochs.unsynced import Unsynced
+from store.epochs.state.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import Batch
 from store.errors import CorruptFileError, refused
-from store.fs import Fs, Lock, SyncGuard
+from store.framing.frames import frame
+from store.io.fs import Fs, Lock, SyncGuard
 from store.layout import Layout, LocationKey, TableName, check_stream
-from store.merges import lock_table
-from store.schema.model import TableSchema
+from store.merges.records import lock_table
+from store.types.model import TableSchema
 
 
 class StreamLog:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from store.epochs.load import read_files
-from store.epochs.records import CommitRecord, RollbackRecord
+from store.epochs.files.load import read_files
+from store.epochs.state.records import CommitRecord, RollbackRecord
 from store.errors import TableExistsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import PHASES, MergeRecord, newest
+from store.merges.records import PHASES, MergeRecord, newest
 
 Made = tuple[LocationKey, int]  # a location and the epoch that made it
 

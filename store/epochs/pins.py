@@ -13,18 +13,18 @@ from pathlib import Path
 from threading import Lock
 from weakref import WeakSet
 
-from store.epochs.canonical import written
-from store.epochs.framing import FRAME, Frame, frame, refuse_damage, scan
-from store.epochs.load import Loaded, load_read
-from store.epochs.logs import read_rollbacks
-from store.epochs.publish import TABLE_SIZE
-from store.epochs.records import ROLLBACK, RollbackRecord, decode
-from store.epochs.removal import Phase
-from store.epochs.removals import read_removals
-from store.epochs.replay import StreamState
-from store.epochs.rollbacks import RolledBack, restored
+from store.epochs.files.load import Loaded, load_read
+from store.epochs.files.publish import TABLE_SIZE
+from store.epochs.files.reader import read_rollbacks
+from store.epochs.files.removals import read_removals
+from store.epochs.state.records import ROLLBACK, RollbackRecord, decode
+from store.epochs.state.removal import Phase
+from store.epochs.state.replay import StreamState
+from store.epochs.state.rollbacks import RolledBack, restored
 from store.errors import CorruptFileError, SnapshotMovedError
-from store.fs import Fs, Stat
+from store.framing.canonical import written
+from store.framing.frames import FRAME, Frame, frame, refuse_damage, scan
+from store.io.fs import Fs, Stat
 from store.layout import Layout, LocationKey, TableName
 
 AGAIN = "open the table again"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from store.epochs.aside import list_set_aside
-from store.epochs.holder import take_lock
-from store.epochs.load import load_stream
-from store.epochs.recover import RecoveryReport, lost_beyond, plan_recovery
-from store.epochs.resume import resume
+from store.epochs.files.load import load_stream
+from store.epochs.files.lock import take_lock
+from store.epochs.recovery.aside import list_set_aside
+from store.epochs.recovery.recover import RecoveryReport, lost_beyond, plan_recovery
+from store.epochs.recovery.resume import resume
 from store.epochs.rollback import plan_rollback
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName, check_stream
 
 

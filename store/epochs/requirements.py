@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from store.epochs.publish import TABLE_DEFINITION, TABLE_SIZE
-from store.epochs.replay import StreamState
-from store.epochs.state import Batch, LocationReport, LocationState
+from store.epochs.files.publish import TABLE_DEFINITION, TABLE_SIZE
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import Batch, LocationReport, LocationState
 from store.errors import EpochConflictError, PositionGapError
 from store.layout import LocationKey, check_partition
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from store.epochs.load import load_stream
+from store.epochs.files.load import load_stream
 from store.epochs.merged import require_unmerged
-from store.epochs.records import RollbackRecord
-from store.epochs.replay import StreamState
-from store.epochs.settlement import Settlement, settle_locations
+from store.epochs.recovery.settlement import Settlement, settle_locations
+from store.epochs.state.records import RollbackRecord
+from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 
 

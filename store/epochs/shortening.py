@@ -6,15 +6,15 @@ import math
 from pathlib import Path
 
 from store.epochs.compaction import Compacted, Compaction, is_due
-from store.epochs.framing import HEADER
-from store.epochs.graves import Graves
-from store.epochs.head import Head, HeadFiles, HeadWriter, Mark
-from store.epochs.keeping import Keeping
-from store.epochs.logfile import LogFile
-from store.epochs.removals import fold_removals, write_removals
-from store.epochs.replay import StreamState
+from store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
+from store.epochs.files.logfile import LogFile
+from store.epochs.files.removals import fold_removals, write_removals
+from store.epochs.files.rolled_back import Graves
+from store.epochs.retention import Keeping
+from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError, EpochConflictError, phase_of
-from store.fs import Fs, Lock
+from store.framing.frames import HEADER
+from store.io.fs import Fs, Lock
 from store.layout import Layout, TableName
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from store.errors import SchemaParseError
 
 if TYPE_CHECKING:
-    from store.schema.document import Element
+    from store.schema.tree import Element
 
 
 RULES: dict[str, str] = {

@@ -1,6 +1,6 @@
 """A file system that knows which line of the product makes each of its calls, and lets one of them fail.
 
-A site is a line of ours and the kind of call it makes, however deep inside ``store.fs`` the call is; ``calls`` lists
+A site is a line of ours and the kind of call it makes, however deep inside ``store.io.fs`` the call is; ``calls`` lists
 the sites in the order of a run. A sync that fails is as bad as a kernel makes it: what was written before is in memory
 for every reader, but will never be on the disk, and the next sync succeeds without it.
 """
@@ -16,11 +16,11 @@ from types import FrameType
 
 import pyarrow as pa
 
-from store.fs import Lock, Stat
+from store.io.fs import Lock, Stat
 from tests.crash.model_fs import PowerCutFs
 
 REPOSITORY = Path(__file__).parents[2]
-_THROUGH = ("store/fs.py", "store/syncing.py", "tests/crash/call_sites.py", "tests/crash/model_fs.py")
+_THROUGH = ("store/io/fs.py", "store/io/sync.py", "tests/crash/call_sites.py", "tests/crash/model_fs.py")
 WRITES = ("write", "create", "mkdir", "rename", "symlink", "truncate")
 SYNCS = ("sync", "sync-dir", "sync-fs")
 

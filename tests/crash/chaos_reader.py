@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from readers import open_table
-from readers.table import Table
-from store.epochs.load import list_epochs, load_stream
-from store.epochs.state import OffsetRange
+from readers.arrow.table import Table
+from store.epochs.files.load import list_epochs, load_stream
+from store.epochs.state.values import OffsetRange
 from store.errors import TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.chaos_topic import DAYS, EVERY_NULL, PARTITIONS, STREAM, SYMBOLS, TABLE, TOPIC, offsets_of
 

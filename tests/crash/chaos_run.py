@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from jobs.spark_session import import_root
-from jobs.watchdog import Watchdog
+from jobs.session.spark_session import import_root
+from jobs.session.watchdog import Watchdog
 from tests.crash.chaos_faults import kill_all
 from tests.crash.chaos_reader import Finding
 

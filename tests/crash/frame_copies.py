@@ -30,11 +30,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.frames import write_frame
-from jobs.spark_session import build_session
+from jobs.session.spark_session import build_session
+from jobs.streams.frames import write_frame
 from readers import open_table
-from readers.verify import verify
-from store.fs import Fs
+from readers.checks.verify import verify
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.sink_job import SCHEMA
 from tests.crash.stream_kit import STREAM, TABLE, record

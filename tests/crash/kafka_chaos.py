@@ -19,10 +19,10 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from jobs.broker import Broker
-from store.epochs.load import load_stream
-from store.epochs.publish import physical_size
-from store.fs import Fs
+from jobs.demo.broker import Broker
+from store.epochs.files.load import load_stream
+from store.epochs.files.publish import physical_size
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.chaos_faults import Checkpoint, jvm_of, kill, kill_all, workers_of
 from tests.crash.chaos_job import DRIVER_STEPS, OPEN_STEPS, TASK_STEPS

@@ -15,8 +15,8 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from store.fs import SYNCFS_FROM, Fs, Lock
-from store.opened import Opened
+from store.io.fs import SYNCFS_FROM, Fs, Lock
+from store.io.opened import Opened
 from tests.crash.model_disk import (
     CUTS,
     Directory,

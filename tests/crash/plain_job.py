@@ -21,17 +21,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-import store.epochs.holder
-import writers.append
-from store.epochs.state import OffsetRange, Split
+import store.epochs.files.lock
+import writers.append.append
+from store.epochs.state.values import OffsetRange, Split
 from store.errors import SparkhavenError
-from store.fs import Fs, Lock
+from store.io.fs import Fs, Lock
 from store.layout import LocationKey
 from tests.crash.stream_kit import LocalExecutor, decode, open_log, target_of
-from writers.blank import WorkerMemory
-from writers.commit import write_batch
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import write_batch
+from writers.batch.task import TaskResult
 from writers.target import SplitNotes
-from writers.task import TaskResult
 
 TOPIC = "topic"
 HERE = f"{TOPIC}/0"
@@ -131,8 +131,8 @@ def main() -> int:
     parser.add_argument("--impatient", action="store_true", help="waits for locks of locations no longer than 0.2 s")
     options = parser.parse_args()
     if options.impatient:
-        writers.append.LOCK_PAUSES = (0.1, 0.1)
-        store.epochs.holder.GATE_PAUSES = (0.1, 0.1)
+        writers.append.append.LOCK_PAUSES = (0.1, 0.1)
+        store.epochs.files.lock.GATE_PAUSES = (0.1, 0.1)
     try:
         work(options.root, options)
     except SparkhavenError as error:

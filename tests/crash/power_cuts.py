@@ -22,10 +22,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from readers.verify import verify
-from store.epochs.load import list_streams, load_stream
+from readers.checks.verify import verify
+from store.epochs.files.load import list_streams, load_stream
 from store.errors import SparkhavenError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.images import KINDS, Image, missing
 from tests.crash.plain_job import StoppingFs, work

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.crash import kill_steps, spark_zombies, strace_faults, zombies
 from tests.crash.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.call_sites import SYNCS, WRITES, faults_of

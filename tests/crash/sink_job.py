@@ -22,15 +22,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from jobs.delta_session import delta_conf
-from jobs.frames import FrameWriter, deephaven_writer
+from jobs.session.delta_session import delta_conf
+from jobs.streams.frames import FrameWriter, deephaven_writer
 from readers import open_table
-from store.epochs.load import list_streams, load_stream
-from store.fs import Fs
+from store.epochs.files.load import list_streams, load_stream
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE, numbers, put_file, read_all, record
 from tests.spark.stream_job import run, session
-from writers.stream import BatchProgress
+from writers.spark.stream import BatchProgress
 
 SINKS = ("stream", "writer", "parquet", "delta")
 ROWS_A_FILE = 40

@@ -20,8 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.epochs.load import list_streams, load_stream
-from store.fs import Fs
+from store.epochs.files.load import list_streams, load_stream
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, put_file, record
 

@@ -20,8 +20,8 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from readers.verify import verify
-from store.fs import Fs
+from readers.checks.verify import verify
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.spark_kill import READY_SECONDS, ROWS_A_FILE, Campaign, add_files, committed, start
 from tests.crash.stream_kit import STREAM, TABLE

@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from store.epochs.files.publish import physical_size
 from store.epochs.log import StreamLog
-from store.epochs.publish import physical_size
-from store.epochs.replay import StreamState
-from store.epochs.state import FileId, LocationState, OffsetRange, Split
-from store.fs import Fs
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import FileId, LocationState, OffsetRange, Split
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.schema.model import Column, Kind, Storage, TableSchema
-from store.schema.types import INT_NULL, data_type
+from store.types.datatypes import INT_NULL, data_type
+from store.types.model import Column, Kind, Storage, TableSchema
 from tests.stream_logs import open_stream_log
-from writers.blank import WorkerMemory
-from writers.commit import BatchOutcome, write_batch
-from writers.scratch import make_scratch
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import BatchOutcome, write_batch
+from writers.batch.scratch import make_scratch
+from writers.batch.task import Task, TaskResult, run_task
 from writers.target import Decode, SplitNotes, StreamTarget
-from writers.task import Task, TaskResult, run_task
 
 TABLE = TableName("Test", "Event")
 STREAM = "feed"

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from store.epochs.log import StreamLog
-from store.epochs.state import FileId, OffsetRange, Split
-from store.fs import Fs
+from store.epochs.state.values import FileId, OffsetRange, Split
+from store.io.fs import Fs
 from tests.crash.stream_kit import MESSAGES_0, ingest, open_log, put_file, record
 
 Groups = list[list[Split]]

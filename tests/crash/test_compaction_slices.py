@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.load import load_stream
+from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs, PowerCutFs
 from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch

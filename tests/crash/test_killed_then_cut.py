@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from readers.table import open_table
-from store.epochs.load import load_stream
-from store.epochs.state import Batch, FileId
+from readers.arrow.table import open_table
+from store.epochs.files.load import load_stream
+from store.epochs.state.values import Batch, FileId
 from store.errors import SparkhavenError
-from store.format.tblread import decode_tbl
-from store.fs import Fs
+from store.format.table.tblread import decode_tbl
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.schema.deploy import deploy, load_deployed
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import data_type
+from store.schema.deployed.deploy import deploy, load_deployed
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage
 from tests.crash.model_fs import Crash, PowerCutFs
 from tests.crash.stream_kit import SCHEMA as EVENTS_SCHEMA
 from tests.crash.stream_kit import STREAM, ingest, numbers, open_log, put_file, record, run_alone, target_of
 from tests.crash.stream_kit import TABLE as EVENTS
 from tests.merge_cases import SCHEMA, TABLE
 from tests.merge_runs import make, merge
-from writers.task import TaskResult
+from writers.batch.task import TaskResult
 
 
 def revive(fs: PowerCutFs) -> None:

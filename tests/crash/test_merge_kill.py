@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from store.merges import newest
+from store.merges.records import newest
 from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import FS, check_tree, make, merge
 
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.merge_cases import DAY, TABLE
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.plan import MergeOptions
 
 class Dying(Fs):
     def step(self, name):

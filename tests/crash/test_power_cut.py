@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs import survivors
-from store.epochs.load import load_stream
+from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
-from store.epochs.replay import StreamState
-from store.epochs.state import OffsetRange
+from store.epochs.recovery import durable_prefix as survivors
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import OffsetRange
 from store.errors import SparkhavenError
-from store.fs import Fs
+from store.io.fs import Fs
+from store.io.opened import Opened
 from store.layout import Layout, LocationKey
-from store.opened import Opened
 from tests.crash.model_fs import Crash, PowerCutFs
 from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.publish import TABLE_SIZE, read_published
-from store.format.tablesize import decode
+from store.epochs.files.publish import TABLE_SIZE, read_published
+from store.format.table.tablesize import decode
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs, PowerCutFs
 from tests.crash.tiny_writer import TABLE, open_log, read_state, write_batch

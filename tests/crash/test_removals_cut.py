@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.load import load_stream
-from store.epochs.removal import Removal
-from store.fs import Fs
+from store.epochs.files.load import load_stream
+from store.epochs.state.removal import Removal
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, PowerCutFs
 from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch

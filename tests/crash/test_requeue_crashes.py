@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from store.errors import ErrorBudgetExceeded
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs
 from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record

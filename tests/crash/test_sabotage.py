@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from store.epochs import log as stream_log
-from store.epochs.positions import Verdict
-from store.epochs.replay import StreamState
+from store.epochs.state.files import Verdict
+from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError, LockLostError
-from store.fs import Fs, Lock
+from store.io.fs import Fs, Lock
 from tests.crash.model_fs import Crash, CrashingFs, PowerCutFs
 from tests.crash.stream_kit import ingest, numbers, open_log, put_file, record
 from tests.crash.stream_story import Groups, tell, write_feed

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.load import list_streams, load_stream
+from store.epochs.files.load import list_streams, load_stream
 from store.errors import CommitError, SparkhavenError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.model_fs import Crash, CrashingFs, FaultFs, PowerCutFs
 from tests.crash.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers

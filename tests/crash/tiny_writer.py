@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from store.committed import FileState, RangeStats
-from store.epochs.holder import commits_held
-from store.epochs.load import load_stream
+from store.epochs.files.load import load_stream
+from store.epochs.files.lock import commits_held
+from store.epochs.files.publish import OWNER, owner_mark, publish_location
+from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog
-from store.epochs.publish import OWNER, owner_mark, publish_location
-from store.epochs.removal import Removal
-from store.epochs.removals import write_removals
-from store.epochs.replay import StreamState
-from store.epochs.state import Batch, FileId, LocationReport, LocationState, OffsetRange
-from store.format.prefix import encode_prefix
-from store.fs import Fs
+from store.epochs.state.removal import Removal
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import Batch, FileId, LocationReport, LocationState, OffsetRange
+from store.format.column.prefix import encode_prefix
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.schema.model import Column, Kind, Storage, TableSchema
-from store.schema.types import data_type
+from store.types.committed import FileState, RangeStats
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage, TableSchema
 from tests.stream_logs import open_stream_log
 
 TABLE = TableName("Test", "Rows")

@@ -9,23 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from readers.table import open_table
-from readers.verify import verify
-from store.epochs.load import load_stream
+from readers.arrow.table import open_table
+from readers.checks.verify import verify
+from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
-from store.epochs.state import Split
+from store.epochs.state.values import Split
 from store.errors import SparkhavenError, TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
-from store.schema.deploy import deploy
+from store.schema.deployed.deploy import deploy
 from tests.crash.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log, put_file, record
 from tests.crash.stream_story import Groups
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.plan import MergeOptions
 from writers.partitions import add_partition
-from writers.removal_proof import prove
-from writers.remove import delete, truncate
+from writers.removal.proof import prove
+from writers.removal.remove import delete, truncate
 
 DAY = "2026-11-20"
 ROWS = 24

@@ -20,9 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from readers.verify import verify
-from store.epochs.load import list_streams, load_stream
-from store.fs import Fs
+from readers.checks.verify import verify
+from store.epochs.files.load import list_streams, load_stream
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE, numbers
 

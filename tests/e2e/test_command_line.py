@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.flights import json_line, rows
-from store.fs import Fs
+from jobs.demo.feed import json_line, rows
+from store.io.fs import Fs
 from tests.commands import run
 
 pytestmark = pytest.mark.spark
@@ -64,7 +64,7 @@ class Flights:
         environ = {**os.environ, "SPARKHAVEN_ROOT": str(self.root), "FLIGHTS_FEED": str(self.base / "feed")}
         environ["PYTHONPATH"] = str(REPOSITORY)
         return subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli", *words],
+            [sys.executable, "-m", "jobs.cli.main", *words],
             cwd=self.base,
             env=environ,
             stdout=subprocess.PIPE,

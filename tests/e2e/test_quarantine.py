@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ingest.bad_rows import reason_code
-from jobs.cli import app
+from jobs.cli.main import app
 from readers import open_table
 from tests.unit.test_ingest_values import CSV_BAD, GOOD, JSON_BAD, NULLED
 

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 from readers import open_table
+from readers.checks.verify import verify
 from readers.stats import table_stats, tables
-from readers.verify import verify
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE, as_table, comparable, random_row
 from tests.merge_runs import make, merge
-from writers.removal_proof import prove
-from writers.remove import delete, truncate
+from writers.removal.proof import prove
+from writers.removal.remove import delete, truncate
 
 FS = Fs()
 NOW = 1_700_000_000.0

@@ -16,8 +16,8 @@ from typing import Any
 import pyspark
 import pytest
 
-from jobs.flights import json_line, rows
-from readers.table import open_table
+from jobs.demo.feed import json_line, rows
+from readers.arrow.table import open_table
 from tests.clusters import standalone
 
 REPOSITORY = Path(__file__).resolve().parents[2]

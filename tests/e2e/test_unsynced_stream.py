@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from jobs.cli import app
+from jobs.cli.main import app
 from readers import open_table
 from tests.merge_cases import DAY, TABLE
 

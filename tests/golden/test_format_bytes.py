@@ -8,17 +8,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from store.format import tablesize
-from store.format.blobs import encode_blobs
-from store.format.fixed import encode_fixed
-from store.format.grouping import encode_ovr, group_ranges
-from store.format.prefix import decode_prefix, encode_prefix, overflow_byte
-from store.format.symbols import assign_numbers, encode_symbols
-from store.format.tbl import column_sets, decode_tbl, encode_tbl
-from store.format.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from store.format.column.blobs import encode_blobs
+from store.format.column.fixed import encode_fixed
+from store.format.column.prefix import decode_prefix, encode_prefix, overflow_byte
+from store.format.column.symbols import assign_numbers, encode_symbols
+from store.format.index.grouping import encode_ovr, group_ranges
+from store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from store.format.table import tablesize
+from store.format.table.tbl import column_sets, decode_tbl, encode_tbl
 from store.layout import LocationKey
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import BY_NAME
+from store.types.datatypes import BY_NAME
+from store.types.model import Column, Kind, Storage
 
 HERE = Path(__file__).parent
 INT = Column("Size", BY_NAME["int"], Kind.NORMAL, Storage.FIXED, 3)

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from store.committed import FileState, RangeStats
-from store.epochs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from store.epochs.folded import encode_folded
-from store.epochs.framing import LOG_MAGIC, REMOVALS_MAGIC, REMOVALS_MAGIC_1, frame, header, read_header, scan
-from store.epochs.graves import Graves
-from store.epochs.head import Head, decode_head, encode_head, open_head
-from store.epochs.load import replay
-from store.epochs.locations import Locations
-from store.epochs.positions import NO_HORIZON
-from store.epochs.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
-from store.epochs.removal import Named, Removal
-from store.epochs.removals import decode_removals, encode_removals, read_named, read_removals
-from store.epochs.replay import StreamState
-from store.epochs.state import Batch, FileId, LocationReport, OffsetRange
+from store.epochs.files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from store.epochs.files.folded import encode_folded
+from store.epochs.files.head import Head, decode_head, encode_head, open_head
+from store.epochs.files.load import replay
+from store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
+from store.epochs.files.rolled_back import Graves
+from store.epochs.state.files import NO_HORIZON
+from store.epochs.state.locations import Locations
+from store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
+from store.epochs.state.removal import Named, Removal
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import Batch, FileId, LocationReport, OffsetRange
 from store.errors import CorruptFileError, UnsupportedVersionError
-from store.fs import Fs
+from store.framing.frames import LOG_MAGIC, REMOVALS_MAGIC, REMOVALS_MAGIC_1, frame, header, read_header, scan
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.committed import FileState, RangeStats
 
 HERE = Path(__file__).parent
 JFK = LocationKey("JFK", "2013-01-01")

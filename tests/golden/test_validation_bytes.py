@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from store.errors import CorruptFileError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges import MergeRecord
-from store.validations import (
+from store.merges.records import MergeRecord
+from store.merges.validations import (
     RuleResult,
     Validation,
     decode_validation,

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from store.format import tablesize
-from store.format.charset import BY_NAME as CHARSETS
-from store.format.definition import ColumnRecord, Definition, definition_of
-from store.format.grouping import GroupRanges, encode_ovr, group_ranges
-from store.format.javavalues import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
-from store.format.javawriter import dumps
-from store.format.prefix import encode_prefix
-from store.format.tbl import decode_tbl, encode_tbl
-from store.schema.model import Column, Kind, Storage, TableSchema
-from store.schema.types import BY_NAME, TYPES
+from store.format.column.charset import BY_NAME as CHARSETS
+from store.format.column.prefix import encode_prefix
+from store.format.index.grouping import GroupRanges, encode_ovr, group_ranges
+from store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
+from store.format.java.writer import dumps
+from store.format.table import tablesize
+from store.format.table.definition import ColumnRecord, Definition, definition_of
+from store.format.table.tbl import decode_tbl, encode_tbl
+from store.types.datatypes import BY_NAME, TYPES
+from store.types.model import Column, Kind, Storage, TableSchema
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.broker import Broker
-from store.fs import Fs
+from jobs.demo.broker import Broker
+from store.io.fs import Fs
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from jobs.broker import Broker, free_port
-from jobs.spark_session import import_root
+from jobs.demo.broker import Broker, free_port
+from jobs.session.spark_session import import_root
 from store.errors import RetryableFeedError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.kafka.topics import make_topic, send
 from tests.processes import ends, runs
 
@@ -54,8 +54,8 @@ def test_port_in_use_is_told_with_the_end_of_the_log(tmp_path: Path, broker: Bro
 OWNER = """
 import sys, time
 from pathlib import Path
-from jobs.broker import Broker
-from store.fs import Fs
+from jobs.demo.broker import Broker
+from store.io.fs import Fs
 broker = Broker(Fs(), Path(sys.argv[1]))
 broker.start()
 print(broker.pid, flush=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from jobs.broker import Broker
-from jobs.spark_session import import_root
+from jobs.demo.broker import Broker
+from jobs.session.spark_session import import_root
 from readers import open_table
-from readers.verify import verify
-from store.epochs.load import load_stream
+from readers.checks.verify import verify
+from store.epochs.files.load import load_stream
 from store.errors import TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.kafka.topics import make_topic, send
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from jobs.broker import Broker
-from jobs.cli import app
+from jobs.cli.main import app
+from jobs.demo.broker import Broker
 from tests.kafka.ticks import ids, stream_file, tick, ticks
 from tests.kafka.topics import make_topic, send
 from tests.spark.one_session import one_session

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest import kafka_reader
-from ingest.kafka_feed import ClientSettings, KafkaFeed
-from ingest.kafka_reader import KafkaReader
-from ingest.kafka_topics import KafkaTopics
-from jobs.broker import Broker
-from store.epochs.state import OffsetRange
+from ingest.feeds.kafka import reader as kafka_reader
+from ingest.feeds.kafka.reader import KafkaReader
+from ingest.feeds.kafka.topics import KafkaTopics
+from ingest.options.kafka import ClientSettings, KafkaFeed
+from jobs.demo.broker import Broker
+from store.epochs.state.values import OffsetRange
 from store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
 from tests.kafka.topics import delete_before, drop_topic, make_topic, send, send_in_transactions
 

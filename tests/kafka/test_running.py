@@ -14,22 +14,22 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from ingest.kafka_feed import KafkaFeed
-from jobs.broker import Broker
-from jobs.broker_watch import broker_watch, check_feed
-from jobs.ingest_run import Application, Options, Run, keep_one, look_at_source, open_stream
-from jobs.progress import Progress
-from jobs.restarts import is_worth_another_try
-from jobs.source_watch import Seen
-from jobs.spark_session import build_session
-from jobs.stream_file import load_stream_file
+from ingest.options.kafka import KafkaFeed
+from jobs.demo.broker import Broker
+from jobs.session.spark_session import build_session
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams.broker_watch import broker_watch, check_feed
+from jobs.streams.progress import Progress
+from jobs.streams.restarts import is_worth_another_try
+from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
+from jobs.streams.source_watch import Seen
 from readers import open_table
 from store.errors import EXIT_USAGE, FeedSettingsError, PositionGapError, TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.kafka.ticks import ids, stream_file, ticks
 from tests.kafka.topics import drop_topic, make_topic, send
-from writers.stream import STREAM_CONF
+from writers.spark.stream import STREAM_CONF
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 

@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingest.kafka_feed import ClientSettings, KafkaFeed
-from ingest.kafka_reader import KafkaReader
-from ingest.kafka_topics import KafkaTopics
-from jobs.broker import Broker, free_port
-from jobs.spark_session import import_root
-from store.epochs.state import OffsetRange
+from ingest.feeds.kafka.reader import KafkaReader
+from ingest.feeds.kafka.topics import KafkaTopics
+from ingest.options.kafka import ClientSettings, KafkaFeed
+from jobs.demo.broker import Broker, free_port
+from jobs.session.spark_session import import_root
+from store.epochs.state.values import OffsetRange
 from store.errors import EXIT_USAGE, FeedError, FeedSettingsError, SparkhavenError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.kafka.topics import make_topic, send
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
@@ -162,7 +162,7 @@ def job(secure: tuple[str, Path, str], tmp_path: Path) -> Iterator[subprocess.Po
     words = ["--root", str(tmp_path / "db"), "ingest", str(tmp_path / "ticks.toml"), "--json"]
     words += ["--workers", "2", "--metrics-port", "0"]
     with (tmp_path / "said").open("w") as said:
-        line = [sys.executable, "-m", "jobs.cli", *words]
+        line = [sys.executable, "-m", "jobs.cli.main", *words]
         pipe = subprocess.PIPE
         made = subprocess.Popen(line, stdout=pipe, stderr=said, text=True, env=environ, start_new_session=True)
     try:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.broker import Broker
-from jobs.spark_session import build_session
-from store.epochs.load import load_stream
+from jobs.demo.broker import Broker
+from jobs.session.spark_session import build_session
+from store.epochs.files.load import load_stream
 from store.errors import ErrorBudgetExceeded, PositionGapError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.kafka.ticks import ids, stream_file, taken, tick, ticks
 from tests.kafka.topics import (
@@ -24,7 +24,7 @@ from tests.kafka.topics import (
     send,
     send_in_transactions,
 )
-from writers.stream import STREAM_CONF
+from writers.spark.stream import STREAM_CONF
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 
@@ -128,8 +128,8 @@ def test_a_bad_message_stops_the_stream_by_its_place(spark: SparkSession, broker
 def test_secrets_are_in_no_plan_and_no_log(
     spark: SparkSession, broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from jobs.feeds import open_feed
-    from jobs.stream_file import load_stream_file
+    from jobs.settings.stream_file import load_stream_file
+    from jobs.streams.feeds import open_feed
 
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, ticks([1]))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from jobs.ingest_run import Application, Options, Run, open_stream, run_one
-from jobs.progress import Progress
-from jobs.stream_file import load_stream_file
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams.progress import Progress
+from jobs.streams.run import Application, Options, Run, open_stream, run_one
 from readers import open_table
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 
 if TYPE_CHECKING:

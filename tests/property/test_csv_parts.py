@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.lines import line_blocks
+from ingest.content.lines import line_blocks
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec
-from store.epochs.state import FileId, FilePart
+from store.epochs.state.values import FileId, FilePart
 from tests.ingest_cases import decode, schema, stream, values, write
 from tests.naive_lines import Found, csv_records
 
@@ -52,12 +52,12 @@ def content_of(lines: list[tuple[str, str]], head: bytes, last: bool) -> bytes:
 def small(patch: pytest.MonkeyPatch, block: int, chunk: int, lines: int, max_line: int, max_record: int) -> None:
     """Small blocks, lines and records, so that small files reach over their ends."""
     blocks = partial(line_blocks, block=block, max_line=max_line, lines=lines)
-    for module in ("decode", "csv_parts"):
+    for module in ("feeds.files.decode", "formats.csv.parts"):
         patch.setattr(f"ingest.{module}.line_blocks", blocks)
-    patch.setattr("ingest.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk))
-    patch.setattr("ingest.parts.CHUNK", chunk)
-    patch.setattr("ingest.csv_parts.BLOCK", block)
-    patch.setattr("ingest.csv_spans.MAX_RECORD", max_record)
+    patch.setattr("ingest.feeds.files.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk))
+    patch.setattr("ingest.content.parts.CHUNK", chunk)
+    patch.setattr("ingest.formats.csv.parts.BLOCK", block)
+    patch.setattr("ingest.formats.csv.spans.MAX_RECORD", max_record)
 
 
 def pieces(data: bytes, size: int) -> Iterator[bytes]:

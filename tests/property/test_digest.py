@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from store.digest import TAGS, add, digest_array, digest_counted_texts, digest_entries, from_hex, to_hex
 from store.errors import SchemaMismatchError
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import BY_NAME, data_type
+from store.types.datatypes import BY_NAME, data_type
+from store.types.model import Column, Kind, Storage
 
 FIXED = [name for name in TAGS if name != "String"]
 

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.columnfile import create_column, open_column, read_column
 from store.errors import SchemaMismatchError
-from store.format.codecs import Base, encode_column, refused
-from store.format.javavalues import JInt, JLong
-from store.format.javawriter import dumps
-from store.format.symbols import encode_symbols
-from store.fs import Fs
-from store.schema.model import CHARSETS, Column, Kind, Storage
-from store.schema.types import BY_NAME
+from store.format.column.codecs import Base, encode_column, refused
+from store.format.column.symbols import encode_symbols
+from store.format.java.values import JInt, JLong
+from store.format.java.writer import dumps
+from store.io.fs import Fs
+from store.scan.columnfile import create_column, open_column, read_column
+from store.types.datatypes import BY_NAME
+from store.types.model import CHARSETS, Column, Kind, Storage
 
 FS = Fs()
 QUICK = settings(max_examples=40, deadline=None)

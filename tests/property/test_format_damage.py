@@ -12,19 +12,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from store.columnfile import create_column, read_column, read_grouping
 from store.errors import CorruptFileError, FormatError, SchemaMismatchError
-from store.format import tablesize
-from store.format.codecs import Base, encode_column
-from store.format.grouping import decode_ovr, encode_ovr, group_ranges
-from store.format.javareader import Reader
-from store.format.prefix import decode_prefix, encode_prefix
-from store.format.tbl import decode_tbl
-from store.format.tlmi import IndexEntry, decode_tlmi, encode_tlmi
-from store.fs import Fs
+from store.format.column.codecs import Base, encode_column
+from store.format.column.prefix import decode_prefix, encode_prefix
+from store.format.index.grouping import decode_ovr, encode_ovr, group_ranges
+from store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from store.format.java.reader import Reader
+from store.format.table import tablesize
+from store.format.table.tbl import decode_tbl
+from store.io.fs import Fs
 from store.layout import LocationKey
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import BY_NAME
+from store.scan.columnfile import create_column, read_column, read_grouping
+from store.types.datatypes import BY_NAME
+from store.types.model import Column, Kind, Storage
 
 FS = Fs()
 GOLDEN = Path(__file__).parents[1] / "golden"

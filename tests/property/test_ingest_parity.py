@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.bad_rows import Rejects
-from ingest.csv_rows import CsvRows
-from ingest.json_rows import JsonRows
-from ingest.lines import LineBlock, line_blocks
+from ingest.content.lines import LineBlock, line_blocks
+from ingest.formats.csv.rows import CsvRows
+from ingest.formats.json.rows import JsonRows
 from ingest.options.formats import CsvOptions
-from ingest.rows import Rows
 from ingest.spec import Target
+from ingest.values.rows import Rows
 from tests.ingest_cases import PLENTY, target
 
 ALL = 10**9  # every line to the exact pass

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.bad_rows import Rejects
-from ingest.json_paths import path_of, value_at
-from ingest.json_rows import JsonRows
-from ingest.lines import framed_block
-from ingest.rows import Rows
+from ingest.content.lines import framed_block
+from ingest.formats.json.paths import path_of, value_at
+from ingest.formats.json.rows import JsonRows
 from ingest.spec import BadRowBudget, Target
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import data_type
+from ingest.values.rows import Rows
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage
 
 
 def target(source: str, kind: str) -> Target:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.content.lines import LineBlock, line_blocks
+from ingest.content.parts import part_lines
 from ingest.encodings import utf8_chunks
-from ingest.lines import LineBlock, line_blocks
-from ingest.parts import part_lines
-from store.epochs.state import FilePart
-from store.fs import Fs
+from store.epochs.state.values import FilePart
+from store.io.fs import Fs
 from tests.ingest_cases import write
 from tests.naive_lines import BOM, lines_of, text_length
 

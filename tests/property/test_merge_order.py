@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.schema.types import BY_NAME
+from store.types.datatypes import BY_NAME
 from tests.merge_cases import naive_key
-from writers.merge.keys import (
+from writers.merge.plan.keys import (
     INT_NULL,
     argsort,
     from_ordinals,
@@ -24,7 +24,7 @@ from writers.merge.keys import (
     rank_ordinals,
     sorted_symbols,
 )
-from writers.merge.order import at_or_after
+from writers.merge.write.order import at_or_after
 
 FIXED = ["Boolean", "byte", "char", "short", "int", "long", "float", "double", "Instant"]
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.committed import RangeStats
-from store.epochs.stats import join
+from store.epochs.state.stats import join
 from store.errors import SchemaParseError
-from store.predicate import parse_predicate
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import data_type
+from store.predicate.expression import parse_predicate
+from store.types.committed import RangeStats
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage
 
 TYPES_OF = {"s": "String", "b": "Boolean", "i": "int", "l": "long", "d": "double", "f": "float"}
 COLUMNS = [

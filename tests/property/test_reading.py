@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from readers import open_table
-from store.predicate import parse_predicate
+from store.predicate.expression import parse_predicate
 from tests import naive_reader
 from tests.small_tables import SmallTable
 

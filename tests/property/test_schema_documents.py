@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.errors import SchemaParseError
-from store.schema.document import parse_document, walk
-from store.schema.xmlfile import parse_schema
+from store.schema.document.xmlfile import parse_schema
+from store.schema.tree import parse_document, walk
 
 EXAMPLES = [p.read_bytes() for p in sorted((Path(__file__).parents[2] / "conf" / "schemas").glob("*.schema"))]
 SPACE = st.sampled_from([" ", "\n", "\t", "  \r\n ", "\r"])

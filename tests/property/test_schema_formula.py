@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.errors import SchemaParseError
-from store.schema.formula import java_hash, parse_formula, sort_partitions
-from store.schema.xmlfile import parse_schema
+from store.schema.document.xmlfile import parse_schema
+from store.schema.formula.evaluation import java_hash, parse_formula, sort_partitions
 
 COLUMNS = {"Sym": "String", "Ch": "char", "Flag": "boolean", "B": "byte", "I": "int", "L": "long"}
 SCHEMA = parse_schema(

@@ -16,13 +16,13 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from store.epochs.load import list_epochs, load_positions, load_stream
+from store.epochs.files.load import list_epochs, load_positions, load_stream
 from store.epochs.log import StreamLog
-from store.epochs.removal import Removal
-from store.epochs.resume import resume
-from store.epochs.state import OffsetRange
+from store.epochs.recovery.resume import resume
+from store.epochs.state.removal import Removal
+from store.epochs.state.values import OffsetRange
 from store.errors import EpochConflictError, PositionGapError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs
 from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_location, remove, write_batch

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.bad_rows import Rejects
-from ingest.csv_rows import CsvRows
-from ingest.date_patterns import DatePattern, date_pattern
-from ingest.exact import INSTANT_HIGH, INSTANT_LOW, OutOfRange, Refusal, from_text
-from ingest.json_rows import JsonRows
-from ingest.lines import line_blocks
+from ingest.content.lines import line_blocks
+from ingest.formats.csv.rows import CsvRows
+from ingest.formats.json.rows import JsonRows
 from ingest.options.formats import CsvOptions
 from ingest.spec import Target, TextForm
-from ingest.typed import csv_texts
+from ingest.values.date_patterns import DatePattern, date_pattern
+from ingest.values.exact import INSTANT_HIGH, INSTANT_LOW, OutOfRange, Refusal, from_text
+from ingest.values.typed import csv_texts
 from tests.ingest_cases import PLENTY, target
 
 QUICK = settings(max_examples=60, deadline=None)

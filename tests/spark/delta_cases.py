@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE
-from writers.quarantine import Chosen, Quarantine
+from writers.quarantine.table import Chosen, Quarantine
 
 NOW = 1_000_000.25
 

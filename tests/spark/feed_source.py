@@ -9,10 +9,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from store.epochs.load import list_streams, load_stream
-from store.epochs.state import FileId
+from store.epochs.files.load import list_streams, load_stream
+from store.epochs.state.values import FileId
 from store.errors import FeedError, carrying
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.delta_session import delta_conf
-from jobs.spark_session import build_session
+from jobs.session.delta_session import delta_conf
+from jobs.session.spark_session import build_session
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.crash.stream_kit import decode, open_log, target_of
 from tests.spark.feed_source import FeedSource
-from writers.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
+from writers.spark.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
 
 
 def session(*, delta: bool = True) -> SparkSession:

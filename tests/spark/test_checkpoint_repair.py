@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from jobs.cli import app
+from jobs.cli.main import app
 from tests.spark.stream_job import session
 from tests.spark.test_frames import STREAM, TABLE, epochs, numbers, put, rolled_back, run, source, writer
 

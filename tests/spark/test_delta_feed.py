@@ -14,19 +14,19 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from ingest.delta_log import list_log
-from jobs.delta_session import require_delta
-from jobs.ingest_run import Application, Options, Run, open_stream, run_one
-from jobs.metrics import Metrics, served
-from jobs.progress import Progress
-from jobs.stream_file import load_stream_file
+from ingest.feeds.delta.log import list_log
+from jobs.session.delta_session import require_delta
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams.metrics import Metrics, served
+from jobs.streams.progress import Progress
+from jobs.streams.run import Application, Options, Run, open_stream, run_one
 from readers import open_table
-from store.epochs.load import load_stream
+from store.epochs.files.load import load_stream
 from store.errors import FeedError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.spark.stream_job import session
-from writers.quarantine import Chosen, Quarantine
+from writers.quarantine.table import Chosen, Quarantine
 
 pytestmark = pytest.mark.spark
 

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from ingest.feeds.files.source import SOURCE, FilesSource, source_options
 from ingest.options.files import FeedSpec
 from ingest.options.formats import Limit
-from ingest.split_source import SOURCE, FilesSource, source_options
-from store.epochs.state import FileId
+from store.epochs.state.values import FileId
 from store.errors import PositionGapError, carried_error
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import LocationKey, TableName
 from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
 from tests.spark.stream_job import session
-from writers.stream import BatchProgress, StreamPlan, run_stream
+from writers.spark.stream import BatchProgress, StreamPlan, run_stream
 from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark

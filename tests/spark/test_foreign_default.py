@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.delta_session import delta_conf
-from jobs.spark_session import build_session
-from store.epochs.load import load_stream
-from store.fs import Fs
+from jobs.session.delta_session import delta_conf
+from jobs.session.spark_session import build_session
+from store.epochs.files.load import load_stream
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.quarantine_cases import bad, take
 from tests.spark.delta_cases import places, quarantine
 from tests.spark.feed_source import FeedSource
 from tests.spark.stream_job import run
-from writers.stream import STREAM_CONF
+from writers.spark.stream import STREAM_CONF
 
 pytestmark = pytest.mark.spark
 FS = Fs()

@@ -12,23 +12,23 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
-from jobs.cli import app
-from jobs.delta_session import require_delta
-from jobs.frames import deephaven_writer, write_frame
+from jobs.cli.main import app
+from jobs.session.delta_session import require_delta
+from jobs.streams.frames import deephaven_writer, write_frame
 from readers import open_table
 from store.errors import ErrorBudgetExceeded, SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.crash.model_fs import Crash, CrashingFs
 from tests.spark.one_session import one_session
 from tests.spark.stream_job import session
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.plan import MergeOptions
 from writers.partitions import add_partition
-from writers.quarantine import Chosen, Quarantine
-from writers.removal_proof import prove
-from writers.remove import truncate
+from writers.quarantine.table import Chosen, Quarantine
+from writers.removal.proof import prove
+from writers.removal.remove import truncate
 
 pytestmark = pytest.mark.spark
 

@@ -15,12 +15,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.frames import FrameWriter, deephaven_writer, write_frame
+from jobs.streams.frames import FrameWriter, deephaven_writer, write_frame
 from readers import open_table
-from readers.verify import verify
-from store.epochs.load import list_epochs, load_stream
+from readers.checks.verify import verify
+from store.epochs.files.load import list_epochs, load_stream
 from store.errors import ErrorBudgetExceeded, LockLostError, PositionGapError, SchemaMismatchError, SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.spark.stream_job import session
 from tests.stream_logs import open_stream_log

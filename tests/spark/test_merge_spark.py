@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from store.merges import newest
+from store.merges.records import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.merge_runs import FS, history_bytes
 from writers.merge import dates
 from writers.merge.dates import merge_dates
 from writers.merge.executor import Executor, LocalExecutor
-from writers.merge.keys import SortKey
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.keys import SortKey
+from writers.merge.plan.plan import MergeOptions
 from writers.merge.spark import SparkExecutor
 from writers.partitions import add_partition
 

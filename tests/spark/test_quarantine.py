@@ -11,10 +11,10 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
-from jobs.delta_session import require_delta
-from store.epochs.ledger import Ledger, read_ledger
+from jobs.session.delta_session import require_delta
+from store.epochs.files.ledger import Ledger, read_ledger
 from store.errors import ErrorBudgetExceeded
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from store.rejected import REJECTED, encode_rejected
 from tests.crash.model_fs import Crash, CrashingFs
@@ -22,8 +22,8 @@ from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, r
 from tests.quarantine_cases import again, bad, restart, take
 from tests.spark.delta_cases import places, quarantine
 from tests.spark.stream_job import session
-from writers.ledger import Requeue
-from writers.quarantine import Chosen
+from writers.quarantine.ledger import Requeue
+from writers.quarantine.table import Chosen
 from writers.target import ParkedFile
 
 pytestmark = pytest.mark.spark
@@ -118,7 +118,7 @@ def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_
 
 
 def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
-    from writers.quarantine import Quarantine
+    from writers.quarantine.table import Quarantine
 
     parked = quarantine(spark, tmp_path)
     one = put_file(tmp_path / "feed", "1", [bad(0), record(1)], 1)

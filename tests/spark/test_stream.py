@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from store.epochs.load import load_stream
-from store.epochs.state import FileId
+from store.epochs.files.load import load_stream
+from store.epochs.state.values import FileId
 from store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError, SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.spark.stream_job import run, session
 from tests.witness.damage import permissions_hold
-from writers.stream import BatchProgress, refuse_speculation
+from writers.spark.stream import BatchProgress, refuse_speculation
 from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ import venv
 
 import pytest
 
-from jobs.spark_session import import_root
+from jobs.session.spark_session import import_root
 from tests.crash.sink_job import SCHEMA
 
 pytestmark = pytest.mark.spark
@@ -20,7 +20,7 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from jobs.frames import write_frame
+from jobs.streams.frames import write_frame
 from store.errors import SparkhavenError
 told = {}
 for number, python in enumerate(sys.argv[2:]):

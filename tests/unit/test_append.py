@@ -9,19 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from store.columnfile import read_column
-from store.committed import FileState, RangeStats
-from store.epochs.publish import TABLE_SIZE
-from store.epochs.recover import apply
-from store.epochs.settlement import Settlement
+from store.epochs.files.publish import TABLE_SIZE
+from store.epochs.recovery.recover import apply
+from store.epochs.recovery.settlement import Settlement
 from store.errors import CommitError, CorruptFileError, LockLostError, SchemaMismatchError
-from store.format.tablesize import TableSize
-from store.format.tablesize import decode as decode_size
-from store.format.tablesize import encode as encode_size
-from store.fs import Fs, Lock
+from store.format.table.tablesize import TableSize
+from store.format.table.tablesize import decode as decode_size
+from store.format.table.tablesize import encode as encode_size
+from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import data_type
+from store.scan.columnfile import read_column
+from store.types.committed import FileState, RangeStats
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage
 from tests.crash.stream_kit import (
     COLUMNS,
     SCHEMA,
@@ -34,12 +34,12 @@ from tests.crash.stream_kit import (
     run_alone,
     target_of,
 )
-from writers.append import LocationAppender
-from writers.blank import WorkerMemory
-from writers.column_stats import range_stats
-from writers.symbols import SymbolCache, SymbolKey
+from writers.append.append import LocationAppender
+from writers.append.empty_location import WorkerMemory
+from writers.append.statistics import range_stats
+from writers.append.symbols import SymbolCache, SymbolKey
+from writers.append.values import column_values
 from writers.target import LateRows, SplitNotes
-from writers.values import column_values
 
 FS = Fs()
 A = LocationKey("a", "2026-11-20")

@@ -7,7 +7,7 @@ import sys
 
 CODE = """import sys
 from jobs.arrow_start import forgo_pandas
-import jobs.cli
+import jobs.cli.main
 forgo_pandas()
 import pyarrow as pa
 table = pa.table({"a": pa.array([1.5, None])})

@@ -13,11 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.verify import verify
+from readers.checks.verify import verify
 from store.epochs.log import StreamLog
-from store.epochs.state import FileId, Split
+from store.epochs.state.values import FileId, Split
 from store.errors import EpochConflictError, LockLostError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.stream_kit import (
     LocalExecutor,
@@ -31,10 +31,10 @@ from tests.crash.stream_kit import (
     target_of,
     tree_bytes,
 )
-from writers.blank import WorkerMemory
-from writers.commit import write_batch
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import write_batch
+from writers.batch.task import Task, TaskResult, run_task
 from writers.target import SplitNotes, StreamTarget
-from writers.task import Task, TaskResult, run_task
 
 FS = Fs()
 Routed = Iterator[tuple[LocationKey, pa.RecordBatch]]

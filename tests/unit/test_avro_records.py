@@ -16,17 +16,17 @@ import fastavro
 import numpy as np
 import pytest
 
-from ingest.avro_proof import check_payload, checker
-from ingest.avro_records import HEAD, AvroRecords, parse_avro
 from ingest.bad_rows import Rejects
-from ingest.lines import framed_block
+from ingest.content.lines import framed_block
+from ingest.formats.avro.proof import check_payload, checker
+from ingest.formats.avro.records import HEAD, AvroRecords, parse_avro
+from ingest.formats.records import NotARecordError, RecordRows
 from ingest.options.formats import AvroSource
-from ingest.records import NotARecordError, RecordRows
-from ingest.rows import Rows
 from ingest.spec import BadRowBudget, Target
+from ingest.values.rows import Rows
 from store.errors import RetryableFeedError, SettingsError
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import data_type
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage
 
 SCHEMA = {
     "type": "record",

@@ -15,13 +15,13 @@ import fastavro
 import numpy as np
 import pytest
 
-from ingest.avro_records import HEAD, AvroRecords, Schemas
-from ingest.avro_registry import FORGET_SECONDS, Registry
-from ingest.avro_whole import definitions_in, whole
 from ingest.bad_rows import Rejects
-from ingest.lines import framed_block
+from ingest.content.lines import framed_block
+from ingest.formats.avro.records import HEAD, AvroRecords, Schemas
+from ingest.formats.avro.registry import FORGET_SECONDS, Registry
+from ingest.formats.avro.whole import definitions_in, whole
+from ingest.formats.records import NotARecordError, RecordRows
 from ingest.options.formats import AvroSource, MissingColumns
-from ingest.records import NotARecordError, RecordRows
 from ingest.spec import BadRowBudget
 from store.errors import RetryableFeedError, SettingsError
 from tests.ingest_cases import target

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
 
-from store.epochs.load import load_stream
-from store.epochs.publish import TABLE_SIZE
-from store.epochs.state import FileId, Split
+from store.epochs.files.load import load_stream
+from store.epochs.files.publish import TABLE_SIZE
+from store.epochs.state.values import FileId, Split
 from store.errors import (
     CommitError,
     CommitUnknownError,
@@ -26,8 +26,8 @@ from store.errors import (
     LockLostError,
     PositionGapError,
 )
-from store.format.tablesize import decode as decode_size
-from store.fs import Fs
+from store.format.table.tablesize import decode as decode_size
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import FaultFs
 from tests.crash.stream_kit import (
@@ -46,9 +46,9 @@ from tests.crash.stream_kit import (
     target_of,
     tree_bytes,
 )
-from writers.blank import WorkerMemory
-from writers.commit import write_batch
-from writers.stream import Batches, StreamPlan, run_stream
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import write_batch
+from writers.spark.stream import Batches, StreamPlan, run_stream
 from writers.target import SplitNotes
 
 FS = Fs()

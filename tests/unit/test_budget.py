@@ -6,9 +6,9 @@ import pytest
 
 from ingest.bad_rows import BadRow
 from ingest.spec import BadRowBudget
-from jobs.budget import Budget
+from jobs.streams.budget import Budget
 from store.errors import ErrorBudgetExceeded
-from writers.commit import BatchOutcome
+from writers.batch.commit import BatchOutcome
 from writers.target import SplitNotes
 
 

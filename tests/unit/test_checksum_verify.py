@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from readers import open_table
-from store.checksums import FAST_FROM, KEPT_LENGTHS, Checks, crc32
 from store.errors import CorruptFileError, SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
+from store.scan.checksums import FAST_FROM, KEPT_LENGTHS, Checks, crc32
 from tests.commands import run
 from tests.small_tables import SmallTable
 

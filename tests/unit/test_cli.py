@@ -14,10 +14,10 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from jobs import door as door_module
-from jobs.cli import app
-from jobs.door import Commands, Door, Json, Verbose
-from store.epochs.state import OffsetRange
+from jobs import context as door_module
+from jobs.cli.main import app
+from jobs.context import Commands, Door, Json, Verbose
+from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
 from tests.small_tables import SmallTable
 
@@ -210,7 +210,7 @@ def test_tables_are_whole_when_nobody_looks(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    line = f"{sys.executable} -m jobs.cli --help | head -c 1"
+    line = f"{sys.executable} -m jobs.cli.main --help | head -c 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
 
@@ -220,7 +220,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     ("words", "code"), [(["--help"], 0), (["nonsense"], 2), (["ingest", "none.toml", "--json"], 2)]
 )
 def test_exit_codes_of_the_process(words: list[str], code: int, tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "jobs.cli", "--root", str(tmp_path), *words]
+    line = [sys.executable, "-m", "jobs.cli.main", "--root", str(tmp_path), *words]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == code
     if "--json" in words:
@@ -241,7 +241,7 @@ def test_no_module_of_jobs_hides_a_package_when_it_is_submitted() -> None:
 @pytest.mark.slow
 def test_help_is_quick() -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "jobs.cli", "--help"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-X", "importtime", "-m", "jobs.cli.main", "--help"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}

@@ -12,16 +12,16 @@ from zoneinfo import ZoneInfo
 import pytest
 from rich.console import Console
 
-from jobs import ingest_run
+from jobs.cli.epochs import open_log
 from jobs.date_choice import newest_states, recorded_zone
-from jobs.epoch_commands import open_log
-from jobs.frames import deephaven_writer
-from jobs.progress import Progress
-from jobs.stream_file import load_stream_file
-from store.epochs.load import load_stream
-from store.epochs.state import Batch
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams import run as ingest_run
+from jobs.streams.frames import deephaven_writer
+from jobs.streams.progress import Progress
+from store.epochs.files.load import load_stream
+from store.epochs.state.values import Batch
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.commands import told
 from tests.small_tables import SmallTable

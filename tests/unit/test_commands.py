@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobs import door as door_module
+from jobs import context as door_module
 from store.errors import CorruptFileError
+from store.io.system_errors import as_ours
 from store.layout import LocationKey
-from store.system_errors import as_ours
 from tests.commands import run, told
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE

@@ -9,12 +9,12 @@ import pytest
 
 from benchmarks.wide_epochs import TABLE, Found
 from benchmarks.wide_epochs import run as run_wide
-from store.epochs import locations
 from store.epochs.compaction import Compaction
-from store.epochs.load import load_stream
-from store.epochs.records import Record, decode
-from store.epochs.replay import StreamState
-from store.fs import Fs
+from store.epochs.files.load import load_stream
+from store.epochs.state import locations
+from store.epochs.state.records import Record, decode
+from store.epochs.state.replay import StreamState
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.small_tables import Unsynced
 
@@ -35,7 +35,7 @@ def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatc
     decoded: list[object] = []
     plain = locations.decode_location
     monkeypatch.setattr(
-        "store.epochs.checkpoint.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
+        "store.epochs.files.checkpoint.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
     )
     state = load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     assert decoded == []
@@ -78,7 +78,7 @@ def test_a_reader_reads_what_comes_after_the_head(tmp_path: Path, monkeypatch: p
         seen.append(where)
         return decode(payload, where, reports=reports)
 
-    monkeypatch.setattr("store.epochs.logs.decode", counted)
+    monkeypatch.setattr("store.epochs.files.reader.decode", counted)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     with_head = len(seen)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench", cached=False)

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.csv_records import sort_lines
-from ingest.csv_spans import RecordEnd, Spans
-from ingest.lines import line_blocks
+from ingest.content.lines import line_blocks
+from ingest.formats.csv.records import sort_lines
+from ingest.formats.csv.spans import RecordEnd, Spans
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec, InternalRule
 from store.errors import FeedError
@@ -120,10 +120,12 @@ def test_record_over_lines_that_is_refused_by_its_route_is_kept_whole(tmp_path: 
 def _blocks(monkeypatch: pytest.MonkeyPatch, block: int, record: int, lines: int = 10**6) -> None:
     """Small blocks and records, so that small files reach over their ends."""
     small = partial(line_blocks, block=block, max_line=record, lines=lines)
-    monkeypatch.setattr("ingest.decode.line_blocks", small)
-    monkeypatch.setattr("ingest.decode.chunks", lambda fs, split: iter_chunks(Path(split.path).read_bytes(), 7))
-    monkeypatch.setattr("ingest.csv_spans.MAX_RECORD", record)
-    monkeypatch.setattr("ingest.csv_rows.MAX_RECORD", record)
+    monkeypatch.setattr("ingest.feeds.files.decode.line_blocks", small)
+    monkeypatch.setattr(
+        "ingest.feeds.files.decode.chunks", lambda fs, split: iter_chunks(Path(split.path).read_bytes(), 7)
+    )
+    monkeypatch.setattr("ingest.formats.csv.spans.MAX_RECORD", record)
+    monkeypatch.setattr("ingest.formats.csv.rows.MAX_RECORD", record)
 
 
 def iter_chunks(data: bytes, size: int) -> Iterator[bytes]:

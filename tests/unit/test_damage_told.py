@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from readers import open_table
-from readers.verify import verify
-from store.columnfile import column_header, read_grouping
+from readers.checks.verify import verify
 from store.errors import SparkhavenError
-from store.format.grouping import encode_ovr
-from store.format.prefix import DATA_OFFSET, encode_prefix
-from store.fs import Fs
+from store.format.column.prefix import DATA_OFFSET, encode_prefix
+from store.format.index.grouping import encode_ovr
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.merges import newest
-from store.schema.deploy import load_deployed
+from store.merges.records import newest
+from store.scan.columnfile import column_header, read_grouping
+from store.schema.deployed.deploy import load_deployed
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import FS, make, merge
 from tests.unit.test_remove import NOW
-from writers.removal_proof import prove
-from writers.remove import truncate
+from writers.removal.proof import prove
+from writers.removal.remove import truncate
 
 INTRADAY = ("I.dat", "Sym.dat", "Sym.sym", "Sym.sym.bytes", "Note.dat", "Note.bytes", "table.size", "table.tbl")
 HISTORY = (*INTRADAY, "Sym.ovr")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.aside import set_aside
-from store.epochs.load import load_stream
+from store.epochs.files.load import load_stream
 from store.epochs.preview import preview_recovery
+from store.epochs.recovery.aside import set_aside
 from store.errors import CorruptFileError, SettingsError
-from store.fs import Fs, Lock
+from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey
 from tests.commands import told
 from tests.crash.model_fs import Crash, CrashingFs, FaultFs, PowerCutFs

@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.bad_rows import NAMED, Rejects
-from ingest.csv_rows import CsvRows
 from ingest.declared import near_name, require_columns
+from ingest.formats.csv.rows import CsvRows
 from ingest.options.files import FeedSpec
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec, StreamSpec
-from jobs.unstored import Remarks
-from store.epochs.state import MAX_IGNORED, ignored_in
+from jobs.streams.unstored import Remarks
+from store.epochs.state.values import MAX_IGNORED, ignored_in
 from store.errors import FeedError, SettingsError
 from tests.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
-from writers.commit import BatchOutcome
+from writers.batch.commit import BatchOutcome
 from writers.target import SplitNotes
 
 TABLE = schema(price="double", size="int")

@@ -12,19 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.bad_rows import Rejects, as_batch
-from ingest.delta_decode import decode_versions, late_in_versions, path_of
-from ingest.delta_feed import DeltaFeed
-from ingest.delta_planner import DeltaPlanner
+from ingest.feeds.delta.decode import decode_versions, late_in_versions, path_of
+from ingest.feeds.delta.planner import DeltaPlanner
+from ingest.options.delta import DeltaFeed
 from ingest.options.formats import Limit
 from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from store.epochs.state import OffsetRange
-from store.epochs.versions import TABLE, packed
+from store.epochs.state.values import OffsetRange
+from store.epochs.state.versions import TABLE, packed
 from store.errors import CorruptFileError, FeedError, PositionGapError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import LocationKey
-from store.schema.model import Column, Kind, Storage, TableSchema
-from store.schema.types import data_type
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage, TableSchema
 from tests.delta_tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
 
 FS = Fs()

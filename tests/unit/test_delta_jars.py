@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from jobs.cli import app
-from jobs.delta_session import CONF, delta_conf
-from jobs.stream_file import load_stream_file
+from jobs.cli.main import app
+from jobs.session.delta_session import CONF, delta_conf
+from jobs.settings.stream_file import load_stream_file
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.delta_log import Actions, Added, data_path, list_log, read_version, version_file
-from ingest.delta_snapshot import look, snapshot
+from ingest.feeds.delta.log import Actions, Added, data_path, list_log, read_version, version_file
+from ingest.feeds.delta.snapshot import look, snapshot
 from store.errors import CorruptFileError, FeedError, PositionGapError, UnsupportedVersionError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
 
 FS = Fs()

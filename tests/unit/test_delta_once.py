@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ingest.delta_feed import DeltaFeed
-from ingest.delta_planner import DeltaPlanner, share_out
+from ingest.feeds.delta.planner import DeltaPlanner, share_out
+from ingest.options.delta import DeltaFeed
 from ingest.options.formats import Limit
 from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from jobs.decoding import Decoder
-from store.epochs.load import load_stream
-from store.epochs.versions import TABLE as PLACE
+from jobs.streams.decoding import Decoder
+from store.epochs.files.load import load_stream
+from store.epochs.state.versions import TABLE as PLACE
 from store.errors import PositionGapError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.model_fs import Crash, CrashingFs
 from tests.crash.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log, read_location

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.delta_feed import DeltaFeed
-from ingest.delta_planner import DeltaPlanner, Entry, Planned, entries_of, share_out
-from ingest.delta_snapshot import snapshot
+from ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
+from ingest.feeds.delta.snapshot import snapshot
+from ingest.options.delta import DeltaFeed
 from ingest.options.formats import Limit
-from store.epochs.versions import TABLE, packed, unpacked
+from store.epochs.state.versions import TABLE, packed, unpacked
 from store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
 
 FS = Fs()

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
-from ingest.delta_feed import DeltaFeed
-from ingest.delta_source import DeltaStream, VersionReader, delta_source, open_planner
+from ingest.feeds.delta.source import DeltaStream, VersionReader, delta_source, open_planner
+from ingest.feeds.planning import RangeRun
+from ingest.options.delta import DeltaFeed
 from ingest.options.formats import Limit
-from ingest.planning import RangeRun
-from store.epochs.state import OffsetRange
-from store.epochs.versions import TABLE as PLACE
-from store.epochs.versions import packed
+from store.epochs.state.values import OffsetRange
+from store.epochs.state.versions import TABLE as PLACE
+from store.epochs.state.versions import packed
 from store.errors import FeedError, carried_error
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.crash.stream_kit import STREAM, TABLE, open_log
 from tests.delta_tables import TABLE_ID, actions_of, put_version, unpack
 

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 from rich.console import Console
 
-from jobs import flights
-from jobs.demo import fresh, show, stream_file
-from jobs.flight_figures import Figure, figures, package_table, same_as_package
+from jobs.demo import feed as flights
+from jobs.demo.figures import Figure, figures, package_table, same_as_package
+from jobs.demo.flights import fresh, show, stream_file
 from store.errors import SettingsError
 from store.layout import LocationKey
 

@@ -18,9 +18,9 @@ import pytest
 from jobs.doctor.command import findings
 from jobs.doctor.finding import Finding, Visit, checked
 from jobs.doctor.volumes import Mount, guarantees, mount_of
-from store.epochs.holder import held_locks
+from store.epochs.files.lock import held_locks
 from store.errors import CorruptFileError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.commands import run, told
 from tests.small_tables import SmallTable
@@ -220,5 +220,5 @@ def test_the_command_tells_people_and_programs(small: SmallTable) -> None:
 
 
 def test_no_spark_is_imported() -> None:
-    code = "import jobs.cli, jobs.doctor.command, sys; print('pyspark' in sys.modules)"
+    code = "import jobs.cli.main, jobs.doctor.command, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from readers import open_table
-from readers.export import check_target, export
+from readers.arrow.export import check_target, export
 from store.errors import SettingsError
 from tests.small_tables import SmallTable
 

@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.content.parts import can_be_cut, is_cuttable, part_lines
 from ingest.options.formats import Format
-from ingest.parts import can_be_cut, is_cuttable, part_lines
 from ingest.spec import Clock, ColumnSpec
-from store.epochs.positions import FileWindow, Verdict
-from store.epochs.state import FileId, FilePart, Split
+from store.epochs.state.files import FileWindow, Verdict
+from store.epochs.state.values import FileId, FilePart, Split
 from store.errors import EpochConflictError, PositionGapError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.crash.stream_kit import open_log, put_file, record, tree_bytes
 from tests.ingest_cases import PLENTY, decode, file_id, schema, stream, values, write
 from tests.quarantine_cases import Shelf, bad, spec, take
-from writers.bring import split_order
-from writers.parts import judged, wholes
+from writers.batch.combine import split_order
+from writers.batch.parts import judged, wholes
 
 FS = Fs()
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.files import COUNT_AS_TAKEN, FilePlanner
-from ingest.listing import HIDDEN, NO_FILE, OTHER, UNFINISHED
+from ingest.feeds.files.listing import HIDDEN, NO_FILE, OTHER, UNFINISHED
+from ingest.feeds.files.planner import COUNT_AS_TAKEN, FilePlanner
 from ingest.options.files import FeedSpec
 from ingest.options.formats import Format
-from store.epochs.positions import FileWindow
-from store.epochs.state import FileId
+from store.epochs.state.files import FileWindow
+from store.epochs.state.values import FileId
 from store.errors import FeedError, PositionGapError, RetryableFeedError
-from store.fs import Fs, Stat
+from store.io.fs import Fs, Stat
 
 NOW, DAY = 1_400_000_000.0, 86_400
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from readers import open_table
-from readers.verify import verify
+from readers.checks.verify import verify
 from store.errors import CorruptFileError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.merges import newest
+from store.merges.records import newest
 from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import FS, make, merge
-from writers.removal_proof import prove
-from writers.remove import truncate
+from writers.removal.proof import prove
+from writers.removal.remove import truncate
 from writers.validation.dates import validate_date
 
 NOW = 1_700_000_000.0

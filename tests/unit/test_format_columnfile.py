@@ -11,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store.columnfile import (
+from store.errors import CorruptFileError, FormatError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
+from store.format.column.codecs import Base, encode_column
+from store.format.column.prefix import decode_prefix, encode_prefix, overflow_byte, prefix_with_grouping
+from store.format.index.grouping import encode_ovr, group_ranges
+from store.format.java.values import JInt, JLong
+from store.format.java.writer import dumps
+from store.io.fs import Fs
+from store.scan.columnfile import (
     add_grouping,
     column_header,
     create_column,
@@ -21,15 +28,8 @@ from store.columnfile import (
     remove_grouping,
     set_overflow,
 )
-from store.errors import CorruptFileError, FormatError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
-from store.format.codecs import Base, encode_column
-from store.format.grouping import encode_ovr, group_ranges
-from store.format.javavalues import JInt, JLong
-from store.format.javawriter import dumps
-from store.format.prefix import decode_prefix, encode_prefix, overflow_byte, prefix_with_grouping
-from store.fs import Fs
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import BY_NAME, data_type
+from store.types.datatypes import BY_NAME, data_type
+from store.types.model import Column, Kind, Storage
 
 FS = Fs()
 SIZE = Column("Size", BY_NAME["int"], Kind.NORMAL, Storage.FIXED, 3)

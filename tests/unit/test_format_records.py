@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.errors import CorruptFileError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
-from store.format import tablesize
-from store.format.definition import ColumnRecord, Definition
-from store.format.grouping import GroupRanges, decode_ovr, encode_ovr, group_ranges, read_map
-from store.format.javaclasses import DB_DATE_TIME
-from store.format.javavalues import JInt, JLong, JMap, JNumbers
-from store.format.javawriter import dumps
-from store.format.tbl import column_sets, decode_tbl, encode_tbl
-from store.format.tlmi import MAGIC, PARQUET, UNKNOWN_ROWS, IndexEntry, decode_tlmi, encode_tlmi
-from store.fs import Fs
+from store.format.index.grouping import GroupRanges, decode_ovr, encode_ovr, group_ranges, read_map
+from store.format.index.tlmi import MAGIC, PARQUET, UNKNOWN_ROWS, IndexEntry, decode_tlmi, encode_tlmi
+from store.format.java.classes import DB_DATE_TIME
+from store.format.java.values import JInt, JLong, JMap, JNumbers
+from store.format.java.writer import dumps
+from store.format.table import tablesize
+from store.format.table.definition import ColumnRecord, Definition
+from store.format.table.tbl import column_sets, decode_tbl, encode_tbl
+from store.io.fs import Fs
 from store.layout import LocationKey
-from store.schema.model import Storage
-from store.schema.types import BY_NAME
+from store.types.datatypes import BY_NAME
+from store.types.model import Storage
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 KEYS: dict[str, list[Any]] = {

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import CorruptFileError, FormatError, UnsupportedVersionError
-from store.format import modified_utf8
-from store.format.javaclasses import ALL_CLASSES
-from store.format.javareader import Reader, loads
-from store.format.javavalues import Block, JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
-from store.format.javawriter import STREAM_HEADER, Writer, blocks, dumps, map_buckets, utf
+from store.format.java import modified_utf8
+from store.format.java.classes import ALL_CLASSES
+from store.format.java.reader import Reader, loads
+from store.format.java.values import Block, JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
+from store.format.java.writer import STREAM_HEADER, Writer, blocks, dumps, map_buckets, utf
 
 LONGS = b"\x72\x00\x02[J" + struct.pack(">Q", ALL_CLASSES["[J"].suid) + b"\x02\x00\x00\x78\x70"
 

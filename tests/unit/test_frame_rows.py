@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.bad_rows import Rejects
-from ingest.frame_rows import FrameRows
+from ingest.feeds.frames.rows import FrameRows
 from ingest.options.files import FeedSpec
 from ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from store.errors import ErrorBudgetExceeded

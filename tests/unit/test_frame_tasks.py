@@ -15,16 +15,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.bad_rows import as_batch, bad_row
-from store.epochs.state import OffsetRange
+from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import LocationKey
 from store.rejected import decode_rejected
 from tests.crash.stream_kit import SCHEMA, open_log, record, target_of
-from writers.blank import WorkerMemory
-from writers.frame import joined
-from writers.frame_task import MAX_RANGES, FrameResult, FrameWork, PositionColumns, content_digest, frame_task, spans
-from writers.scratch import make_scratch
+from writers.append.empty_location import WorkerMemory
+from writers.batch.scratch import make_scratch
+from writers.spark.frame import joined
+from writers.spark.frame_task import (
+    MAX_RANGES,
+    FrameResult,
+    FrameWork,
+    PositionColumns,
+    content_digest,
+    frame_task,
+    spans,
+)
 from writers.target import SplitNotes
 
 FS = Fs()

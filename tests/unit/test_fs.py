@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.errors import CorruptFileError
-from store.fs import SYNCFS_FROM, Fs
+from store.io.fs import SYNCFS_FROM, Fs
 from tests.crash.model_fs import Crash, CrashingFs, FaultFs, PowerCutFs
 
 

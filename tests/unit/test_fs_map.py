@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from store.errors import CorruptFileError
-from store.fs import MAP_FROM, Fs
+from store.io.fs import MAP_FROM, Fs
 
 
 def write(path: Path, size: int) -> bytes:

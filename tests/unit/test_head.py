@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs import logs
-from store.epochs.framing import LOG_MAGIC, frame, header, scan
-from store.epochs.graves import Graves
-from store.epochs.head import decode_head, encode_head, open_head
-from store.epochs.load import load_positions, load_stream
-from store.epochs.records import Record, decode
-from store.epochs.removal import Removal
+from store.epochs.files import reader as logs
+from store.epochs.files.head import decode_head, encode_head, open_head
+from store.epochs.files.load import load_positions, load_stream
+from store.epochs.files.rolled_back import Graves
+from store.epochs.state.records import Record, decode
+from store.epochs.state.removal import Removal
 from store.errors import CorruptFileError
+from store.framing.frames import LOG_MAGIC, frame, header, scan
 from store.layout import Layout
 from tests.crash.model_fs import CrashingFs
 from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, remove, write_batch

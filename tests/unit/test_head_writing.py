@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.logs import read_newest
+from store.epochs.files.reader import read_newest
 from store.errors import LockLostError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.model_fs import FaultFs
 from tests.crash.tiny_writer import STREAM, TABLE, open_log, write_batch

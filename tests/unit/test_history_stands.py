@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.table import open_table
+from readers.arrow.table import open_table
 from store.errors import (
     LockLostError,
     MergeError,
@@ -18,9 +18,9 @@ from store.errors import (
     TooEarlyError,
     ValidationFailedError,
 )
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import LocationKey
-from store.merges import lock_table, newest
+from store.merges.records import lock_table, newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.merge_runs import FS, Killed, KillingFs, QuickFs, merge
@@ -28,9 +28,9 @@ from writers.merge import publish
 from writers.merge.closing import GRACE_S
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.plan import MergeOptions
-from writers.removal_proof import prove
-from writers.remove import delete, truncate
+from writers.merge.plan.plan import MergeOptions
+from writers.removal.proof import prove
+from writers.removal.remove import delete, truncate
 
 NOW = 1_700_000_000.0
 

@@ -16,17 +16,17 @@ import pytest
 from rich.console import Console
 
 from ingest.options.files import FeedSpec
-from jobs import ingest_run
-from jobs.ingest_run import Run
-from jobs.progress import Progress
-from jobs.stream_file import load_stream_file
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams import run as ingest_run
+from jobs.streams.progress import Progress
+from jobs.streams.run import Run
 from store.errors import EXIT_RETRY, CommitError, CorruptFileError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.commands import run, told
 from tests.kafka.ticks import stream_file
 from tests.merge_cases import TABLE
-from writers.stream import StreamPlan, StreamTotals
+from writers.spark.stream import StreamPlan, StreamTotals
 
 NAME = str(TABLE)
 ROOT = Path(__file__).resolve().parents[2]

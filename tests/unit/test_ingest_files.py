@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import zstandard
 
-from ingest.files import FilePlanner, split_pattern
-from ingest.lines import line_blocks
+from ingest.content.lines import line_blocks
+from ingest.content.packing import MAGIC_BYTES
+from ingest.feeds.files.planner import FilePlanner, split_pattern
+from ingest.feeds.files.row_size import row_bytes
 from ingest.options.files import FeedSpec
 from ingest.options.formats import Format, Limit
-from ingest.packing import MAGIC_BYTES
-from ingest.row_size import row_bytes
-from store.epochs.positions import FileWindow
-from store.epochs.state import FileId
+from store.epochs.state.files import FileWindow
+from store.epochs.state.values import FileId
 from store.errors import FeedError, PositionGapError
-from store.fs import Fs, Stat
+from store.io.fs import Fs, Stat
 from tests.ingest_cases import decode, file_id, schema, stream, values, write
 
 ROWS = b"".join(b'{"v":%d}\n' % n for n in range(5000))

@@ -13,7 +13,7 @@ from ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpe
 from ingest.targets import resolve_targets
 from store.errors import ErrorBudgetExceeded, InvalidNameError, SchemaMismatchError, SettingsError
 from store.layout import LocationKey
-from store.schema.model import TableSchema
+from store.types.model import TableSchema
 from tests.ingest_cases import NOW_NS, decode, schema, stream, values, write
 
 BY_SYM = InternalRule("column", "sym")

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
+from ingest.content.parts import MIN_PART
+from ingest.feeds.files.source import FILE_COST, SCHEMA, FilesReader, FilesSource, Run, group_files, source_options
 from ingest.options.files import FeedSpec
 from ingest.options.formats import Limit
-from ingest.parts import MIN_PART
-from ingest.split_source import FILE_COST, SCHEMA, FilesReader, FilesSource, Run, group_files, source_options
-from store.epochs.state import FileId, FilePart
+from store.epochs.state.values import FileId, FilePart
 from store.errors import PositionGapError, SettingsError, carried_error
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import TableName
 from tests.ingest_cases import file_id
-from writers.parts import wholes
-from writers.splits import file_of
+from writers.batch.parts import wholes
+from writers.spark.splits import file_of
 
 NOW = 1_400_000_000
 START: dict[str, Any] = {"n": 0, "files": []}

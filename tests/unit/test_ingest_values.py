@@ -16,7 +16,7 @@ import pytest
 from ingest.bad_rows import BadRow
 from ingest.spec import ColumnSpec
 from store.errors import FeedError, SchemaMismatchError
-from store.schema.model import TableSchema
+from store.types.model import TableSchema
 from tests.ingest_cases import column, decode, file_id, schema, stream, values, write
 
 LONG = 2**63 - 1

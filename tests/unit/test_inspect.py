@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from readers.inspect import Inspection, inspect_file
-from store.columnfile import add_grouping
-from store.epochs.removal import Removal
-from store.epochs.removals import write_removals
-from store.epochs.state import OffsetRange
+from readers.inspect.file import Inspection, inspect_file
+from store.epochs.files.removals import write_removals
+from store.epochs.state.removal import Removal
+from store.epochs.state.values import OffsetRange
 from store.errors import TableNotFoundError
-from store.format.grouping import group_ranges
-from store.format.tlmi import IndexEntry, encode_tlmi
-from store.fs import Fs
+from store.format.index.grouping import group_ranges
+from store.format.index.tlmi import IndexEntry, encode_tlmi
+from store.io.fs import Fs
 from store.layout import LocationKey
-from store.merges import encode_record
+from store.merges.records import encode_record
+from store.scan.columnfile import add_grouping
 from tests.small_tables import SmallTable
 
 DATE = "2026-11-20"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.jars import Artifact, jars
+from jobs.session.jars import Artifact, jars
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 
 ONE = (Artifact("org.example", "thing", "1.0"),)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.java import check_jdk
-from jobs.spark_session import settings
+from jobs.session.java import check_jdk
+from jobs.session.spark_session import settings
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 
 
 def jdk(place: Path, version: str | None, answer: str = "") -> dict[str, str]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ingest import kafka_decode
 from ingest.bad_rows import Rejects
-from ingest.kafka_decode import decode_range
-from ingest.kafka_feed import KafkaFeed
+from ingest.feeds.kafka import decode as kafka_decode
+from ingest.feeds.kafka.decode import decode_range
+from ingest.options.kafka import KafkaFeed
 from ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from store.epochs.state import OffsetRange
+from store.epochs.state.values import OffsetRange
 from tests.ingest_cases import PLENTY, schema, values
 
 DAY_MS = 86_400_000

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from ingest.kafka_feed import KafkaFeed, Start
-from ingest.kafka_planner import Position
-from ingest.kafka_source import KafkaStream, TopicReader
-from ingest.kafka_topics import Bounds, Place, TopicView
+from ingest.feeds.kafka.planner import Position
+from ingest.feeds.kafka.source import KafkaStream, TopicReader
+from ingest.feeds.kafka.topics import Bounds, Place, TopicView
+from ingest.options.kafka import KafkaFeed, Start
 from store.layout import TableName
 
 View = Mapping[str, TopicView]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.kafka_feed import Start
-from ingest.kafka_planner import Position, fair_amounts, lag, newcomers, next_ranges, share_out, verified
-from ingest.kafka_starts import first_offsets
-from ingest.kafka_topics import Bounds, TopicView
-from store.epochs.state import OffsetRange
+from ingest.feeds.kafka.planner import Position, fair_amounts, lag, newcomers, next_ranges, share_out, verified
+from ingest.feeds.kafka.starts import first_offsets
+from ingest.feeds.kafka.topics import Bounds, TopicView
+from ingest.options.kafka import Start
+from store.epochs.state.values import OffsetRange
 from store.errors import FeedError, PositionGapError, SettingsError
 
 VIEW = {"t": TopicView("one", {0: Bounds(10, 100), 1: Bounds(0, 50)})}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.kafka_feed import ClientSettings, KafkaFeed, Start
 from ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
+from ingest.options.kafka import ClientSettings, KafkaFeed, Start
 from ingest.spec import ColumnSpec, StreamSpec
-from jobs.stream_file import parse_stream
-from jobs.stream_schema import checked_schema
+from jobs.settings.stream_file import parse_stream
+from jobs.settings.stream_schema import checked_schema
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.protoc import compiled
 
 FILE = Path("/etc/streams/ticks.toml")

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from readers.verify_streams import check_beside
-from store.epochs.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from store.epochs.ledger import Ledger, encode_ledger, read_ledger, write_ledger
-from store.epochs.replay import StreamState
-from store.epochs.rollbacks import MAX_PAIRS
+from readers.checks.streams import check_beside
+from store.epochs.files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from store.epochs.files.ledger import Ledger, encode_ledger, read_ledger, write_ledger
+from store.epochs.state.replay import StreamState
+from store.epochs.state.rollbacks import MAX_PAIRS
 from store.errors import CorruptFileError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.crash.stream_kit import STREAM, TABLE, open_log, put_file, record
 from tests.quarantine_cases import ModelQuarantine, bad, restart, take
-from writers.ledger import NEVER, follow, made_again
+from writers.quarantine.ledger import NEVER, follow, made_again
 
 FS = Fs()
 GOLDEN = Path(__file__).parents[1] / "golden"

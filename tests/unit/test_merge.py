@@ -8,21 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from store.columnfile import read_grouping
-from store.epochs.removal import Removal
-from store.epochs.removals import write_removals
+from store.epochs.files.removals import write_removals
+from store.epochs.state.removal import Removal
 from store.errors import CorruptFileError, LockLostError, MergeError, SettingsError, TableExistsError
-from store.format import tablesize
+from store.format.table import tablesize
 from store.layout import LocationKey
-from store.merges import lock_table, newest, store_record
+from store.merges.records import lock_table, newest, store_record
+from store.scan.columnfile import read_grouping
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, naive_order, random_row, read_location
 from tests.merge_runs import FS, Killed, KillingFs, QuickFs, check_tree, history_bytes, make, merge, same
-from writers.merge import check, columns, dates, share, source
+from writers.merge import dates
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.keys import SortKey
-from writers.merge.plan import MergeOptions, MergePlan
+from writers.merge.plan import source
+from writers.merge.plan.keys import SortKey
+from writers.merge.plan.plan import MergeOptions, MergePlan
+from writers.merge.write import check, columns, share
 
 SORTS: list[list[tuple[str, bool]]] = [
     [],

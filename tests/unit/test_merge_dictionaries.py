@@ -14,18 +14,19 @@ import pytest
 from benchmarks.merge_memory import TABLE as WIDE
 from benchmarks.merge_memory import make as make_day
 from store.errors import MergeError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.merge_cases import DAY, STRINGS, TABLE
 from tests.merge_runs import FS, check_tree, history_bytes, make, merge
-from writers.merge import dictionaries, share, source, survey
-from writers.merge.dictionaries import Budget, load_texts, load_unions, store_unions
 from writers.merge.intake import take_in
-from writers.merge.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
-from writers.merge.order import ranks_file
-from writers.merge.pins import Pins
-from writers.merge.plan import MergeOptions, MergePlan
-from writers.merge.source import ColumnSource
+from writers.merge.plan import source
+from writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
+from writers.merge.plan.pins import Pins
+from writers.merge.plan.plan import MergeOptions, MergePlan
+from writers.merge.plan.source import ColumnSource
+from writers.merge.write import dictionaries, share, survey
+from writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
+from writers.merge.write.order import ranks_file
 
 OTHER_DAY = "2024-03-05"
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from store.errors import CorruptFileError
-from store.format.tlmi import decode_tlmi
-from store.fs import Fs
+from store.format.index.tlmi import decode_tlmi
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.merges import newest
+from store.merges.records import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
 from tests.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
 from writers.merge import dates
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.plan import MergeOptions
 
 DAYS = [f"2024-03-{day:02d}" for day in range(1, 7)]
 ROWS = 20

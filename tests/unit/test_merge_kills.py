@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from store.layout import LocationKey
-from store.merges import newest
+from store.merges.records import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE, naive_order, read_location
 from tests.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, check_tree, make, merge, same

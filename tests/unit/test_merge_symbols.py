@@ -13,11 +13,12 @@ from store.layout import LocationKey
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, STRINGS, TABLE, as_table, naive_order, random_row, read_location
 from tests.merge_runs import FS, history_bytes, make, merge, same
-from writers.merge import finish, keys
 from writers.merge.intake import take_in
-from writers.merge.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
-from writers.merge.pins import Pins
-from writers.merge.plan import MergeOptions
+from writers.merge.plan import keys
+from writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
+from writers.merge.plan.pins import Pins
+from writers.merge.plan.plan import MergeOptions
+from writers.merge.write import finish
 
 
 def test_slices_give_what_one_table_gives(monkeypatch: pytest.MonkeyPatch) -> None:

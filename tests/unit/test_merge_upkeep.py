@@ -14,8 +14,8 @@ import pytest
 from jobs.date_choice import DateChoice, end_of, parse_choice
 from store.errors import LockLostError, SettingsError, TableNotFoundError
 from store.layout import LocationKey
-from store.merges import lock_table, newest
-from store.validations import validation_path
+from store.merges.records import lock_table, newest
+from store.merges.validations import validation_path
 from tests.commands import run, told
 from tests.merge_cases import DAY, TABLE, as_table, random_row
 from tests.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
@@ -23,9 +23,9 @@ from tests.unit.test_remove import empty
 from writers.merge import dates
 from writers.merge.cleaning import clean, waiting
 from writers.merge.executor import LocalExecutor
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.plan import MergeOptions
 from writers.merge.status import table_status
-from writers.removal_proof import prove
+from writers.removal.proof import prove
 
 NOW, LATER = 1_700_000_000.0, 1_700_000_000.0 + 3601
 NAME = str(TABLE)
@@ -275,7 +275,7 @@ def test_a_large_date_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(dates, "PARALLEL_ROWS", 10)
     said: list[str] = []
     options, executor = MergeOptions(memory=1, workers=2), LocalExecutor()
-    monkeypatch.setattr("writers.merge.plan.PARALLEL_ROWS", 10)
+    monkeypatch.setattr("writers.merge.plan.plan.PARALLEL_ROWS", 10)
     where = FS, house.layout, TABLE, [DAY], options
     (done,) = dates.merge_dates(*where, executor=executor, clock=lambda: NOW, on_progress=said.append)
     assert done.outcome == "merged"

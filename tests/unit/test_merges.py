@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from store.committed import FileState, RangeStats
 from store.errors import CorruptFileError, UnsupportedVersionError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges import (
+from store.merges.records import (
     MergeInput,
     MergeOutput,
     MergeRecord,
@@ -24,6 +23,7 @@ from store.merges import (
     newest,
     store_record,
 )
+from store.types.committed import FileState, RangeStats
 
 TABLE = TableName("NS", "T")
 SMALL = MergeRecord("NS.T", "2026-11-20", 0, "plan", (), ())

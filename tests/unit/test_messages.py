@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from ingest.bad_rows import Rejects
-from ingest.kafka_feed import KafkaFeed
-from ingest.messages import MessageBlock, MessageRows
+from ingest.feeds.kafka.messages import MessageBlock, MessageRows
 from ingest.options.formats import CsvOptions
-from ingest.rows import Rows
+from ingest.options.kafka import KafkaFeed
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets
+from ingest.values.rows import Rows
 from store.errors import SettingsError
-from store.schema.xmlfile import parse_schema
+from store.schema.document.xmlfile import parse_schema
 
 PLACE = "ticks/3"
 MANY = 400  # messages that make the fast passes run

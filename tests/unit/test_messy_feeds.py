@@ -15,16 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.bad_rows import BadRow, Rejects, as_batch
-from ingest.decode import decode_split
 from ingest.encodings import ENCODINGS, from_utf8, to_utf8, utf8_chunks
+from ingest.feeds.files.decode import decode_split
 from ingest.options.files import FeedSpec
 from ingest.options.formats import CsvOptions, Format
 from ingest.requeued import decode_requeued
 from ingest.spec import ColumnSpec, InternalRule, StreamSpec, TextForm
 from ingest.targets import resolve_targets
-from jobs.stream_file import StreamSettings, parse_stream
+from jobs.settings.stream_file import StreamSettings, parse_stream
 from store.errors import FeedError, SchemaMismatchError, SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.ingest_cases import PLENTY, decode, file_id, schema, stream, values, write
 from tests.unit.test_messages import Fake
 from tests.unit.test_messages import decode as decode_messages

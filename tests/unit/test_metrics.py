@@ -12,20 +12,20 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from jobs.metric_catalogue import CATALOGUE, OF_TABLES, PREFIX
-from jobs.metrics import Metrics, served
-from jobs.places import Places, total_lag
-from jobs.progress import Progress, taken
-from jobs.read_commands import _show_stats
-from jobs.source_watch import SourceWatch
+from jobs.cli.read import _show_stats
+from jobs.streams.metric_catalogue import CATALOGUE, OF_TABLES, PREFIX
+from jobs.streams.metrics import Metrics, served
+from jobs.streams.places import Places, total_lag
+from jobs.streams.progress import Progress, taken
+from jobs.streams.source_watch import SourceWatch
 from readers.stats import _stream
-from store.epochs.state import OffsetRange
+from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import TABLE, ingest, open_log, put_file, record
-from writers.commit import BatchOutcome
-from writers.stream import BatchProgress
+from writers.batch.commit import BatchOutcome
+from writers.spark.stream import BatchProgress
 
 FS = Fs()
 

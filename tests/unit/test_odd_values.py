@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from ingest.bad_rows import Rejects
-from ingest.csv_rows import CsvRows
-from ingest.exact import Refusal, from_text
-from ingest.iso_texts import iso_instants
-from ingest.json_rows import JsonRows, too_deep
-from ingest.lines import LineBlock, line_blocks
+from ingest.content.lines import LineBlock, line_blocks
+from ingest.formats.csv.rows import CsvRows
+from ingest.formats.json.rows import JsonRows, too_deep
 from ingest.options.formats import CsvOptions
 from ingest.spec import Target
+from ingest.values.exact import Refusal, from_text
+from ingest.values.iso_texts import iso_instants
 from tests.ingest_cases import PLENTY, target
 
 AMONG = 300
@@ -110,7 +110,7 @@ def test_zero_keeps_its_sign(decode: Callable[[Target, list[bytes], int], pa.Arr
 
 def test_open_quotes_and_escapes_are_passed_once() -> None:
     """The pattern is possessive: what it has matched it never gives back, so its time is that of the line."""
-    from ingest.json_rows import _STRING
+    from ingest.formats.json.rows import _STRING
 
     line = b'{"v":"' + b'\\"' * 3000 + b"[" * 600
     assert "*+" in _STRING.pattern.decode()

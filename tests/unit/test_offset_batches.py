@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from store.epochs.load import list_epochs
+from store.epochs.files.load import list_epochs
 from store.epochs.log import StreamLog
-from store.epochs.state import OffsetRange
+from store.epochs.state.values import OffsetRange
 from store.errors import EpochConflictError, PositionGapError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE, LocalExecutor, ingest, numbers, open_log, read_all, target_of
-from writers.blank import WorkerMemory
-from writers.commit import BatchOutcome, write_batch
-from writers.splits import range_of
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import BatchOutcome, write_batch
+from writers.spark.splits import range_of
 
 FS = Fs()
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from readers.table import open_table
-from readers.verify import verify
-from store.epochs.head import HeadFiles
-from store.epochs.load import load_stream
-from store.epochs.removal import Phase, Removal
-from store.epochs.removals import read_removals, write_removals
+from readers.arrow.table import open_table
+from readers.checks.verify import verify
+from store.epochs.files.head import HeadFiles
+from store.epochs.files.load import load_stream
+from store.epochs.files.removals import read_removals, write_removals
+from store.epochs.state.removal import Phase, Removal
 from store.errors import CorruptFileError
 from store.layout import LocationKey
 from tests.commands import told

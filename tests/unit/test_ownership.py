@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.publish import OWNER, TABLE_SIZE
-from store.epochs.state import FileId
+from store.epochs.files.publish import OWNER, TABLE_SIZE
+from store.epochs.state.values import FileId
 from store.errors import LockLostError
-from store.fs import Fs, SyncGuard
+from store.io.fs import Fs, SyncGuard
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs, PowerCutFs
 from tests.crash.stream_kit import TABLE, ingest, numbers, open_log, put_file, record

@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.packing import ENOUGH, PACKINGS, CutPackingError, DamagedPackingError, Packing, unpacked
+from ingest.content.packing import ENOUGH, PACKINGS, CutPackingError, DamagedPackingError, Packing, unpacked
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "gzip": lambda data: gzip.compress(data, 9),

@@ -10,11 +10,11 @@ import pytest
 
 from ingest.spec import BadRowBudget
 from store.errors import ErrorBudgetExceeded, FeedError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import LocationKey
 from tests.crash.stream_kit import numbers, open_log, put_file, record
 from tests.quarantine_cases import DATE, Shelf, bad, spec, take, truncate
-from writers.rejects import reject_late
+from writers.batch.rejects import reject_late
 from writers.target import SplitNotes
 
 FS = Fs()

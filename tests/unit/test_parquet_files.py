@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.decode import Known
-from ingest.parquet_file import BATCH_BYTES, ParquetFile
+from ingest.feeds.files.decode import Known
+from ingest.formats.parquet.file import BATCH_BYTES, ParquetFile
 from ingest.spec import ColumnSpec, StreamSpec
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.ingest_cases import decode, file_id, schema, stream, values
 
 FAR = "outside the range of an Instant"
@@ -49,7 +49,7 @@ def test_old_timestamps_that_nanoseconds_do_not_reach_are_bad_rows(tmp_path: Pat
     path = _file(tmp_path / "a.parquet", array, use_deprecated_int96_timestamps=True)
     assert str(pq.ParquetFile(path).schema.column(1).physical_type) == "INT96"
     from ingest.bad_rows import Rejects
-    from ingest.decode import decode_split
+    from ingest.feeds.files.decode import decode_split
 
     spec = stream(ZONED, form="parquet")
     rejects = Rejects(spec.bad_rows)
@@ -188,7 +188,7 @@ def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path, shape: dict[
 def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.parquet_file.BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr("ingest.formats.parquet.file.BATCH_BYTES", 1 << 20)
     texts = [str(n) * (1000 if n < 2000 else 1) for n in range(60_000)]
     old = pa.array([n * 1_000_000_000 for n in range(60_000)], pa.timestamp("ns"))
     path = tmp_path / "a"
@@ -203,7 +203,7 @@ def test_wide_texts_next_to_short_ones_are_read_a_few_at_a_time(
 
 
 def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.parquet_file.BATCH_BYTES", 1 << 20)
+    monkeypatch.setattr("ingest.formats.parquet.file.BATCH_BYTES", 1 << 20)
     texts = [f"{n:08}" * 2000 for n in range(2000)]  # 32 MB
     path = tmp_path / "a"
     pq.write_table(pa.table({"v": texts}), path, use_dictionary=False, compression="zstd")
@@ -215,10 +215,10 @@ def test_texts_of_one_width_are_decoded_a_few_at_a_time(tmp_path: Path, monkeypa
 PEAK = """
 import resource, sys
 from pathlib import Path
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.ingest_cases import file_id, schema, stream
 from ingest.bad_rows import Rejects
-from ingest.decode import decode_split
+from ingest.feeds.files.decode import decode_split
 form, path = sys.argv[1], Path(sys.argv[2])
 spec = stream(form=form)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

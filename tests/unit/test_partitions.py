@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from store.errors import InvalidNameError, MergeError, SettingsError, TableExistsError, TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.merges import newest
+from store.merges.records import newest
 from tests.merge_cases import DAY, TABLE, read_location
 from tests.merge_runs import FS, make, merge
 from writers.merge.publish import volumes

@@ -9,20 +9,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from store.epochs.state import FileId
+from store.epochs.state.values import FileId
 from store.errors import CommitError, EpochConflictError, RetryableStorageError, SparkhavenError
+from store.io.system_errors import as_ours, in_phase
 from store.layout import LocationKey
-from store.system_errors import as_ours, in_phase
 from tests.crash.model_fs import FaultFs
 from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import make
 from tests.small_tables import SmallTable
-from writers.bring import Spool
-from writers.durable import make_durable
+from writers.batch.combine import Spool
+from writers.batch.durable import make_durable
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor
-from writers.merge.phases import Failure
-from writers.merge.plan import MergeOptions
+from writers.merge.plan.plan import MergeOptions
+from writers.merge.write.phases import Failure
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from readers import open_table
-from store.epochs.load import load_stream
-from store.epochs.removal import Phase, Removal
-from store.epochs.removals import write_removals
-from store.epochs.rollbacks import MAX_PAIRS, fold, restored
+from store.epochs.files.load import load_stream
+from store.epochs.files.removals import write_removals
+from store.epochs.state.removal import Phase, Removal
+from store.epochs.state.rollbacks import MAX_PAIRS, fold, restored
 from store.errors import SnapshotMovedError
-from store.fs import Stat
+from store.io.fs import Stat
 from store.layout import LocationKey
 from tests.small_tables import SmallTable, Unsynced
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxFiles
 
+from ingest.feeds.files.source import FilesReader, source_options
 from ingest.options.files import FeedSpec
 from ingest.options.formats import Limit
-from ingest.split_source import FilesReader, source_options
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.planned import leave_plan, planned_rows
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store.committed import RangeStats
 from store.errors import SchemaParseError
-from store.predicate import SYNTAX, TYPES, UNKNOWN_COLUMN, parse_predicate
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import data_type
+from store.predicate.expression import SYNTAX, TYPES, UNKNOWN_COLUMN, parse_predicate
+from store.types.committed import RangeStats
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage
 
 TYPES_OF = {
     "s": "String",

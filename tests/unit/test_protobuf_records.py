@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from ingest.bad_rows import Rejects
-from ingest.kafka_feed import KafkaFeed
-from ingest.lines import framed_block
-from ingest.messages import MessageBlock, MessageRows
+from ingest.content.lines import framed_block
+from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.formats.protobuf.records import ProtobufRecords
+from ingest.formats.records import RecordRows
 from ingest.options.formats import ProtobufSource
-from ingest.protobuf_records import ProtobufRecords
-from ingest.records import RecordRows
-from ingest.rows import Rows
+from ingest.options.kafka import KafkaFeed
 from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, Target, Unit, ValueRule
+from ingest.values.rows import Rows
 from store.errors import SettingsError
-from store.schema.model import Column, Kind, Storage
-from store.schema.types import data_type
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage
 from tests.protoc import compiled, encoded, encoded_all
 from tests.unit.test_messages import Fake
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from jobs.quarantines import settle
-from store.epochs.ledger import Ledger, read_ledger, write_ledger
-from store.epochs.replay import StreamState
+from jobs.streams.quarantines import settle
+from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
+from store.epochs.state.replay import StreamState
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE
 from tests.quarantine_cases import ModelQuarantine
-from writers.quarantine import sync_delta
+from writers.quarantine.table import sync_delta
 
 
 class Watching(Fs):

@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs import quarantine_rows
-from jobs.quarantine_rows import QuarantineRows
-from store.epochs.ledger import Ledger, write_ledger
+from jobs.operations import quarantine_rows
+from jobs.operations.quarantine_rows import QuarantineRows
+from store.epochs.files.ledger import Ledger, write_ledger
 from store.errors import CorruptFileError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.rejected import REJECTED
-from store.schema.deploy import deploy
+from store.schema.deployed.deploy import deploy
 from tests.stream_logs import open_stream_log
-from writers.quarantine import Chosen
+from writers.quarantine.table import Chosen
 
 EVERY = Chosen()
 OWNER = ("Test", "Event", "feed")
@@ -140,7 +140,7 @@ internal = { fixed = "0" }
 value = { fixed = "2026-11-21" }
 """
 DRY_RUN = """import sys
-from jobs.cli import app
+from jobs.cli.main import app
 app(sys.argv[1:], standalone_mode=False)
 print("pyspark" in sys.modules, "pandas" in sys.modules)"""
 
@@ -162,5 +162,5 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
 
 
 def test_no_spark_is_imported() -> None:
-    code = "import jobs.quarantine_commands, jobs.quarantine_rows, sys; print('pyspark' in sys.modules)"
+    code = "import jobs.cli.quarantine, jobs.operations.quarantine_rows, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from readers.table import open_table
-from store.epochs.load import load_stream
-from store.epochs.rebuild import Choice, rebuild
-from store.epochs.remains import find
-from store.epochs.removal import Removal
-from store.epochs.removals import write_removals
-from store.epochs.state import OffsetRange
+from readers.arrow.table import open_table
+from store.epochs.files.load import load_stream
+from store.epochs.files.removals import write_removals
+from store.epochs.recovery.rebuild import Choice, rebuild
+from store.epochs.recovery.remains import find
+from store.epochs.state.removal import Removal
+from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, PositionGapError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.commands import told
 from tests.crash.model_fs import Crash, CrashingFs, PowerCutFs

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.bad_rows import HELD_BYTES, MAX_PAYLOAD, BadRow, Rejects, as_batch, bad_row, check_budget, reason_code
-from ingest.decode import decode_split
-from ingest.exact import Refusal
-from ingest.parquet_file import BATCH_ROWS
-from ingest.parquet_text import from_row_text
+from ingest.feeds.files.decode import decode_split
+from ingest.formats.parquet.file import BATCH_ROWS
+from ingest.formats.parquet.text import from_row_text
 from ingest.spec import BadRowBudget, StreamSpec
+from ingest.values.exact import Refusal
 from store.errors import ErrorBudgetExceeded
-from store.fs import Fs
+from store.io.fs import Fs
 from store.rejected import REJECTED, decode_rejected, encode_rejected
-from store.schema.model import TableSchema
+from store.types.model import TableSchema
 from tests.ingest_cases import PLENTY, column, file_id, schema, stream, target, write
 
 

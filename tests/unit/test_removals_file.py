@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.framing import REMOVALS_MAGIC_1, read_header
-from store.epochs.holder import lock_commits, replace_locked
-from store.epochs.load import load_stream
-from store.epochs.logs import read_newest
+from store.epochs.files.load import load_stream
+from store.epochs.files.lock import lock_commits, replace_locked
+from store.epochs.files.reader import read_newest
+from store.epochs.files.removals import empty_removals, fold_removals, read_named, read_removals, write_removals
 from store.epochs.pins import Pin
-from store.epochs.removal import Named, Removal
-from store.epochs.removals import empty_removals, fold_removals, read_named, read_removals, write_removals
+from store.epochs.state.removal import Named, Removal
 from store.errors import CorruptFileError, UnsupportedVersionError
-from store.fs import Fs, Lock
+from store.framing.frames import REMOVALS_MAGIC_1, read_header
+from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs, PowerCutFs
 from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from store.epochs.load import load_stream
-from store.epochs.removals import read_removals
+from store.epochs.files.load import load_stream
+from store.epochs.files.removals import read_removals
 from store.errors import (
     CorruptFileError,
     TableNotFoundError,
@@ -18,16 +18,16 @@ from store.errors import (
     UnsupportedVersionError,
     ValidationFailedError,
 )
-from store.format import tablesize
+from store.format.table import tablesize
 from store.layout import LocationKey
-from store.merges import newest
-from store.schema.deploy import deploy
-from store.validations import Validation, load_validation, validation_path
+from store.merges.records import newest
+from store.merges.validations import Validation, load_validation, validation_path
+from store.schema.deployed.deploy import deploy
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.merge_runs import FS, Killed, KillingFs, make, merge
-from writers.removal_proof import RemovalProof, prove
-from writers.remove import Removed, delete, truncate
+from writers.removal.proof import RemovalProof, prove
+from writers.removal.remove import Removed, delete, truncate
 
 A, B = LocationKey("a", DAY), LocationKey("b", DAY)
 NOW = 1_700_000_000.0

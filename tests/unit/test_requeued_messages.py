@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 
 from ingest.bad_rows import BadRow, Rejects, as_batch
-from ingest.kafka_feed import KafkaFeed
-from ingest.messages import MessageBlock, MessageRows
+from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.options.kafka import KafkaFeed
 from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets
-from jobs.quarantine_lines import read_repairs
-from jobs.requeue import Requeued, portions
+from jobs.operations.quarantine_lines import read_repairs
+from jobs.operations.requeue import Requeued, portions
 from store.errors import SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import LocationKey
 from store.rejected import REJECTED
 from tests.ingest_cases import schema

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from jobs import ingest_run
-from jobs.progress import Progress
-from jobs.restarts import Backoff, is_worth_another_try, keep_running
-from jobs.stream_file import load_stream_file
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams import run as ingest_run
+from jobs.streams.progress import Progress
+from jobs.streams.restarts import Backoff, is_worth_another_try, keep_running
 from store.errors import (
     CommitError,
     CommitUnknownError,
@@ -29,10 +29,10 @@ from store.errors import (
     RetryableFeedError,
     SettingsError,
 )
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout
-from writers.commit import BatchOutcome
-from writers.stream import BatchProgress, StreamPlan, StreamTotals
+from writers.batch.commit import BatchOutcome
+from writers.spark.stream import BatchProgress, StreamPlan, StreamTotals
 
 ROOT = Path(__file__).resolve().parents[2]
 AWAY = RetryableFeedError("the source is away")
@@ -160,7 +160,7 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
     context = SimpleNamespace(setLocalProperty=lambda name, value: pools.append(value))
     monkeypatch.setattr(ingest_run, "run_stream", stream)
     monkeypatch.setattr(ingest_run, "is_alive", lambda spark: True)
-    monkeypatch.setattr("jobs.restarts.Backoff.pause", lambda self, failures: 0.01)
+    monkeypatch.setattr("jobs.streams.restarts.Backoff.pause", lambda self, failures: 0.01)
     monkeypatch.setattr(
         ingest_run, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False)
     )

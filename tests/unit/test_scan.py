@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from store.committed import RangeStats
-from store.epochs.locations import Locations
-from store.epochs.state import LocationState
+from store.epochs.state.locations import Locations
+from store.epochs.state.values import LocationState
 from store.errors import SettingsError, TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import MergeInput, MergeOutput, MergeRecord, store_record
-from store.scan import Filter, Plan, Snapshot, make_plan
-from store.schema.model import Column, Kind, Storage, TableSchema
-from store.schema.types import data_type
-from store.selection import Selection, Tier
+from store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
+from store.scan.ranges import Filter, Plan, Snapshot, make_plan
+from store.scan.selection import Selection, Tier
+from store.types.committed import RangeStats
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage, TableSchema
 
 TABLE = TableName("NS", "T")
 SCHEMA = TableSchema(

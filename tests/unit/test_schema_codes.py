@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from store.errors import SchemaParseError
+from store.schema.document.xmlfile import parse_schema
 from store.schema.findings import RULES, Finding, FindingList
-from store.schema.xmlfile import parse_schema
 
 NAME = "Ns.Tab.schema"
 HEAD = '<Table namespace="Ns" name="Tab" storageType="NestedPartitionedOnDisk">'

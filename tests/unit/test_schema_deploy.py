@@ -16,10 +16,10 @@ from store.errors import (
     TableNotFoundError,
     UnsupportedVersionError,
 )
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.schema.deploy import deploy, deployed_tables, load_deployed, load_version, standing_tables
-from store.schema.history import decode_history, encode_history
+from store.schema.deployed.deploy import deploy, deployed_tables, load_deployed, load_version, standing_tables
+from store.schema.deployed.history import decode_history, encode_history
 
 TABLE = TableName("Ns", "Tab")
 COLUMNS = {"Date": "String", "A": "int", "B": "String", "C": "double"}

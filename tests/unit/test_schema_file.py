@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from store.errors import SchemaError, SchemaParseError, UnsupportedVersionError
-from store.fs import Fs
-from store.schema.describe import describe, findings_text, schema_text
-from store.schema.document import walk
-from store.schema.model import Kind, Storage
-from store.schema.xmlfile import SchemaFile, check_schema, load_schema, parse_schema
+from store.io.fs import Fs
+from store.schema.document.describe import describe, findings_text, schema_text
+from store.schema.document.xmlfile import SchemaFile, check_schema, load_schema, parse_schema
+from store.schema.tree import walk
+from store.types.model import Kind, Storage
 
 SCHEMAS = Path(__file__).parents[2] / "conf" / "schemas"
 EXAMPLES = sorted(SCHEMAS.glob("*.schema"))

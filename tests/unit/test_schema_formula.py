@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from store.errors import SchemaMismatchError, SchemaParseError
-from store.schema.formula import Formula, day_of_year, java_hash, parse_formula, sort_partitions
-from store.schema.model import TableSchema
-from store.schema.xmlfile import parse_schema
+from store.schema.document.xmlfile import parse_schema
+from store.schema.formula.evaluation import Formula, day_of_year, java_hash, parse_formula, sort_partitions
+from store.types.model import TableSchema
 
 COLUMNS = {
     "Sym": "String",

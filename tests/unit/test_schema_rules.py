@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from store.schema.rules import RULE_SPECS, parse_value, split_list
-from store.schema.types import data_type
-from store.schema.xmlfile import parse_schema
+from store.schema.document.rules import RULE_SPECS, parse_value, split_list
+from store.schema.document.xmlfile import parse_schema
+from store.types.datatypes import data_type
 
 KNOWN = [
     "assertSize",

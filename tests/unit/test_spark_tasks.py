@@ -8,8 +8,8 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from store.errors import EXIT_RETRY
-from writers.spark_paths import local_pattern, local_uri
-from writers.spark_tasks import gist, jvm_gone
+from writers.spark.paths import local_pattern, local_uri
+from writers.spark.tasks import gist, jvm_gone
 
 CALL = "An error occurred while calling o158.awaitTermination"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ingest.delta_feed import DeltaFeed
+from ingest.options.delta import DeltaFeed
 from ingest.options.formats import CsvOptions, Limit
 from ingest.spec import Clock, ColumnSpec, InternalRule, ValueRule
-from jobs.stream_file import StreamSettings, load_stream_file, parse_stream
-from jobs.stream_schema import checked_schema
+from jobs.settings.stream_file import StreamSettings, load_stream_file, parse_stream
+from jobs.settings.stream_schema import checked_schema
 from store.errors import InvalidNameError, SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import TableName
 
 FILE = Path("/etc/streams/flights.toml")

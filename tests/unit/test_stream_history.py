@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from store.committed import RangeStats
-from store.epochs.checkpoint import decode_checkpoint
-from store.epochs.framing import scan
-from store.epochs.load import list_epochs, load_positions, load_stream
-from store.epochs.publish import TABLE_SIZE
-from store.epochs.removal import Removal
-from store.epochs.removals import read_removals
-from store.epochs.state import LocationReport, LocationState
+from store.epochs.files.checkpoint import decode_checkpoint
+from store.epochs.files.load import list_epochs, load_positions, load_stream
+from store.epochs.files.publish import TABLE_SIZE
+from store.epochs.files.removals import read_removals
+from store.epochs.state.removal import Removal
+from store.epochs.state.values import LocationReport, LocationState
 from store.errors import (
     CommitUnknownError,
     CorruptFileError,
     EpochConflictError,
     TableNotFoundError,
 )
-from store.format.tablesize import decode
-from store.fs import SYNCFS_FROM, Fs
+from store.format.table.tablesize import decode
+from store.framing.frames import scan
+from store.io.fs import SYNCFS_FROM, Fs
 from store.layout import Layout, LocationKey
+from store.types.committed import RangeStats
 from tests.crash.model_fs import CrashingFs, FaultFs
 from tests.crash.tiny_writer import (
     STREAM,

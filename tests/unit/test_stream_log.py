@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from store.committed import FileState
-from store.epochs.framing import FRAME, frame, scan
-from store.epochs.load import load_stream
-from store.epochs.publish import OWNER, TABLE_SIZE, owner_mark
-from store.epochs.state import FileId, LocationReport
+from store.epochs.files.load import load_stream
+from store.epochs.files.publish import OWNER, TABLE_SIZE, owner_mark
+from store.epochs.state.values import FileId, LocationReport
 from store.errors import (
     CommitUnknownError,
     CorruptFileError,
@@ -23,10 +21,12 @@ from store.errors import (
     LockLostError,
     PositionGapError,
 )
-from store.format.tablesize import TableSize, decode
-from store.format.tablesize import encode as encode_size
-from store.fs import Fs
+from store.format.table.tablesize import TableSize, decode
+from store.format.table.tablesize import encode as encode_size
+from store.framing.frames import FRAME, frame, scan
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
+from store.types.committed import FileState
 from tests.crash.model_fs import CrashingFs, FaultFs
 from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, write_batch
 

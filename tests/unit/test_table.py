@@ -21,7 +21,7 @@ from store.errors import (
     SnapshotMovedError,
     TableNotFoundError,
 )
-from store.fs import Fs, Stat
+from store.io.fs import Fs, Stat
 from tests.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"

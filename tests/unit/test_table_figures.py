@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.metric_catalogue import OF_TABLES, PREFIX
-from jobs.metrics import Metrics, served
-from jobs.table_figures import TableFigures
-from readers.table import open_table
+from jobs.streams.metric_catalogue import OF_TABLES, PREFIX
+from jobs.streams.metrics import Metrics, served
+from jobs.streams.table_figures import TableFigures
+from readers.arrow.table import open_table
 from store.layout import LocationKey
-from store.merges import newest, store_record
+from store.merges.records import newest, store_record
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import FS, QuickFs, make, merge

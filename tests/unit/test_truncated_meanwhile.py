@@ -9,15 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.decoding import Decoder
+from jobs.streams.decoding import Decoder
 from readers import open_table
-from readers.verify import verify
+from readers.checks.verify import verify
 from store.epochs.log import StreamLog
-from store.epochs.state import FileId, Split
+from store.epochs.state.values import FileId, Split
 from store.errors import EpochConflictError, ErrorBudgetExceeded
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.schema.deploy import deploy
+from store.schema.deployed.deploy import deploy
 from tests.crash.stream_kit import (
     SCHEMA,
     TABLE,
@@ -31,11 +31,11 @@ from tests.crash.stream_kit import (
 )
 from tests.crash.whole_story import DAY, SCHEMA_XML, merge
 from tests.quarantine_cases import Shelf, spec, take
-from writers.blank import WorkerMemory
-from writers.commit import write_batch
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import write_batch
 from writers.partitions import add_partition
-from writers.removal_proof import prove
-from writers.remove import delete, truncate
+from writers.removal.proof import prove
+from writers.removal.remove import delete, truncate
 from writers.target import LateRows, SplitNotes
 
 FS = Fs()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from store.epochs.load import load_stream
+from store.epochs.files.load import load_stream
 from store.errors import SparkhavenError
 from store.layout import Layout
 from tests.crash.model_fs import FaultFs
 from tests.crash.stream_kit import STREAM, TABLE, ingest, open_log, put_file, record
-from writers.upkeep import Upkeep
+from writers.batch.maintenance import Upkeep
 
 
 def test_a_compaction_without_room_is_told_and_the_stream_goes_on(tmp_path: Path) -> None:

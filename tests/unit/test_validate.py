@@ -11,12 +11,12 @@ import pytest
 
 from store.errors import TableNotFoundError, ValidationFailedError
 from store.layout import LocationKey
-from store.validations import RuleResult, Validation
+from store.merges.validations import RuleResult, Validation
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.merge_runs import FS, merge
 from tests.unit.test_remove import empty
-from writers.merge import source
+from writers.merge.plan import source
 from writers.validation.dates import validate_date
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from store.errors import ValidationFailedError
-from store.schema.rules import RULE_SPECS
-from store.schema.xmlfile import parse_schema
-from store.validations import RuleResult, Validation
+from store.merges.validations import RuleResult, Validation
+from store.schema.document.rules import RULE_SPECS
+from store.schema.document.xmlfile import parse_schema
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.merge_runs import FS, merge
 from tests.unit.test_remove import empty
 from tests.unit.test_validate import plain_rows
-from writers.merge import source
+from writers.merge.plan import source
 from writers.validation import keys, ordering, rules
 from writers.validation.dates import validate_date
 from writers.validation.rows import RowSet

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from readers.findings import Finding
-from readers.inspect import inspect_file
-from readers.verify import Report, verify
-from store.committed import RangeStats
-from store.epochs.framing import frame
-from store.epochs.head import decode_head, encode_head, open_head
-from store.epochs.load import read_files
-from store.epochs.locations import Locations
-from store.epochs.publish import read_published
-from store.epochs.records import CommitRecord, encode
-from store.epochs.state import OffsetRange
-from store.merges import MergeInput, Proof, load_record, store_record
+from readers.checks.findings import Finding
+from readers.checks.verify import Report, verify
+from readers.inspect.file import inspect_file
+from store.epochs.files.head import decode_head, encode_head, open_head
+from store.epochs.files.load import read_files
+from store.epochs.files.publish import read_published
+from store.epochs.state.locations import Locations
+from store.epochs.state.records import CommitRecord, encode
+from store.epochs.state.values import OffsetRange
+from store.framing.frames import frame
+from store.merges.records import MergeInput, Proof, load_record, store_record
+from store.types.committed import RangeStats
 from tests.small_tables import SmallTable
 
 DATE = "2026-11-20"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from readers.table import open_table
-from readers.verify import verify
+from readers.arrow.table import open_table
+from readers.checks.verify import verify
 from store.errors import RetryableStorageError
 from store.layout import Layout
 from tests.merge_cases import DAY, TABLE, as_table
 from tests.merge_runs import FS, make, merge
 from writers.merge.cleaning import clean
 from writers.partitions import add_partition
-from writers.removal_proof import prove
+from writers.removal.proof import prove
 from writers.validation.dates import validate_date
 
 OTHER = "2024-03-06"

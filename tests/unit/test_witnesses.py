@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from readers.table import open_table
-from store.epochs.load import load_stream
+from readers.arrow.table import open_table
+from store.epochs.files.load import load_stream
+from store.epochs.files.publish import publish_location
+from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog
-from store.epochs.publish import publish_location
-from store.epochs.removal import Removal
-from store.epochs.removals import write_removals
-from store.epochs.witnesses import Witnesses
+from store.epochs.recovery.witnesses import Witnesses
+from store.epochs.state.removal import Removal
 from store.errors import CorruptFileError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.commands import told
 from tests.crash.model_fs import PowerCutFs

@@ -10,16 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.spark_session import import_root
+from jobs.session.spark_session import import_root
 from store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
-from store.fs import Fs
+from store.io.fs import Fs
 from tests.crash.stream_kit import open_log, put_file, record, target_of
-from writers.blank import WorkerMemory
-from writers.scratch import make_scratch
-from writers.spark_tasks import lacks_package
+from writers.append.empty_location import WorkerMemory
+from writers.batch.scratch import make_scratch
+from writers.batch.task import Task, run_task
+from writers.spark.tasks import lacks_package
+from writers.spark.workers import Worker, cannot_run, judge_workers
 from writers.target import SplitNotes
-from writers.task import Task, run_task
-from writers.workers import Worker, cannot_run, judge_workers
 
 FS = Fs()
 GOOD = Worker("one", "/usr/bin/python3", "3.11.7", (), True)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import SparkhavenError
-from store.fs import Fs
-from store.system_errors import as_ours
+from store.io.fs import Fs
+from store.io.system_errors import as_ours
 from tests.commands import run
 from tests.witness.damage import Kind, Trees, permissions_hold
 from tests.witness.story import OPEN, TABLE, Row, Writer, expected, read_rows, rows

@@ -19,21 +19,21 @@ import pyarrow as pa
 
 from ingest.options.files import FeedSpec
 from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from jobs.budget import Budget
-from jobs.decoding import Decoder
-from readers.table import open_table
+from jobs.streams.budget import Budget
+from jobs.streams.decoding import Decoder
+from readers.arrow.table import open_table
 from store.epochs.log import StreamLog
-from store.epochs.state import FileId
-from store.fs import Fs
+from store.epochs.state.values import FileId
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.schema.deploy import deploy, load_deployed
+from store.schema.deployed.deploy import deploy, load_deployed
 from tests.commands import run
 from tests.crash.stream_kit import LocalExecutor
 from tests.quarantine_cases import ModelQuarantine
 from tests.stream_logs import open_stream_log
-from writers.blank import WorkerMemory
-from writers.commit import write_batch
-from writers.ledger import follow_log
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import write_batch
+from writers.quarantine.ledger import follow_log
 from writers.target import StreamTarget
 
 TABLE = TableName("Test", "Event")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from store.format.tbl import encode_tbl
-from store.fs import Fs
+from store.format.table.tbl import encode_tbl
+from store.io.fs import Fs
 from store.layout import Layout
-from store.schema.deploy import deploy
+from store.schema.deployed.deploy import deploy
 from tests.witness.damage import Trees
 from tests.witness.story import SCHEMA, TABLE, begin, go_further, go_on
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import SparkhavenError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges import MergeRecord, all_values, generations, load_record, lock_table
+from store.merges.records import MergeRecord, all_values, generations, load_record, lock_table
 from writers.merge.closing import GRACE_S, Closing
 
 

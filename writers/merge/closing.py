@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from store.errors import SparkhavenError
-from store.fs import Fs
+from store.io.fs import Fs
+from store.io.system_errors import in_phase
 from store.layout import Layout, TableName
-from store.merges import MergeRecord, generations, load_record, newest, store_records
-from store.system_errors import in_phase
-from writers.merge.phases import Failure
-from writers.merge.plan import Destination
+from store.merges.records import MergeRecord, generations, load_record, newest, store_records
+from writers.merge.plan.plan import Destination
 from writers.merge.publish import publish, retire, sweep, write_index
+from writers.merge.write.phases import Failure
 
 GRACE_S = 3600.0
 

@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from store.errors import SparkhavenError, phase_of
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges import PHASES, MergeRecord, lock_table, newest, store_records
+from store.merges.records import PHASES, MergeRecord, lock_table, newest, store_records
 from store.volumes import require_filled
 from writers.merge.cleaning import clean_after
 from writers.merge.closing import Closing, staging_of
 from writers.merge.executor import Executor
 from writers.merge.intake import Intake, holds, still_pinned, take_in
-from writers.merge.phases import Failure, WholeDate, run_group, run_large
-from writers.merge.pins import Pins
-from writers.merge.plan import PARALLEL_ROWS, MergeOptions, MergePlan
+from writers.merge.plan.pins import Pins
+from writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
 from writers.merge.progress import Told
 from writers.merge.publish import sweep
+from writers.merge.write.phases import Failure, WholeDate, run_group, run_large
 from writers.partitions import DEFAULT_PARTITION, writable_names
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from store.epochs.state import LocationState
+from store.epochs.state.values import LocationState
 from store.errors import (
     MergeError,
     SchemaMismatchError,
@@ -26,18 +26,18 @@ from store.errors import (
     TooEarlyError,
     UnsupportedVersionError,
 )
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
-from store.merges import PHASES, MergeInput, MergeRecord, newest
-from store.schema.deploy import load_deployed
-from store.schema.model import TableSchema
+from store.merges.records import PHASES, MergeInput, MergeRecord, newest
+from store.schema.deployed.deploy import load_deployed
+from store.types.model import TableSchema
 from store.volumes import require_volumes
-from writers.merge.keys import SortKey
-from writers.merge.pins import Pins, after_sync
-from writers.merge.plan import MergeOptions, MergePlan
-from writers.merge.proof import add_proofs
+from writers.merge.plan.keys import SortKey
+from writers.merge.plan.pins import Pins, after_sync
+from writers.merge.plan.plan import MergeOptions, MergePlan
+from writers.merge.plan.proof import add_proofs
+from writers.merge.plan.source import Source
 from writers.merge.publish import destination, stage_root, volumes
-from writers.merge.source import Source
 from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
 _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty passes over an empty one"

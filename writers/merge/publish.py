@@ -15,13 +15,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from store.errors import MergeError, TableExistsError, TableNotFoundError
-from store.format import tablesize
-from store.format.tlmi import IndexEntry, decode_tlmi, encode_tlmi
-from store.fs import Fs
+from store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
+from store.format.table import tablesize
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
-from store.merges import MergeRecord
+from store.merges.records import MergeRecord
 from store.volumes import absent_volume
-from writers.merge.plan import Destination
+from writers.merge.plan.plan import Destination
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from store.errors import MergeError, SparkhavenError
-from writers.spark_tasks import gist, host_of, jvm_gone, lacks_package
-from writers.workers import check_workers
+from writers.spark.tasks import gist, host_of, jvm_gone, lacks_package
+from writers.spark.workers import check_workers
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from store.errors import FormatError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges import MergeRecord, all_values, generations, load_record
-from store.schema.deploy import load_deployed
-from store.schema.model import Rule
-from store.validations import binding, load_validation
+from store.merges.records import MergeRecord, all_values, generations, load_record
+from store.merges.validations import binding, load_validation
+from store.schema.deployed.deploy import load_deployed
+from store.types.model import Rule
 from writers.merge.cleaning import Replaced, replaced_by
-from writers.merge.pins import Pins
+from writers.merge.plan.pins import Pins
 
 
 @dataclass(frozen=True, slots=True)

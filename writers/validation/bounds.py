@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.schema.model import Column, Rule
-from store.schema.rules import Bound
+from store.schema.document.rules import Bound
+from store.types.model import Column, Rule
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import Cells, Mask
 from writers.validation.scope import not_above, value_of

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, partial
 
-from store.epochs.load import list_epochs
+from store.epochs.files.load import list_epochs
 from store.errors import CorruptFileError, TableNotFoundError
-from store.fs import Fs
+from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges import MergeRecord, all_values, newest
-from store.schema.deploy import load_deployed
-from store.schema.model import Rule
-from store.validations import RuleResult, Validation, binding, load_validation
+from store.merges.records import MergeRecord, all_values, newest
+from store.merges.validations import RuleResult, Validation, binding, load_validation
+from store.schema.deployed.deploy import load_deployed
+from store.types.model import Rule
 from store.volumes import require_volumes
-from writers.merge.pins import Pins
-from writers.merge.source import Source
+from writers.merge.plan.pins import Pins
+from writers.merge.plan.source import Source
 from writers.validation.gate import gate
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import RowSet

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.schema.model import Rule, Storage
-from store.schema.types import data_type
+from store.types.datatypes import data_type
+from store.types.model import Rule, Storage
 from writers.validation.keys import Lanes, distinct, row_keys
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import RowSet

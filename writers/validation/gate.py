@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from store.digest import to_hex
-from store.merges import MergeRecord
-from store.schema.model import Column, Storage
-from store.validations import RuleResult
-from writers.merge.keys import INT_NULL
-from writers.merge.proof import Digests
-from writers.merge.source import ColumnSource
+from store.merges.records import MergeRecord
+from store.merges.validations import RuleResult
+from store.types.model import Column, Storage
+from writers.merge.plan.keys import INT_NULL
+from writers.merge.plan.proof import Digests
+from writers.merge.plan.source import ColumnSource
 from writers.validation.keys import counted, feed, row_keys
 from writers.validation.rows import RowSet
 from writers.validation.scope import SHOWN, some

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.schema.model import Column, Rule, Storage
-from writers.merge.keys import INT_NULL, ordinals, rank_ordinals
+from store.types.model import Column, Rule, Storage
+from writers.merge.plan.keys import INT_NULL, ordinals, rank_ordinals
 from writers.validation.keys import Words, plain, row_keys
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import Cells, Mask, RowSet, utf16_key

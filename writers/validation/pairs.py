@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from store.errors import SchemaParseError
-from store.predicate import compare_columns
-from store.schema.model import Rule
+from store.predicate.expression import compare_columns
+from store.types.model import Rule
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import Mask
 from writers.validation.scope import Evaluate, Measure, Scope

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.fs import Fs
-from store.schema.model import Column, Kind, Storage, TableSchema
-from writers.merge.keys import INT_NULL, rank_lut, sorted_symbols
-from writers.merge.order import to_arrow
-from writers.merge.source import ColumnSource, Source
+from store.io.fs import Fs
+from store.types.model import Column, Kind, Storage, TableSchema
+from writers.merge.plan.keys import INT_NULL, rank_lut, sorted_symbols
+from writers.merge.plan.source import ColumnSource, Source
+from writers.merge.write.order import to_arrow
 from writers.validation.results import NotEvaluatedError
 
 Mask = npt.NDArray[np.bool_]

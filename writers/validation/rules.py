@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from store.schema.model import Rule
-from store.schema.rules import split_list
-from store.validations import FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE, RuleResult
+from store.merges.validations import FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE, RuleResult
+from store.schema.document.rules import split_list
+from store.types.model import Rule
 from writers.validation import declared, ordering, pairs, shares, statistics, values
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import RowSet

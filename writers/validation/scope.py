@@ -9,9 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from store.schema.model import Column, Rule
-from store.schema.rules import Bound, parse_value
-from store.validations import Evidence
+from store.merges.validations import Evidence
+from store.schema.document.rules import Bound, parse_value
+from store.types.model import Column, Rule
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import RowSet, utf16_key
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from store.errors import SchemaParseError
-from store.predicate import parse_predicate
-from store.schema.model import Rule
+from store.predicate.expression import parse_predicate
+from store.types.model import Rule
 from writers.validation.bounds import Range
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import Cells, Mask

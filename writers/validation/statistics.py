@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.schema.model import Column, Rule
-from writers.merge.keys import from_ordinals, ordinals
+from store.types.model import Column, Rule
+from writers.merge.plan.keys import from_ordinals, ordinals
 from writers.validation.bounds import Extremes
 from writers.validation.keys import distinct, feed
 from writers.validation.results import NotEvaluatedError

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.schema.model import Column, Rule
-from store.schema.rules import split_list
+from store.schema.document.rules import split_list
+from store.types.model import Column, Rule
 from writers.validation.bounds import Extremes, Range
 from writers.validation.keys import distinct, feed, row_keys
 from writers.validation.results import NotEvaluatedError

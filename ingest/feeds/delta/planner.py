@@ -1,0 +1,235 @@
+"""Which files of a Delta table come next, from a position and the log of the table. No Spark.
+
+Versions are read ahead, each once, in order; what was read waits in a queue. Before a version is read it is proven
+that the table is still the one whose last version was read: a table that is made again has versions of the same
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.feeds.delta.errors import ends_before, made_again, rewritten, versions_gone
+from ingest.feeds.delta.log import (
+    Added,
+    list_log,
+    read_version,
+    require_readable,
+    require_whole,
+    version_file,
+)
+from ingest.feeds.delta.snapshot import TableView, look, snapshot
+from ingest.options.delta import DeltaFeed
+from ingest.options.formats import Limit
+from store.epochs.state.values import OffsetRange
+from store.epochs.state.versions import TABLE, packed, unpacked
+from store.errors import SettingsError
+from store.io.fs import Fs
+
+READ_AHEAD = 10_000  # files that wait in memory; the snapshot of a start is held whole
+SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
+
+RowBytes = Callable[[Added], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file and its position."""
+
+    position: int
+    file: Added
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A batch: from a position to another, with the files between them."""
+
+    start: int
+    stop: int
+    entries: tuple[Entry, ...]
+
+
+class DeltaPlanner:
+    """Follows one table. ``position`` and ``table_id`` are those of the commit log, None before the first epoch."""
+
+    def __init__(
+        self, fs: Fs, feed: DeltaFeed, position: int | None, table_id: str, row_bytes: RowBytes | None = None
+    ) -> None:
+        self._fs, self._feed, self._table = fs, feed, Path(feed.path)
+        self._row_bytes = row_bytes
+        self._queue: deque[Entry] = deque()
+        self._last: int | None = None  # the last version to read, once that is settled
+        self._mark: tuple[int, int, int] | None = None
+        self.table_id = table_id
+        now = self._view()
+        self.table_id = now.metadata.id
+        self._metadata, self._protocol = now.metadata, now.protocol
+        self._next = 0  # the next version to read
+        if position is None:
+            self._begin(now)
+        else:
+            self.position = position
+            self._go_on(now)
+        self._mark = self._mark_of(self._next - 1) if self._next else None
+
+    def _begin(self, now: TableView) -> None:
+        version = self._feed.start_version
+        if version is None:
+            self._from_snapshot(now, now.latest, 0)
+            return
+        if version > now.latest + 1:
+            raise SettingsError(
+                "the Delta table has no such version yet",
+                where="feed.start_version",
+                expected=f"at most {now.latest + 1}, which is the next one",
+                found=version,
+                hint="without start_version the stream begins with what the table holds",
+            )
+        self.position, self._next = packed(version), version
+        self._require_there(now)
+
+    def _go_on(self, now: TableView) -> None:
+        at = unpacked(self.position)
+        if at.version > now.latest + (0 if at.snapshot or at.file else 1):
+            raise ends_before(self._table, at.version, now.latest)
+        if at.snapshot:
+            self._from_snapshot(now, at.version, at.file)
+            return
+        self._next = at.version
+        self._require_there(now)
+        if at.file:
+            self._read_ahead(one=True)
+            while self._queue and self._queue[0].position < self.position:
+                self._queue.popleft()
+
+    def _from_snapshot(self, now: TableView, version: int, first: int) -> None:
+        files = snapshot(self._fs, self._table, version, now.listing)
+        self.position = packed(version, first, snapshot=True)
+        for number in range(first, len(files)):
+            self._queue.append(Entry(packed(version, number, snapshot=True), files[number]))
+        self._next = version + 1
+
+    def _require_there(self, now: TableView) -> None:
+        if self._next <= now.latest and self._next not in now.listing.versions:
+            left = min((at for at in now.listing.versions if at > self._next), default=None)
+            raise versions_gone(self._table, self._next, left)
+
+    def _view(self) -> TableView:
+        now = look(self._fs, self._table)
+        if self.table_id and now.metadata.id != self.table_id:
+            raise made_again(self._table, self.table_id, now.metadata.id)
+        return now
+
+    def look(self) -> None:
+        """Reads versions that are new. Raises what is told of in ``ingest.feeds.delta.errors``."""
+        if self._mark is not None and self._mark_of(self._next - 1) != self._mark:
+            now = self._view()  # the last version's file is gone or another one: by retention, or with the table
+            if now.latest < self._next - 1:
+                raise ends_before(self._table, self._next, now.latest)
+            self._require_there(now)
+            self._mark = self._mark_of(self._next - 1)
+        self._read_ahead()
+
+    def freeze(self) -> None:
+        """From now on only the versions that are there now."""
+        self.look()
+        self._last = self._view().latest
+
+    def _read_ahead(self, *, one: bool = False) -> None:
+        while len(self._queue) < READ_AHEAD and (self._last is None or self._next <= self._last):
+            actions = read_version(self._fs, self._table, self._next)
+            if actions is None:
+                return
+            if actions.metadata is not None:
+                if actions.metadata.id != self.table_id:
+                    raise made_again(self._table, self.table_id, actions.metadata.id)
+                self._metadata = actions.metadata
+            self._protocol = actions.protocol or self._protocol
+            if actions.metadata is not None or actions.protocol is not None:
+                require_readable(self._table, self._metadata, self._protocol)
+            if actions.changes and not self._feed.ignore_changes:
+                raise rewritten(self._table, actions.version, actions.operation)
+            require_whole(actions.added)
+            for number, file in enumerate(actions.added):
+                self._queue.append(Entry(packed(actions.version, number), file))
+            self._mark = self._mark_of(self._next)
+            self._next += 1
+            if one:
+                return
+
+    def _mark_of(self, version: int) -> tuple[int, int, int] | None:
+        found = self._fs.stat(version_file(self._table, version))
+        return None if found is None else (found.size, found.mtime_ns, found.inode)
+
+    def plan(self, limit: Limit) -> Planned | None:
+        """The next batch, which is no longer waiting then; None when nothing is new. At least one file is taken.
+
+        Versions that add nothing are passed over by a batch, of their own if there are no files: so the position never
+        waits in a version that log retention may remove.
+        """
+        taken: list[Entry] = []
+        left_bytes, left_rows = limit.bytes, limit.rows
+        while self._queue and (limit.files is None or len(taken) < limit.files):
+            file = self._queue[0].file
+            rows = self._rows(file) if left_rows is not None else 0
+            over = (left_bytes is not None and file.size > left_bytes) or (left_rows is not None and rows > left_rows)
+            if taken and over:
+                break
+            taken.append(self._queue.popleft())
+            left_bytes = None if left_bytes is None else left_bytes - file.size
+            left_rows = None if left_rows is None else left_rows - rows
+        start, self.position = self.position, self._queue[0].position if self._queue else packed(self._next)
+        if self.position == start:
+            return None
+        return Planned(start, self.position, tuple(taken))
+
+    def _rows(self, file: Added) -> int:
+        if file.rows is not None:
+            return file.rows
+        return max(1, round(file.size / self._row_bytes(file))) if self._row_bytes else 1
+
+    def waiting(self) -> tuple[int, int]:
+        """Files and bytes that are known and not planned yet; of a long backlog the next ``READ_AHEAD`` files."""
+        return len(self._queue), sum(entry.file.size for entry in self._queue)
+
+
+def share_out(batch: Planned, table_id: str, tasks: int, small: int = SMALL_BATCH) -> list[OffsetRange]:
+    """At most ``tasks`` ranges that follow each other, about even in bytes; one if the files are small together."""
+    total = sum(entry.file.size for entry in batch.entries)
+    starts = [batch.start]
+    done = size = 0
+    for entry in batch.entries if tasks > 1 and total > small else ():
+        if size and len(starts) < tasks and done + entry.file.size / 2 > total * len(starts) / tasks:
+            starts.append(entry.position)
+            size = 0
+        size += entry.file.size
+        done += entry.file.size
+    stops = [*starts[1:], batch.stop]
+    return [OffsetRange(TABLE, 0, start, stop, table_id) for start, stop in zip(starts, stops, strict=True)]
+
+
+def entries_of(
+    fs: Fs, feed: DeltaFeed, start: int, stop: int, snapshot_of: Callable[[int], Sequence[Added]]
+) -> list[Entry]:
+    """The files between two positions, read from the log once more; PositionGapError if they cannot be told any more.
+
+    ``snapshot_of`` gives the files of a version's snapshot.
+    """
+    table, at, end = Path(feed.path), unpacked(start), unpacked(stop)
+    found: list[Entry] = []
+    version = at.version
+    if at.snapshot:
+        files = snapshot_of(version)
+        found += [Entry(packed(version, number, snapshot=True), file) for number, file in enumerate(files)]
+        version += 1
+    while version < end.version or (version == end.version and end.file and not end.snapshot):
+        actions = read_version(fs, table, version)
+        if actions is None:
+            raise versions_gone(table, version, min(list_log(fs, table).versions, default=None))
+        require_whole(actions.added)
+        found += [Entry(packed(version, number), file) for number, file in enumerate(actions.added)]
+        version += 1
+    return [entry for entry in found if start <= entry.position < stop]

@@ -1,0 +1,104 @@
+"""A Delta table as a Spark source: rows that *name* ranges of its files, never their content.
+
+An offset of Spark's is a position in the table. Where to begin is asked from the commit log when the reader starts;
+Spark's checkpoint proposes, the log decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql.datasource import DataSource, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from ingest.feeds.delta.log import Added
+from ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
+from ingest.feeds.files.row_size import row_bytes
+from ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, range_source
+from ingest.options.delta import DeltaFeed
+from store.epochs.files.load import load_positions
+from store.epochs.state.values import FileId
+from store.epochs.state.versions import TABLE, unpacked
+from store.errors import PositionGapError, TableNotFoundError, carrying
+from store.io.fs import Fs
+from store.layout import Layout
+
+DeltaStream = RangeStream[DeltaFeed]
+
+
+def delta_source(stream: DeltaStream) -> type[DataSource]:
+    """The source class of one stream, for ``spark.dataSource.register``."""
+    return range_source("delta", stream, lambda of: VersionReader(of, open_planner(Fs(), of)))
+
+
+def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:
+    """The planner of a stream, at the position that its commit log has."""
+    try:
+        _, offsets = load_positions(fs, Layout(stream.root), stream.table, stream.stream)
+        end = offsets.get((TABLE, 0))
+    except TableNotFoundError:
+        end = None  # the first start of a stream
+    position, table_id = (end.stop, end.topic_id) if end else (None, "")
+    return DeltaPlanner(fs, stream.feed, position, table_id, lambda file: _row_bytes(fs, file))
+
+
+def _row_bytes(fs: Fs, file: Added) -> float:
+    found = fs.stat(Path(file.path))
+    return row_bytes(fs, FileId(file.path, file.size, found.mtime_ns if found else 0), "parquet")
+
+
+class VersionReader(RangeReader):
+    """Plans batches of whole files, in the order of versions."""
+
+    def __init__(self, stream: DeltaStream, planner: DeltaPlanner) -> None:
+        self.own, self.spool = stream.feed.max_per_trigger, stream.spool
+        self._tasks = max(stream.tasks, 1)
+        self._planner, self._first = planner, planner.position
+        self._batch: Planned | None = None
+
+    def initialOffset(self) -> Offset:
+        """The committed position, or where the stream begins."""
+        return _offset(self._first)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The end of the next batch, or ``start`` when nothing is new."""
+        with carrying():
+            self._planner.look()
+            batch = self._planner.plan(self.limited(limit))
+            if batch is None:
+                return start
+            self._batch = batch
+            return self.planned(start, _offset(batch.stop))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Only the versions that are there now."""
+        with carrying():
+            self._planner.freeze()
+
+    def reportLatestOffset(self) -> Offset:
+        """What is known to wait, for the progress report; this is no offset to read from."""
+        files, size = self._planner.waiting()
+        return {**_offset(self._planner.position), "waiting_files": files, "waiting_bytes": size}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Ranges of the batch that was planned last; none if nothing was new."""
+        if start == end:
+            return []
+        batch = self._batch
+        if batch is None or end["position"] != batch.stop:
+            with carrying():
+                raise PositionGapError(
+                    "Spark asks for a batch that was not planned",
+                    where=f"{start} to {end}",
+                    expected="the batch that was planned last",
+                    hint="start the stream again: each start renews Spark's checkpoint, and the commit log decides",
+                )
+        waiting, _ = self._planner.waiting()
+        ranges = share_out(batch, self._planner.table_id, self._tasks)
+        return [RangeRun((item,), task, waiting) for task, item in enumerate(ranges)]
+
+
+def _offset(position: int) -> Offset:
+    at = unpacked(position)
+    return {"position": position, "snapshot" if at.snapshot else "version": at.version, "file": at.file}

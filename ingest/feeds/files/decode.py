@@ -1,0 +1,242 @@
+"""One planned file to routed batches, in bounded memory: the entry of this package.
+
+1. The file is compared with the plan (size, time); 2. its bytes are unpacked and cut into blocks; 3. a decoder
+makes typed rows of each block; 4. rows are routed to locations; 5. the file is compared with the plan again. A
+caller must not commit anything of a split before the iterator has ended, since step 5 may still refuse the file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.bad_rows import BadRow, Rejects, Unit
+from ingest.content.file import changed, chunks, verify
+from ingest.content.lines import LineBlock, line_blocks
+from ingest.content.parts import part_lines
+from ingest.declared import require_columns
+from ingest.encodings import in_own_bytes, utf8_chunks
+from ingest.formats.csv.parts import RecordRange, find_records, record_lines
+from ingest.formats.csv.rows import CsvRows
+from ingest.formats.json.rows import JsonRows
+from ingest.formats.parquet.rows import ParquetRows
+from ingest.options.files import FeedSpec
+from ingest.options.formats import UTF8
+from ingest.router import Routed, Router, newest_instant
+from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.targets import resolve_targets
+from ingest.values.rows import Rows
+from store.epochs.state.values import FileId, FilePart
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import LocationKey
+from store.types.model import TableSchema
+
+Payload = Callable[[int], bytes]
+NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a file beside its bytes: how to call the place of its rows, columns that have one value in all
+    of them and are not in the file (text, None = null), its time (ns) where that is not its modification time, and
+    whether its timestamps of type INT96 are instants, and names of columns that its table declares without the file."""
+
+    place: str | None = None
+    constants: Mapping[str, str | None] = field(default_factory=dict)
+    time_ns: int | None = None
+    utc96: bool = False
+    declared: Callable[[], Collection[str]] = frozenset
+
+
+NOTHING = Known()
+
+
+def decode_split(
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    schema: TableSchema,
+    rejects: Rejects | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+    known: Known = NOTHING,
+) -> Iterator[Routed]:
+    """Routed batches of one file; bad rows and counts go to ``rejects`` (default: the budget of the stream).
+
+    Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
+    read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
+    """
+    rejects = Rejects(spec.bad_rows) if rejects is None else rejects
+    rejects.time_ns = _time_ns(split, known)
+    rejects.complete = _own_bytes(spec)
+    for router, rows, payload in _to_route(fs, split, spec, schema, rejects, clock, known):
+        yield from router.route(rows, payload, rejects)
+    rejects.complete = None
+    rejects.flush()
+
+
+def late_rows(
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    schema: TableSchema,
+    keys: frozenset[LocationKey],
+    rejects: Rejects,
+    *,
+    clock: Callable[[], float] = time.time,
+    known: Known = NOTHING,
+) -> int:
+    """Decodes a file again to reject the rows that go to ``keys``, and no others; returns how many they are."""
+    rejects.time_ns = _time_ns(split, known)
+    rejects.complete = _own_bytes(spec)
+    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
+    found = 0
+    for router, rows, payload in _to_route(fs, split, spec, schema, silent, clock, known):
+        rejects.header = silent.header
+        found += router.late(rows, payload, keys, rejects)
+    rejects.complete = None
+    rejects.flush()
+    return found
+
+
+def _own_bytes(spec: StreamSpec) -> Callable[[BadRow], BadRow] | None:
+    """What gives rejected rows their own bytes back, where they were turned into UTF-8."""
+    feed = spec.feed
+    return partial(in_own_bytes, feed.encoding) if isinstance(feed, FeedSpec) and feed.encoding != UTF8 else None
+
+
+def _to_route(
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    schema: TableSchema,
+    rejects: Rejects,
+    clock: Callable[[], float],
+    known: Known,
+) -> Iterator[tuple[Router, Rows, Payload]]:
+    """Steps 1 to 3 and 5: typed rows block by block, with the router that they are for."""
+    targets = resolve_targets(spec, schema)
+    before = verify(fs, split)
+    unit: Unit = "row" if spec.feed.format == "parquet" else "line"
+    clock_ns = _clock_ns(fs, split, spec, targets, clock, known)
+    router = Router(targets, spec.partition, known.place or split.path, clock_ns, unit)
+    payload_targets = [t for t in targets if t.meta is None]
+    for rows, payload in decoded(fs, split, spec, payload_targets, rejects, known):
+        yield router, _with_meta(rows, targets, split, clock, known), payload
+    after = verify(fs, split)
+    if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
+        raise changed(split, after.size, after.mtime_ns)
+
+
+def decoded(
+    fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], rejects: Rejects, known: Known = NOTHING
+) -> Iterator[tuple[Rows, Payload]]:
+    """Typed rows of a file block by block, with the text of each line by number."""
+    alias, missing = spec.allow_null_alias, spec.feed.missing_columns
+    if spec.feed.format == "parquet":
+        parquet_rows = ParquetRows(
+            targets,
+            spec.ignore,
+            alias=alias,
+            constants=known.constants,
+            place=known.place,
+            utc96=known.utc96,
+            bytes_too=isinstance(spec.feed, FeedSpec) and spec.feed.binary_as_text,
+        )
+        text = parquet_rows.payload(fs, split)
+
+        def check(names: Sequence[str]) -> None:
+            require_columns(targets, names, split.path, missing, further=known.declared)
+
+        for rows in parquet_rows.decode(fs, split, rejects, check):
+            yield rows, text
+        return
+    encoding = spec.feed.encoding
+
+    def blocks(records: RecordRange | None = None) -> Iterator[LineBlock]:
+        first, pieces = 1, chunks(fs, split)
+        if isinstance(split, FilePart):
+            first, pieces = part_lines(fs, split) if records is None else record_lines(fs, split, records)
+        return line_blocks(utf8_chunks(pieces, encoding, split.path), first=first)
+
+    if spec.feed.format == "json":
+        json_rows = JsonRows(targets, spec.ignore, alias=alias)
+        for block in blocks():
+            yield json_rows.decode(block, split.path, rejects), block.line_of
+        return
+    if spec.feed.format != "csv":
+        raise SettingsError("unknown feed format", expected="json, csv or parquet", found=spec.feed.format)
+    csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias, missing=missing)
+    records: RecordRange | None = None
+    if isinstance(split, FilePart):
+        records = find_records(fs, split, spec.feed.csv, partial(csv_rows.start, file=split.path))
+    first: int | None = 1
+    while first is not None:  # a second time for a file with a quote that nothing closes
+        yield from _csv_rows(csv_rows, blocks(records), first, split.path, rejects)
+        first = csv_rows.unclosed()
+
+
+def _csv_rows(
+    csv_rows: CsvRows, blocks: Iterator[LineBlock], first: int, file: str, rejects: Rejects
+) -> Iterator[tuple[Rows, Payload]]:
+    """Rows of the lines from the one with the number ``first`` on."""
+    rest: LineBlock | None = None
+    for whole in blocks:
+        block = whole.after(first - 1) if first > 1 else whole
+        if rest is not None:
+            block = rest.before(block)
+        rows, used = csv_rows.decode(block, file, rejects, last=False)
+        yield rows, csv_rows.record_of
+        rest = block.rest(used) if used < len(block) else None
+    if rest is not None:
+        rows, _ = csv_rows.decode(rest, file, rejects, last=True)
+        yield rows, csv_rows.record_of
+
+
+def _clock_ns(
+    fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], clock: Callable[[], float], known: Known
+) -> int:
+    """What the bounds are measured from. ``batch`` is the newest instant of the file itself.
+
+    A batch is put together anew after a crash; a file is not. So the same file gives the same rows each time.
+    """
+    chosen = spec.partition.clock
+    if chosen.kind == "fixed" and chosen.at_ns is not None:
+        return chosen.at_ns
+    rule = spec.partition.value
+    if chosen.kind == "wall" or rule.column is None:
+        return round(clock() * NS)
+    target = next(t for t in targets if t.column.name == rule.column)
+    if target.meta is not None:
+        return _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS)
+    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
+    found = (newest_instant(rows, [target], rule) for rows, _ in decoded(fs, split, spec, [target], silent, known))
+    return max((value for value in found if value is not None), default=0)
+
+
+def _time_ns(split: FileId, known: Known) -> int:
+    return split.mtime_ns if known.time_ns is None else known.time_ns
+
+
+def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Callable[[], float], known: Known) -> Rows:
+    """Rows with the columns that come from the source position put in their places."""
+    if not any(t.meta for t in targets):
+        return rows
+    payload = iter(rows.columns)
+    columns = [next(payload) if t.meta is None else _meta(t, rows, split, clock, known) for t in targets]
+    return replace(rows, columns=tuple(columns))
+
+
+def _meta(target: Target, rows: Rows, split: FileId, clock: Callable[[], float], known: Known) -> pa.Array:
+    if target.meta == "file":
+        return pa.repeat(split.path, len(rows))
+    if target.meta == "line":
+        return pa.array(rows.numbers, pa.int64()).cast(target.column.type.arrow)
+    stamp = _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS)
+    return pa.array(np.full(len(rows), stamp, np.int64)).view(target.column.type.arrow)

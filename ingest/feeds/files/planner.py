@@ -1,0 +1,231 @@
+"""Which files of a feed come next: a planner without Spark, over a file system and clocks that are handed in.
+
+Files are taken once, oldest first by (mtime, path), as soon as they are seen and rest
+(``ingest.feeds.files.settling``); so a producer writes under a hidden name and renames. What was taken is remembered in
+a ``FileWindow`` that is bounded by ``max_file_age``: a file older than its horizon that is not remembered is never
+taken. Whether it was taken long ago cannot be told then, so all of them are counted, and one that came after the first
+look, or whose inode changed after the horizon, is reported in ``Plan.older``. At each plan a few remembered files are
+looked at again; one that is not what was taken stops the stream.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.content.file import changed
+from ingest.feeds.files.listing import FeedListing, Found, Passed, missing_directory, split_pattern
+from ingest.feeds.files.settling import Settling
+from ingest.options.files import FeedSpec
+from ingest.options.formats import Limit
+from store.epochs.state.files import FileWindow, moment
+from store.epochs.state.values import FileId
+from store.errors import FeedError, RetryableFeedError
+from store.io.fs import Fs
+
+__all__ = ["FilePlanner", "Plan", "split_pattern"]
+
+RECHECKED = 64  # remembered files that one plan looks at again
+JUMP_S = 86_400.0  # a clock that leaps further while the process runs was set
+PAUSE_S = 0.2
+COUNT_AS_TAKEN = "older than the horizon"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Files of one batch by (mtime, path), what is left after it, and newcomers that are too old to be taken.
+
+    ``growing`` were watched longer than a file has to rest, and still change: they are left for now, and by a frozen
+    planner for the next run.
+    """
+
+    files: tuple[FileId, ...]
+    waiting_files: int
+    waiting_bytes: int
+    older: tuple[FileId, ...] = ()
+    growing: tuple[FileId, ...] = ()
+
+
+class FilePlanner:
+    """Plans batches of one files feed. ``taken`` is what the commit log remembers, with its horizon.
+
+    ``row_bytes`` tells how many bytes of a file make a row, for limits in rows. ``steady`` is a clock that nobody sets
+    (seconds), ``pause`` waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        fs: Fs,
+        feed: FeedSpec,
+        taken: FileWindow,
+        clock: Callable[[], float],
+        *,
+        row_bytes: Callable[[FileId], float] | None = None,
+        steady: Callable[[], float] | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._fs, self._feed, self._clock, self._pause = fs, feed, clock, pause
+        self._row_bytes = row_bytes
+        self._steady = steady
+        self._set_off = clock() - steady() if steady else 0.0
+        self._window = taken.copy()
+        self._listing = FeedListing(fs, feed.path, feed.unfinished, lambda path: self._window.known(path) is not None)
+        self._settling = Settling(fs, feed)
+        self._pending: dict[str, FileId] = {}
+        self._unsettled: list[FileId] = []
+        self._reported: dict[str, tuple[FileId, int]] = {}  # with the time of the inode's last change
+        self._older: list[FileId] = []
+        self._counted = Passed()
+        self._recheck = deque(self._window.paths())
+        self._frozen = False
+
+    def plan(self, limit: Limit | None = None) -> Plan:
+        """The next batch within ``limit`` (default: that of the feed); at least one file if any is waiting.
+
+        A frozen planner waits for files that may still be written, at most until they have to rest; those that do not
+        are left. Raises PositionGapError naming both sizes when a file that was taken is no longer what it was.
+        """
+        if not self._frozen:
+            self.look()
+        self._check_remembered()
+        limit = self._feed.max_per_trigger if limit is None else limit
+        chosen = self._admit(limit)
+        left_s = self._feed.settle_s + PAUSE_S
+        while self._frozen and not chosen and self._unsettled and left_s > 0:
+            self._pause(PAUSE_S)
+            left_s -= PAUSE_S
+            chosen = self._admit(limit)
+        self.take(chosen)
+        left = self._pending.values()
+        older, self._older = tuple(self._older), []
+        growing = [file for file in self._unsettled if self._frozen or self._settling.overdue(file, self._clock())]
+        return Plan(tuple(chosen), len(left), sum(file.size for file in left), older, tuple(growing))
+
+    def freeze(self) -> None:
+        """From here on only files that are there now are planned."""
+        self.look()
+        self._frozen = True
+
+    def waiting(self) -> tuple[int, int]:
+        """Files and bytes that are seen and not planned."""
+        return len(self._pending), sum(file.size for file in self._pending.values())
+
+    def take(self, files: Iterable[FileId]) -> None:
+        """Remembers files as planned; harmless for those that are remembered already."""
+        fresh = [file for file in files if self._window.status(file) == "fresh"]
+        age_ns = round(self._feed.max_file_age_s * 1e9)
+        horizon = self._window.next_horizon(fresh, round(self._clock() * 1e9), age_ns)
+        self._window.take(fresh, horizon)
+        for file in fresh:
+            self._pending.pop(file.path, None)
+            self._recheck.append(file.path)
+
+    def passed(self) -> Passed:
+        """What lies in the feed and is not taken: names passed over, and files that count as taken by their age."""
+        whole = Passed()
+        whole.merge(self._counted)
+        whole.merge(self._listing.passed())
+        return whole
+
+    def look(self) -> None:
+        """Looks for files that are new since the last look.
+
+        RetryableFeedError where the feed's directory is away, unless it is waited for; PositionGapError for a horizon
+        in the future; FeedError for a clock that was set forward since the planner was made.
+        """
+        now_ns = round(self._clock() * 1e9)
+        self._window.require_past(now_ns)
+        self._require_steady()
+        if not self._listing.exists():
+            if self._feed.missing_directory == "wait":
+                return
+            raise missing_directory(self._listing.root, RetryableFeedError)
+        for found in self._listing.look(now_ns):
+            self._meet(found)
+        horizon = self._window.horizon
+        self._reported = {path: row for path, row in self._reported.items() if row[1] >= horizon}
+
+    def _require_steady(self) -> None:
+        leap = self._clock() - self._steady() - self._set_off if self._steady else 0.0
+        if leap > JUMP_S:
+            raise FeedError(
+                "the clock of this machine was set forward while the stream ran",
+                where="the clock",
+                expected=f"about {moment(round((self._clock() - leap) * 1e9))}",
+                found=moment(round(self._clock() * 1e9)),
+                hint="files older than max_file_age by this clock would never be taken: correct the clock, or start the"
+                " stream again if it is right now",
+            )
+
+    def _meet(self, found: Found) -> None:
+        file = FileId(str(found.path), found.stat.size, found.stat.mtime_ns)
+        status = self._window.status(file)
+        if status == "fresh":
+            self._pending[file.path] = file
+        elif status == "below":
+            ctime = found.stat.ctime_ns
+            if not found.came and ctime < self._window.horizon:
+                if not found.again:
+                    self._counted.add(COUNT_AS_TAKEN, file.path)
+            else:
+                self._too_old(file, ctime)
+
+    def _too_old(self, file: FileId, ctime_ns: int) -> None:
+        """Reports a file that is never taken, once."""
+        self._pending.pop(file.path, None)
+        if self._reported.get(file.path, (None, 0))[0] != file:
+            self._reported[file.path] = (file, ctime_ns)
+            self._older.append(file)
+
+    def _check_remembered(self) -> None:
+        for _ in range(min(RECHECKED, len(self._recheck))):
+            path = self._recheck.popleft()
+            known = self._window.known(path)
+            if known is None:
+                continue  # forgotten by age
+            now = self._fs.stat(Path(path))
+            if now is not None and (now.size, now.mtime_ns) != (known.size, known.mtime_ns):
+                raise changed(known, now.size, now.mtime_ns)
+            self._recheck.append(path)
+
+    def _admit(self, limit: Limit) -> list[FileId]:
+        chosen: list[FileId] = []
+        size, rows = 0, 0.0
+        self._unsettled = []
+        now_s = self._clock()
+        for listed in sorted(self._pending.values(), key=lambda file: (file.mtime_ns, file.path)):
+            file = self._again(listed)
+            if file is None:
+                continue
+            if self._window.status(file) != "fresh":  # its time was set back since it was listed
+                self._too_old(file, round(now_s * 1e9))
+                continue
+            if not self._settling.rests(file, now_s):
+                self._unsettled.append(file)
+                continue
+            size += file.size
+            if limit.rows is not None and self._row_bytes is not None:
+                rows += file.size / max(self._row_bytes(file), 1e-9)
+            full = (
+                (limit.files is not None and len(chosen) >= limit.files)
+                or (limit.bytes is not None and size > limit.bytes)
+                or (limit.rows is not None and rows > limit.rows)
+            )
+            if full and chosen:
+                break
+            chosen.append(file)
+        return sorted(chosen, key=lambda file: (file.mtime_ns, file.path))
+
+    def _again(self, file: FileId) -> FileId | None:
+        """A waiting file as it is now; it may have grown since it was listed, or gone."""
+        found = self._fs.stat(Path(file.path))
+        if found is None:
+            del self._pending[file.path]
+            self._settling.forget(file.path)
+            return None
+        now = FileId(file.path, found.size, found.mtime_ns)
+        self._pending[file.path] = now
+        return now

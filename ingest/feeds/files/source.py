@@ -1,0 +1,248 @@
+"""The files feed as a Spark source: rows that *name* files, never their content.
+
+An offset holds a batch number and the files of that batch only, so its size does not grow with the history. What was
+taken before is asked from the commit log when the reader starts; Spark's checkpoint proposes, the log decides.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import cast
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from ingest.content.parts import MIN_PART, is_cuttable
+from ingest.feeds.files.planner import FilePlanner
+from ingest.feeds.files.row_size import row_bytes
+from ingest.feeds.planning import Offset, PlanningReader
+from ingest.options.files import FeedSpec, MissingDirectory
+from ingest.options.formats import Format, Limit
+from store.epochs.files.load import load_positions
+from store.epochs.state.files import FileWindow
+from store.epochs.state.values import FileId, FilePart
+from store.errors import SettingsError, TableNotFoundError, carrying
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+SOURCE = "sparkhaven_files"
+# start and stop: the part of the file; task: whose work it is; waiting: files left behind
+SCHEMA = "path string, size bigint, mtime_ns bigint, task int, waiting bigint, start bigint, stop bigint"
+SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
+FILE_COST = 64 << 10  # bytes that are decoded in the time that it takes to open, type and route one more file
+OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
+GROWING_NAMED = 20
+
+
+def source_options(
+    root: Path, table: TableName, stream: str, feed: FeedSpec, *, tasks: int, parts: bool = False
+) -> dict[str, str]:
+    """Options of the source for one stream, to be given to ``spark.readStream.options(**...)``.
+
+    ``parts``: a large file may be cut for several tasks.
+    """
+    limit = feed.max_per_trigger
+    given = {"maxBytes": limit.bytes, "maxRows": limit.rows, "maxFiles": limit.files}
+    return {
+        "root": str(root),
+        "table": str(table),
+        "stream": stream,
+        "path": feed.path,
+        "format": feed.format,
+        "encoding": feed.encoding,
+        "tasks": str(tasks),
+        "parts": str(parts).lower(),
+        "maxFileAgeSeconds": repr(feed.max_file_age_s),
+        "settleSeconds": repr(feed.settle_s),
+        "unfinished": json.dumps(feed.unfinished),
+        "missingDirectory": feed.missing_directory,
+        **{name: str(value) for name, value in given.items() if value is not None},
+    }
+
+
+@dataclass
+class Run(InputPartition):  # type: ignore[misc]
+    """The files of one task, a run of the batch's files in order; its number in the batch; the files left after it."""
+
+    files: tuple[FileId, ...]
+    task: int
+    waiting: int
+
+
+class FilesSource(DataSource):  # type: ignore[misc]
+    """Registered as ``sparkhaven_files``; see ``source_options``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``."""
+        return SOURCE
+
+    def schema(self) -> str:
+        """Path, size, time of each file, the task that takes it, files left after the batch, and which part it is."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader that starts from the commit log."""
+        del schema
+        return FilesReader(Fs(), dict(self.options), time.time)
+
+
+class FilesReader(PlanningReader):
+    """Plans batches of whole files, the oldest first."""
+
+    columns = SCHEMA
+
+    def __init__(self, fs: Fs, options: dict[str, str], clock: Callable[[], float]) -> None:
+        with carrying():
+            given = {name.lower(): value for name, value in options.items()}
+            self._feed = _feed(given)
+            self.own = self._feed.max_per_trigger
+            self.spool = Layout(Path(given["root"])).spool(TableName.parse(given["table"]), given["stream"])
+            self._tasks = max(int(given.get("tasks", "1")), 1)
+            self._fs, self._parts = fs, given.get("parts") == "true"
+            self._planner = FilePlanner(
+                fs,
+                self._feed,
+                _taken(fs, given),
+                clock,
+                row_bytes=lambda file: row_bytes(fs, file, self._feed.format),
+                steady=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+            )
+        self._batch = 0
+        self._older: deque[str] = deque(maxlen=OLDER_NAMED)
+        self._older_count = 0
+        self._growing: list[str] = []
+
+    def initialOffset(self) -> Offset:
+        """Before the first batch of a checkpoint."""
+        return {"n": 0, "files": []}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The next batch, or ``start`` when nothing is new."""
+        with carrying():
+            self._planner.take(_files(start))
+            plan = self._planner.plan(self.limited(limit))
+            self._batch = int(start["n"])
+            self._older.extend(file.path for file in plan.older)
+            self._older_count += len(plan.older)
+            self._growing = [file.path for file in plan.growing[:GROWING_NAMED]]
+            if not plan.files:
+                return start
+            self._batch += 1
+            end = {"n": self._batch, "files": [[f.path, f.size, f.mtime_ns] for f in plan.files]}
+            return self.planned(start, end)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Only what is there now."""
+        with carrying():
+            self._planner.freeze()
+
+    def reportLatestOffset(self) -> Offset:
+        """What is still waiting and what is never taken, for the progress report; this is no offset to read from."""
+        files, size = self._planner.waiting()
+        older = {"older_files": self._older_count, "older": list(self._older)}
+        left = {"growing": self._growing, "passed": self._planner.passed().to_json()}
+        return {"n": self._batch, "waiting_files": files, "waiting_bytes": size, **older, **left}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Runs of the files of ``end``, as even in bytes as their order allows."""
+        if start == end:
+            return []
+        with carrying():
+            files = _files(end)
+            self._planner.take(files)
+        runs = group_files(files, self._tasks, cuttable=lambda file: self._parts and is_cuttable(self._fs, file))
+        waiting, _ = self._planner.waiting()
+        return [Run(run, task, waiting) for task, run in enumerate(runs)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, int, int, int]]:
+        """One row for each file of a run, or part of one."""
+        if isinstance(partition, Run):
+            for file in partition.files:
+                start, stop = (file.start, file.stop) if isinstance(file, FilePart) else (0, file.size)
+                yield file.path, file.size, file.mtime_ns, partition.task, partition.waiting, start, stop
+
+
+def group_files(
+    files: Sequence[FileId],
+    tasks: int,
+    small: int = SMALL_BATCH,
+    *,
+    per_file: int = FILE_COST,
+    cuttable: Callable[[FileId], bool] = lambda file: False,
+) -> list[tuple[FileId, ...]]:
+    """At most ``tasks`` contiguous runs of about equal cost, bytes and ``per_file`` for each; one if all cost little.
+
+    A file that costs more than its run is cut where the runs meet, if it is ``cuttable`` and its parts are not small.
+    """
+    total = sum(file.size + per_file for file in files)
+    if not files or tasks == 1 or total <= small:
+        return [tuple(files)] if files else []
+    runs: list[tuple[FileId, ...]] = []
+    run: list[FileId] = []
+    done = 0
+    for file, cost in _pieces(files, total, tasks, per_file, cuttable):
+        share = total * (len(runs) + 1) / tasks
+        if run and len(runs) < tasks - 1 and done + cost / 2 > share:
+            runs.append(tuple(run))
+            run = []
+        run.append(file)
+        done += cost
+    return [*runs, tuple(run)]
+
+
+def _pieces(
+    files: Sequence[FileId], total: int, tasks: int, per_file: int, cuttable: Callable[[FileId], bool]
+) -> Iterator[tuple[FileId, int]]:
+    """Files, or parts of them, with what they cost."""
+    at = 0
+    for file in files:
+        ends = (round(total * run / tasks) - at - per_file for run in range(1, tasks))
+        cuts = [end for end in ends if MIN_PART <= end <= file.size - MIN_PART]
+        if cuts and cuttable(file):
+            places = [0, *cuts, file.size]
+            for start, stop in pairwise(places):
+                part = FilePart(file.path, file.size, file.mtime_ns, start, stop)
+                yield part, stop - start + (0 if start else per_file)
+        else:
+            yield file, file.size + per_file
+        at += file.size + per_file
+
+
+def _feed(options: dict[str, str]) -> FeedSpec:
+    missing = sorted({"root", "table", "stream", "path"} - options.keys())
+    if missing:
+        raise SettingsError(f"the source {SOURCE} lacks options", found=", ".join(missing), hint="use source_options")
+    numbers = {
+        name: options.get(key) for name, key in (("bytes", "maxbytes"), ("rows", "maxrows"), ("files", "maxfiles"))
+    }
+    limit = Limit(**{name: int(value) for name, value in numbers.items() if value is not None})
+    feed = FeedSpec(options["path"], max_per_trigger=limit)
+    return replace(
+        feed,
+        format=cast("Format", options.get("format", feed.format)),
+        encoding=options.get("encoding", feed.encoding),
+        max_file_age_s=float(options.get("maxfileageseconds", feed.max_file_age_s)),
+        settle_s=float(options.get("settleseconds", feed.settle_s)),
+        unfinished=tuple(json.loads(options["unfinished"])) if "unfinished" in options else feed.unfinished,
+        missing_directory=cast("MissingDirectory", options.get("missingdirectory", feed.missing_directory)),
+    )
+
+
+def _taken(fs: Fs, options: dict[str, str]) -> FileWindow:
+    try:
+        layout, table = Layout(Path(options["root"])), TableName.parse(options["table"])
+        return load_positions(fs, layout, table, options["stream"])[0]
+    except TableNotFoundError:
+        return FileWindow()  # the first start of a stream
+
+
+def _files(offset: Offset) -> list[FileId]:
+    return [FileId(path, size, mtime_ns) for path, size, mtime_ns in offset.get("files", [])]

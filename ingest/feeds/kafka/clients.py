@@ -1,0 +1,112 @@
+"""How clients of a broker are made: our settings and the user's, and what is remembered of their troubles.
+
+librdkafka tells connection troubles by callback, not as errors of a call; the last one is kept, so that a call that
+only ran out of time can say why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from ingest.options.kafka import KafkaFeed
+from store.errors import SettingsError
+
+OURS = frozenset(
+    {
+        "bootstrap.servers",
+        "metadata.broker.list",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "auto.offset.reset",
+    }
+)
+DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError._AUTHENTICATION,
+    }
+)
+CONNECTION: dict[str, Any] = {"log_level": 2, "socket.keepalive.enable": True, "reconnect.backoff.max.ms": 1000}
+READING: dict[str, Any] = {
+    "isolation.level": "read_committed",
+    "check.crcs": True,
+    "fetch.queue.backoff.ms": 1,  # the default of a second stalls a reader that is quicker than the fetcher
+    "fetch.wait.max.ms": 20,  # what a seek may have to wait for
+    "queued.max.messages.kbytes": 32_768,
+    "queued.min.messages": 20_000,  # ahead: a batch may be read by another worker, and then they are thrown away
+    "fetch.message.max.bytes": 4 << 20,
+}
+READING_OURS: dict[str, Any] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",  # lost offsets must not become a silent jump
+}
+
+
+class Troubles:
+    """The last connection trouble of a client.
+
+    ``denied`` is a password or right that is wrong, which no waiting mends. It is believed when it is told a second
+    time: a broker that goes down while a client says who it is looks the same once.
+    """
+
+    def __init__(self, feed: KafkaFeed) -> None:
+        self._feed = feed
+        self._last: str | None = None
+        self._refusals = 0
+        self.denied: KafkaError | None = None
+
+    def note(self, error: KafkaError) -> None:
+        """The callback."""
+        self._last = self._feed.client.hide(error.str())
+        if error.code() in DENIED:
+            self._refusals += 1
+            if self._refusals > 1:
+                self.denied = error
+
+    def take(self, otherwise: str) -> str:
+        """What was noted, or a text."""
+        return self._last or otherwise
+
+
+def make_consumer(feed: KafkaFeed, troubles: Troubles) -> Consumer:
+    """A consumer that jumps nowhere by itself. SettingsError for settings that librdkafka refuses."""
+    group = {"group.id": "sparkhaven"}  # only named to be allowed to read: nothing is committed to it
+    return _make(Consumer, feed, troubles, {**group, **READING}, READING_OURS)
+
+
+def make_admin(feed: KafkaFeed, troubles: Troubles) -> AdminClient:
+    """A client for metadata and offsets; it must be kept until its answers are there."""
+    return _make(AdminClient, feed, troubles, {}, {})
+
+
+def _make(kind: Any, feed: KafkaFeed, troubles: Troubles, defaults: dict[str, Any], ours: dict[str, Any]) -> Any:
+    given = dict(feed.client.values)
+    refused = sorted(given.keys() & OURS)
+    if refused:
+        raise SettingsError(
+            "settings of the Kafka client that are not yours to choose",
+            where="feed.client",
+            found=", ".join(refused),
+            hint="remove them; feed.bootstrap and feed.start say where to read",
+        )
+    settings = {**CONNECTION, **defaults, **given, **ours, "bootstrap.servers": feed.bootstrap}
+    try:
+        return kind({**settings, "error_cb": troubles.note})
+    except (KafkaException, TypeError, ValueError) as error:
+        told = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise SettingsError(
+            "the Kafka client refuses its settings",
+            where="feed.client",
+            expected="names and values of librdkafka",
+            found=feed.client.hide(told),
+            hint="librdkafka's CONFIGURATION.md lists them; Java's names differ",
+        ) from None

@@ -1,0 +1,131 @@
+"""One planned range of offsets to routed batches, in bounded memory: what ``feeds.files.decode`` is, for messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from confluent_kafka import Message
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.kafka.errors import place_name
+from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.feeds.kafka.reader import KafkaReader
+from ingest.options.kafka import KafkaFeed
+from ingest.router import Routed, Router, newest_instant
+from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.targets import resolve_targets
+from ingest.values.rows import Rows
+from store.collector import no_cycles
+from store.epochs.state.values import OffsetRange
+from store.layout import LocationKey
+from store.types.model import TableSchema
+
+BLOCK_MESSAGES = 100_000
+BLOCK_BYTES = 16 << 20
+HELD_BYTES, HELD_MESSAGES = 64 << 20, 4 * BLOCK_MESSAGES  # of a range that is looked at twice without a second fetch
+NS = 1_000_000_000
+
+Sized = tuple[MessageBlock, int]
+Decoded = tuple[Router, Rows, Callable[[int], bytes]]
+
+
+def decode_range(
+    reader: KafkaReader,
+    split: OffsetRange,
+    spec: StreamSpec,
+    feed: KafkaFeed,
+    schema: TableSchema,
+    rejects: Rejects,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Routed]:
+    """Routed batches of one range; bad rows and counts go to ``rejects``.
+
+    A caller must not commit anything of a range before the iterator has ended, since it proves last that the topic is
+    still the one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has
+    more bad rows than a batch may have.
+    """
+    with no_cycles():
+        for router, rows, payload in _to_route(reader, split, spec, feed, schema, rejects, clock):
+            yield from router.route(rows, payload, rejects)
+            rejects.complete = None
+        rejects.flush()
+
+
+def late_messages(
+    reader: KafkaReader,
+    split: OffsetRange,
+    spec: StreamSpec,
+    feed: KafkaFeed,
+    schema: TableSchema,
+    keys: frozenset[LocationKey],
+    rejects: Rejects,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> int:
+    """Reads a range again to reject the rows that go to ``keys``, and no others; returns how many they are."""
+    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
+    found = 0
+    for router, rows, payload in _to_route(reader, split, spec, feed, schema, silent, clock):
+        rejects.complete = silent.complete
+        found += router.late(rows, payload, keys, rejects)
+        rejects.complete = None
+    rejects.flush()
+    return found
+
+
+def _to_route(
+    reader: KafkaReader,
+    split: OffsetRange,
+    spec: StreamSpec,
+    feed: KafkaFeed,
+    schema: TableSchema,
+    rejects: Rejects,
+    clock: Callable[[], float],
+) -> Iterator[Decoded]:
+    targets = resolve_targets(spec, schema)
+    decoder = MessageRows(targets, feed, spec)
+    place = place_name(split.topic, split.partition)
+    blocks: Iterable[Sized] = _blocks(reader.read(split))
+    chosen = spec.partition.clock
+    clock_ns = chosen.at_ns if chosen.kind == "fixed" and chosen.at_ns is not None else round(clock() * NS)
+    if chosen.kind == "batch" and spec.partition.value.column is not None:
+        clock_ns, held = _newest(decoder, blocks, place, targets, spec)
+        blocks = _blocks(reader.read(split)) if held is None else held
+    router = Router(targets, spec.partition, place, clock_ns, "offset")
+    for block, _ in blocks:
+        yield router, decoder.decode(block, place, round(clock() * NS), rejects), block.value_at
+
+
+def _blocks(read: Iterator[list[Message]]) -> Iterator[Sized]:
+    """Messages in blocks worth decoding together, with the bytes of their values."""
+    held: list[Message] = []
+    size = 0
+    for some in read:
+        held += some
+        size += sum(map(len, some))
+        if len(held) >= BLOCK_MESSAGES or size >= BLOCK_BYTES:
+            yield MessageBlock.of(held), size
+            held, size = [], 0
+    if held:
+        yield MessageBlock.of(held), size
+
+
+def _newest(
+    decoder: MessageRows, blocks: Iterable[Sized], place: str, targets: Sequence[Target], spec: StreamSpec
+) -> tuple[int, list[Sized] | None]:
+    """The newest instant of a range, and its blocks; None where they are more than is held, and have to be read again.
+
+    It is known when all of the range was seen.
+    """
+    silent, rule = Rejects(BadRowBudget(max_rows=2**62), keep=0), spec.partition.value
+    found: list[int] = []
+    held: list[Sized] | None = []
+    size = messages = 0
+    for block, bytes_of in blocks:
+        newest = newest_instant(decoder.decode(block, place, 0, silent), targets, rule)
+        found += [] if newest is None else [newest]
+        size, messages = size + bytes_of, messages + len(block.offsets)
+        held = None if held is None or size > HELD_BYTES or messages > HELD_MESSAGES else [*held, (block, bytes_of)]
+    return max(found, default=0), held

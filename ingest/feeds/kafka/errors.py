@@ -1,0 +1,97 @@
+"""What can be wrong between a topic and our position in it: each case told apart, with what to do about it.
+
+The committed offset is never left by itself. Where messages are gone, or are not those that were read before, the
+stream stops; ``allow_gap`` lets it go on behind a gap, which is then recorded in the epoch.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError
+
+from ingest.feeds.kafka.clients import DENIED
+from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
+
+_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+def place_name(topic: str, partition: int) -> str:
+    """How a partition is named in messages and offsets."""
+    return f"{topic}/{partition}"
+
+
+def retention_passed(topic: str, partition: int, ours: int, beginning: int) -> SparkhavenError:
+    """The broker has deleted messages that we have not read."""
+    return PositionGapError(
+        "messages were deleted before they were read: retention has passed our position",
+        where=place_name(topic, partition),
+        expected=f"offset {ours}, where the last epoch ends",
+        found=f"the first message has offset {beginning}; {beginning - ours} offsets are lost",
+        hint="get the messages from another copy of the topic; or set allow_gap = true in [feed] to go on behind the"
+        " gap, which is recorded in the epoch; and raise the topic's retention",
+    )
+
+
+def end_before_position(topic: str, partition: int, ours: int, end: int) -> SparkhavenError:
+    """The log is shorter than what we have read: the broker was restored from a backup, or lost its disk."""
+    return PositionGapError(
+        "the partition ends before our position: the broker has lost messages that are in the table",
+        where=place_name(topic, partition),
+        expected=f"an end at or after offset {ours}, where the last epoch ends",
+        found=f"end at offset {end}",
+        hint="was the broker restored from a backup? Roll the stream back to an epoch at or before this end, or read"
+        " the topic as a new stream; new messages under offsets that were read before would be lost",
+    )
+
+
+def made_again(topic: str, ours: str, found: str) -> SparkhavenError:
+    """The topic of that name is another one."""
+    return PositionGapError(
+        "the topic was deleted and made again",
+        where=topic,
+        expected=f"topic id {ours}",
+        found=f"topic id {found}",
+        hint="its offsets are other messages now: read it as a new stream, or set allow_gap = true in [feed] to go on"
+        " with the new topic from its start",
+    )
+
+
+def topic_gone(place: str) -> SparkhavenError:
+    """The topic or the partition does not exist."""
+    return FeedSettingsError(
+        "there is no such topic, or it has no such partition",
+        where=place,
+        found="nothing at the broker",
+        hint="correct feed.topics or feed.bootstrap, or make the topic; a topic that is made again is another one",
+    )
+
+
+def unreachable(what: str, where: str, found: str) -> SparkhavenError:
+    """Nothing came from the broker within the time."""
+    return RetryableFeedError(
+        what,
+        where=where,
+        found=found,
+        hint="see whether the broker runs and can be reached from here; nothing is lost, start it again",
+    )
+
+
+def denied(where: str, text: str) -> SparkhavenError:
+    """Name, password or rights are not those that the broker asks for."""
+    return FeedSettingsError(
+        "the broker does not let us read", where=where, found=text, hint="correct feed.client, or the broker's ACLs"
+    )
+
+
+def translated(error: KafkaError, where: str, text: str) -> SparkhavenError:
+    """Any other error of the client; ``text`` is what it says, without secrets."""
+    code = error.code()
+    if code in _GONE:
+        return topic_gone(where)
+    if code in DENIED:
+        return denied(where, text)
+    if code in (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG):
+        return FeedError(
+            "a message is damaged", where=where, expected="a message whose checksum holds", found=text,
+            hint="see what the broker says of its log segments; nothing of this batch was committed",
+        )  # fmt: skip
+    return unreachable("the broker cannot be read", where, text)

@@ -1,0 +1,134 @@
+"""Which offsets of a feed come next: pure functions from positions and the broker's view to ranges.
+
+A position is the next offset to read of a partition. It comes from the commit log. Where the log has none, it comes
+from the start rule of the feed if the stream has not begun, else it is the beginning of the partition; and that is
+written down by a range without messages, so that a restart before the first message begins at the same place. A
+position never moves by itself: messages that are gone are an error, or with ``allow_gap`` a jump that is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from ingest.feeds.kafka.errors import end_before_position, made_again, place_name, retention_passed, topic_gone
+from ingest.feeds.kafka.topics import Place, TopicView
+from store.epochs.state.values import OffsetRange
+
+SMALL_BATCH = 20_000  # messages that one task does alone
+LEAST_PIECE = 20_000  # messages for which a partition is cut between two tasks
+UNEVEN = 0.15  # part of a fair share that a task may have too much before a partition is cut
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The next offset of a partition, in the topic of this id ("" = unknown)."""
+
+    offset: int
+    topic_id: str = ""
+
+
+def verified(
+    positions: Mapping[Place, Position], view: Mapping[str, TopicView], *, allow_gap: bool = False
+) -> dict[Place, Position]:
+    """The positions of the viewed topics, each proven to be readable; moved behind a gap where that is allowed.
+
+    Raises PositionGapError, a different one for each way in which a topic and a position can disagree, and FeedError
+    for a partition that is gone.
+    """
+    found: dict[Place, Position] = {}
+    for (topic, partition), position in positions.items():
+        if topic not in view:
+            continue  # no longer of this feed
+        now = view[topic]
+        bounds = now.partitions.get(partition)
+        if position.topic_id and now.topic_id and position.topic_id != now.topic_id:
+            if not allow_gap:
+                raise made_again(topic, position.topic_id, now.topic_id)
+            if bounds is not None:
+                found[topic, partition] = Position(bounds.beginning, now.topic_id)
+            continue
+        if bounds is None:
+            raise topic_gone(place_name(topic, partition))
+        if position.offset > bounds.end:  # allow_gap does not help: it would have to go back
+            raise end_before_position(topic, partition, position.offset, bounds.end)
+        if position.offset < bounds.beginning:
+            if not allow_gap:
+                raise retention_passed(topic, partition, position.offset, bounds.beginning)
+            position = replace(position, offset=bounds.beginning)
+        found[topic, partition] = replace(position, topic_id=now.topic_id or position.topic_id)
+    return found
+
+
+def newcomers(positions: Mapping[Place, Position], view: Mapping[str, TopicView]) -> list[Place]:
+    """Partitions without a position, in order."""
+    there = ((topic, partition) for topic, now in view.items() for partition in now.partitions)
+    return sorted(place for place in there if place not in positions)
+
+
+def lag(positions: Mapping[Place, Position], view: Mapping[str, TopicView]) -> dict[Place, int]:
+    """Offsets between each position and the end of its partition; compaction may have left fewer messages."""
+    return {
+        place: max(0, view[place[0]].partitions[place[1]].end - position.offset)
+        for place, position in positions.items()
+        if place[0] in view and place[1] in view[place[0]].partitions
+    }
+
+
+def fair_amounts(waiting: Mapping[Place, int], limit: int | None) -> dict[Place, int]:
+    """How much of each partition a batch of ``limit`` messages takes: equal shares, and what a short partition leaves
+    of its share goes to the others, so that none waits for another's backlog."""
+    if limit is None or sum(waiting.values()) <= limit:
+        return {place: amount for place, amount in waiting.items() if amount}
+    found: dict[Place, int] = {}
+    left = limit
+    todo = sorted((amount, place) for place, amount in waiting.items() if amount)
+    for done, (amount, place) in enumerate(todo):
+        share = left // (len(todo) - done)
+        found[place] = min(amount, share)
+        left -= found[place]
+    return {place: amount for place, amount in found.items() if amount}
+
+
+def next_ranges(
+    positions: Mapping[Place, Position], waiting: Mapping[Place, int], limit: int | None, unwritten: Sequence[Place]
+) -> list[OffsetRange]:
+    """The ranges of the next batch in order. ``unwritten`` places have a range even if it is empty."""
+    amounts = fair_amounts(waiting, limit)
+    places = sorted({*amounts, *unwritten})
+    return [
+        OffsetRange(*place, at.offset, at.offset + amounts.get(place, 0), at.topic_id)
+        for place, at in ((place, positions[place]) for place in places)
+    ]
+
+
+def share_out(ranges: Sequence[OffsetRange], tasks: int, small: int = SMALL_BATCH) -> list[tuple[OffsetRange, ...]]:
+    """At most ``tasks`` runs of the ordered ranges, about even in messages; one if there are few.
+
+    Order is kept over the runs. A partition is cut only where whole partitions would make the runs uneven, because
+    its rows have to be brought together again.
+    """
+    borders = [0, *accumulate(item.stop - item.start for item in ranges)]
+    total = borders[-1]
+    if not ranges or tasks <= 1 or total <= small:
+        return [tuple(ranges)] if ranges else []
+    share = total / tasks
+    cuts = set()
+    for place in range(1, tasks):
+        even = round(share * place)
+        near = min(borders, key=lambda border: abs(border - even))
+        cuts.add(near if abs(near - even) <= max(UNEVEN * share, LEAST_PIECE) else even)
+    runs: list[list[OffsetRange]] = [[]]
+    for item, (first, last) in zip(ranges, pairwise(borders), strict=True):
+        at = item.start
+        for cut in sorted(cut for cut in cuts if first < cut <= last):
+            stop = item.start + cut - first
+            if stop > at:
+                runs[-1].append(replace(item, start=at, stop=stop))
+            if runs[-1] and cut < total:
+                runs.append([])
+            at = stop
+        if at < item.stop or item.start == item.stop:
+            runs[-1].append(replace(item, start=at))
+    return [tuple(run) for run in runs if run]

@@ -1,0 +1,159 @@
+"""Kafka topics as a Spark source: rows that *name* ranges of offsets, never messages.
+
+An offset of Spark's is the position of each partition, ``{"topic/partition": 17}``, so a progress report shows where
+the stream stands and what waits. Where to begin is asked from the commit log when the reader starts; Spark's checkpoint
+proposes, the log decides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql.datasource import DataSource, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from ingest.feeds.kafka.planner import Position, lag, newcomers, next_ranges, share_out, verified
+from ingest.feeds.kafka.sizes import MessageSizes
+from ingest.feeds.kafka.starts import first_offsets
+from ingest.feeds.kafka.topics import KafkaTopics, Place, TopicView
+from ingest.feeds.planning import RangeReader, RangeRun, RangeStream, range_source
+from ingest.options.formats import Limit
+from ingest.options.kafka import KafkaFeed
+from store.epochs.files.load import load_positions
+from store.epochs.state.values import OffsetRange
+from store.errors import PositionGapError, TableNotFoundError, carrying
+from store.io.fs import Fs
+from store.layout import Layout
+
+Offset = dict[str, int]
+KafkaStream = RangeStream[KafkaFeed]
+
+
+def kafka_source(stream: KafkaStream) -> type[DataSource]:
+    """The source class of one stream, for ``spark.dataSource.register``."""
+    return range_source("kafka", stream, open_reader)
+
+
+def open_reader(stream: KafkaStream) -> TopicReader:
+    """A reader that starts from the commit log."""
+    return TopicReader(stream, KafkaTopics(stream.feed), committed(Fs(), stream))
+
+
+def committed(fs: Fs, stream: KafkaStream) -> dict[Place, Position]:
+    """The positions that the commit log has; none before the first epoch of a stream."""
+    try:
+        _, offsets = load_positions(fs, Layout(stream.root), stream.table, stream.stream)
+    except TableNotFoundError:
+        return {}
+    return {place: Position(end.stop, end.topic_id) for place, end in offsets.items()}
+
+
+class TopicReader(RangeReader):
+    """``positions`` are those of the commit log."""
+
+    def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[Place, Position]) -> None:
+        self._feed, self._tasks = stream.feed, max(stream.tasks, 1)
+        self.own, self.spool = stream.feed.max_per_trigger, stream.spool
+        self._topics = topics
+        self._committed = dict(positions)
+        self._positions = dict(positions)  # of what is planned so far
+        self._view: dict[str, TopicView] = {}
+        self._frozen = self._begun = False
+        self._planned: dict[str, list[OffsetRange]] = {}
+        self._sizes = MessageSizes(stream.feed)
+
+    def initialOffset(self) -> Offset:
+        """The committed positions."""
+        return _offset(self._committed)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The end of the next batch, or ``start`` when nothing is new."""
+        with carrying():
+            if not self._frozen:
+                self._look()
+            self._follow(start)
+            before = self._positions
+            moved = verified(before, self._view, allow_gap=self._feed.allow_gap)
+            fresh = newcomers(before, self._view)
+            begun = self._begun or bool(before)
+            moved |= first_offsets(self._feed.start, fresh, self._view, self._topics, begun=begun)
+            self._begun = True
+            waiting = lag(moved, self._view)
+            rows = self._rows(self.limited(limit), moved, waiting)
+            unwritten = [place for place in moved if moved[place] != before.get(place)]
+            ranges = next_ranges(moved, waiting, rows, unwritten)
+            if not ranges:
+                return start
+            self._positions = {**before, **moved}
+            for item in ranges:
+                self._positions[item.topic, item.partition] = Position(item.stop, item.topic_id)
+            end = _offset(self._positions)
+            self._planned = {_key(end): ranges}
+            return self.planned(start, end)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Only up to the ends as they are now."""
+        with carrying():
+            self._look()
+        self._frozen = True
+
+    def reportLatestOffset(self) -> Offset:
+        """The ends of the partitions, for the progress report."""
+        ends = {(topic, n): Position(b.end) for topic, now in self._view.items() for n, b in now.partitions.items()}
+        return _offset(ends)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Runs of the ranges between two offsets."""
+        ranges = self._planned.get(_key(end))
+        if ranges is None:
+            with carrying():
+                ranges = self._between(start, end)
+        runs = share_out(ranges, self._tasks)
+        left = sum(lag(self._positions, self._view).values())
+        return [RangeRun(run, task, left) for task, run in enumerate(runs)]
+
+    def _look(self) -> None:
+        self._view = self._topics.look()
+
+    def _follow(self, start: Offset) -> None:
+        """Takes over positions that Spark remembers and this reader has not planned: those of its checkpoint."""
+        for place, offset in _places(start).items():
+            known = self._positions.get(place)
+            if known is None or known.offset < offset:
+                self._positions[place] = Position(offset, known.topic_id if known else "")
+
+    def _between(self, start: Offset, end: Offset) -> list[OffsetRange]:
+        """A batch that Spark repeats from its checkpoint; the judge of the log has the last word about it."""
+        first = _places(start)
+        ranges = []
+        for place, stop in _places(end).items():
+            begin = first.get(place, self._committed[place].offset if place in self._committed else stop)
+            topic_id = self._committed[place].topic_id if place in self._committed else ""
+            if begin > stop:
+                raise PositionGapError(
+                    "Spark's checkpoint goes back", where=place, expected=f"offset {begin} or later", found=stop
+                )
+            if begin < stop:
+                ranges.append(OffsetRange(*place, begin, stop, topic_id))
+        return ranges
+
+    def _rows(self, own: Limit, positions: Mapping[Place, Position], waiting: Mapping[Place, int]) -> int | None:
+        """The most messages of this batch, by the limits in rows and in bytes."""
+        if own.bytes is None or not any(waiting.values()):
+            return own.rows
+        by_bytes = max(1, int(own.bytes / self._sizes.bytes_per_message(positions, waiting)))
+        return by_bytes if own.rows is None else min(own.rows, by_bytes)
+
+
+def _offset(positions: Mapping[Place, Position]) -> Offset:
+    return {f"{topic}/{partition}": positions[topic, partition].offset for topic, partition in sorted(positions)}
+
+
+def _places(offset: Offset) -> dict[Place, int]:
+    split = ((*name.rpartition("/"), stop) for name, stop in offset.items())
+    return {(topic, int(partition)): stop for topic, _, partition, stop in split}
+
+
+def _key(offset: Offset) -> str:
+    return json.dumps(offset, sort_keys=True)

@@ -1,0 +1,71 @@
+"""Where partitions begin that no epoch has: by the start rule of the feed, or at their beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ingest.feeds.kafka.planner import Position
+from ingest.feeds.kafka.topics import KafkaTopics, Place, TopicView
+from ingest.options.kafka import Start
+from store.errors import SettingsError
+
+
+def first_offsets(
+    start: Start, places: Sequence[Place], view: Mapping[str, TopicView], topics: KafkaTopics, *, begun: bool
+) -> dict[Place, Position]:
+    """Where each of ``places`` begins.
+
+    ``begun``: the stream has an epoch, or has looked at its topics before; then these places are newcomers, and all
+    that is in them came, or became part of the feed, after the stream had begun: they are read from their beginning,
+    except where the feed names an offset. SettingsError for a named offset that its partition does not have.
+    """
+    if not places:
+        return {}
+    bounds = {place: view[place[0]].partitions[place[1]] for place in places}
+    offsets: Mapping[Place, int | None] = {}
+    if start.kind == "offsets":
+        offsets = _given(start, places, view)
+    elif begun:
+        pass
+    elif start.kind == "latest":
+        offsets = {place: found.end for place, found in bounds.items()}
+    elif start.kind == "timestamp":
+        later = topics.at_time(places, start.at_ms or 0)
+        offsets = {place: bounds[place].end if offset is None else offset for place, offset in later.items()}
+    elif start.kind == "committed":
+        offsets = topics.committed(places)
+    found: dict[Place, Position] = {}
+    for place in places:
+        offset = offsets.get(place)
+        found[place] = Position(bounds[place].beginning if offset is None else offset, view[place[0]].topic_id)
+    return found
+
+
+def _given(start: Start, places: Sequence[Place], view: Mapping[str, TopicView]) -> dict[Place, int | None]:
+    found: dict[Place, int | None] = {}
+    for topic, partition, offset in start.offsets:
+        bounds = view[topic].partitions.get(partition) if topic in view else None
+        if bounds is None or not bounds.beginning <= offset <= bounds.end:
+            there = _partitions(topic, view) if bounds is None else f"offsets {bounds.beginning} to {bounds.end}"
+            if (topic, partition) in places or bounds is None:
+                raise SettingsError(
+                    "the start offset of a partition is none that it has",
+                    where=f"feed.start {topic}:{partition}",
+                    expected=there,
+                    found=f"{_what(topic, partition, view)}, which is not there"
+                    if bounds is None
+                    else f"offset {offset}",
+                    hint="correct feed.start; it is only read for partitions that no epoch has",
+                )
+        found[topic, partition] = offset
+    return found
+
+
+def _what(topic: str, partition: int, view: Mapping[str, TopicView]) -> str:
+    return f"partition {partition}" if topic in view else f"topic {topic}"
+
+
+def _partitions(topic: str, view: Mapping[str, TopicView]) -> str:
+    if topic not in view:
+        return f"a topic of this feed: {', '.join(sorted(view)) or 'it has none yet'}"
+    return f"a partition of {topic}: 0 to {len(view[topic].partitions) - 1}"

@@ -1,0 +1,184 @@
+"""What a broker says about the topics of a feed: their ids, partitions, and where each begins and ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from ingest.feeds.kafka.clients import Troubles, make_admin, make_consumer
+from ingest.feeds.kafka.errors import place_name, topic_gone, translated
+from ingest.options.kafka import KafkaFeed
+from store.errors import SparkhavenError
+
+PATIENCE_SECONDS = 30.0
+LOOK_SECONDS = 0.1  # between two looks whether the client has been refused
+FIRST_WAIT_SECONDS = 0.5
+_NO_ID = "A" * 22
+_READ_UNCOMMITTED = "read_uncommitted"
+
+_WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Messages of a partition lie in ``[beginning, end)``; those of open transactions are beyond ``end``."""
+
+    beginning: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """One topic as it is now. ``topic_id`` is "" at brokers that have none (before Kafka 2.8)."""
+
+    topic_id: str
+    partitions: Mapping[int, Bounds]
+
+
+class KafkaTopics:
+    """The administrative side of a feed."""
+
+    def __init__(self, feed: KafkaFeed, *, patience: float = PATIENCE_SECONDS) -> None:
+        self._feed, self._patience = feed, patience
+        self._troubles = Troubles(feed)
+        self._admin = make_admin(feed, self._troubles)
+        level = dict(feed.client.values).get("isolation.level")
+        self._isolation = (
+            IsolationLevel.READ_UNCOMMITTED if level == _READ_UNCOMMITTED else IsolationLevel.READ_COMMITTED
+        )
+
+    def look(self) -> dict[str, TopicView]:
+        """All topics of the feed. FeedError when a named one does not exist, RetryableFeedError without an answer."""
+        names = self._names()
+        described = topic_partitions(self._admin, self._feed, names, self._troubles, self._patience)
+        places = [(name, number) for name in names for number in described[name][1]]
+        beginnings = self._ask(places, lambda place: OffsetSpec.earliest())
+        ends = self._ask(places, lambda place: OffsetSpec.latest())
+        first, last = self._offsets(beginnings), self._offsets(ends)
+        return {
+            name: TopicView(topic_id, {n: Bounds(first[name, n], last[name, n]) for n in numbers})
+            for name, (topic_id, numbers) in described.items()
+        }
+
+    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+        """Where partitions end, by one question to the broker; those that it has not are left out.
+
+        Raises what ``look`` raises when it tells none.
+        """
+        found: dict[Place, int] = {}
+        failed: SparkhavenError | None = None
+        for place, future in self._ask(places, lambda place: OffsetSpec.latest()).items():
+            try:
+                found |= self._offsets({place: future})
+            except SparkhavenError as error:
+                failed = failed or error
+        if failed is not None and not found:
+            raise failed
+        return found
+
+    def at_time(self, places: Sequence[Place], at_ms: int) -> dict[Place, int | None]:
+        """The first offset at or after a time; None where there is no such message yet."""
+        found = self._offsets(self._ask(places, lambda place: OffsetSpec.for_timestamp(at_ms)))
+        return {place: offset if offset >= 0 else None for place, offset in found.items()}
+
+    def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
+        """What the consumer group of the client's settings has committed; None where it has nothing."""
+        consumer = make_consumer(self._feed, self._troubles)
+        asked = [TopicPartition(*place) for place in places]
+        try:
+            found = self._patiently(lambda seconds: consumer.committed(asked, timeout=seconds), "committed offsets")
+        finally:
+            consumer.close()
+        return {(item.topic, item.partition): item.offset if item.offset >= 0 else None for item in found}
+
+    def _names(self) -> list[str]:
+        if self._feed.pattern is None:
+            return list(self._feed.topics)
+        listed = self._patiently(lambda seconds: self._admin.list_topics(timeout=seconds), self._feed.bootstrap).topics
+        wanted = re.compile(self._feed.pattern)
+        return sorted(name for name in listed if wanted.fullmatch(name) and not name.startswith("__"))
+
+    def _ask(self, places: Iterable[Place], spec: Any) -> dict[Place, Future[Any]]:
+        asked = {TopicPartition(*place): spec(place) for place in places}
+        if not asked:
+            return {}
+        futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=self._patience)
+        return {(item.topic, item.partition): future for item, future in futures.items()}
+
+    def _offsets(self, futures: Mapping[Place, Future[Any]]) -> dict[Place, int]:
+        found: dict[Place, int] = {}
+        for place, future in futures.items():
+            try:
+                found[place] = _result(future, self._admin, self._troubles, self._patience).offset
+            except KafkaException as error:
+                raise self._translated(error, place_name(*place)) from None
+        return found
+
+    def _patiently(self, ask: Callable[[float], Any], where: str) -> Any:
+        """Asks in waits that grow, so that a refusal is told soon and an answer from far away has its time."""
+        wait, left = min(FIRST_WAIT_SECONDS, self._patience), self._patience
+        while True:
+            try:
+                return ask(wait)
+            except KafkaException as error:
+                found = self._translated(error, where)
+                left -= wait
+                if left <= 0 or error.args[0].code() not in _WAITING or not found.retryable:
+                    raise found from None
+                wait = min(2 * wait, left)
+
+    def _translated(self, error: KafkaException, where: str) -> SparkhavenError:
+        return _translated(error, where, self._admin, self._feed, self._troubles)
+
+
+def topic_partitions(
+    admin: AdminClient, feed: KafkaFeed, names: Sequence[str], troubles: Troubles, patience: float = PATIENCE_SECONDS
+) -> dict[str, tuple[str, list[int]]]:
+    """Id and partition numbers of each topic; FeedError when one does not exist."""
+    if not names:
+        return {}
+    futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=patience)
+    found: dict[str, tuple[str, list[int]]] = {}
+    for name in names:
+        try:
+            described = _result(futures[name], admin, troubles, patience)
+        except KafkaException as error:
+            raise _translated(error, name, admin, feed, troubles) from None
+        topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
+        found[name] = "" if topic_id == _NO_ID else topic_id, sorted(item.id for item in described.partitions)
+        if not found[name][1]:
+            raise topic_gone(name)
+    return found
+
+
+def _result(future: Future[Any], admin: AdminClient, troubles: Troubles, patience: float) -> Any:
+    """The answer to a question; KafkaException as soon as it is known that there will be none."""
+    waited = 0.0
+    while True:
+        try:
+            return future.result(LOOK_SECONDS)
+        except TimeoutError:
+            waited += LOOK_SECONDS
+            admin.poll(0)  # lets the client tell its troubles
+            if troubles.denied is not None:
+                raise KafkaException(troubles.denied) from None
+            if waited > patience + 5:  # the client keeps its own time
+                raise
+
+
+def _translated(
+    error: KafkaException, where: str, admin: AdminClient, feed: KafkaFeed, troubles: Troubles
+) -> SparkhavenError:
+    admin.poll(0)  # lets the client tell its troubles
+    if troubles.denied is not None:
+        return translated(troubles.denied, where, feed.client.hide(troubles.denied.str()))
+    told = error.args[0]
+    return translated(told, where, troubles.take(feed.client.hide(told.str())))

@@ -1,0 +1,136 @@
+"""What the Spark sources of all feeds share: they plan splits, and their rows name them.
+
+Spark pickles a reader for its workers, which only ask it to ``read``; what plans stays where it is. Limits come from
+Spark and from the feed, and both hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from ingest.options.formats import Limit
+from store.epochs.state.values import OffsetRange
+from store.errors import carrying
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.planned import leave_plan
+
+RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, task int, waiting bigint"
+
+Feed = TypeVar("Feed")
+Offset = dict[str, Any]
+
+
+class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Plans micro-batches for Spark, up to ``own`` limits; ``spool`` is where they are left for the driver."""
+
+    own: Limit
+    spool: Path
+    columns = RANGES
+
+    def __getstate__(self) -> dict[str, object]:
+        """Nothing: workers only ask to ``read``, and clients and what is known of a feed stay with the planner."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The first limit that is set. Spark's limits cannot be combined; ``limited`` keeps to all of them."""
+        if self.own.bytes is not None:
+            return ReadMaxBytes(self.own.bytes)
+        if self.own.rows is not None:
+            return ReadMaxRows(self.own.rows)
+        return ReadMaxFiles(self.own.files) if self.own.files is not None else ReadAllAvailable()
+
+    def limited(self, limit: ReadLimit) -> Limit:
+        """Spark's limit, with our others beside it unless all is asked for."""
+        if isinstance(limit, ReadAllAvailable):
+            return Limit()
+        if isinstance(limit, ReadMaxBytes):
+            return replace(self.own, bytes=limit.max_bytes)
+        if isinstance(limit, ReadMaxRows):
+            return replace(self.own, rows=limit.max_rows)
+        if isinstance(limit, ReadMaxFiles):
+            return replace(self.own, files=limit.max_files)
+        return self.own
+
+    def planned(self, start: Offset, end: Offset) -> Offset:
+        """``end``, with the rows up to it left for the driver."""
+        names = [column.split()[0] for column in self.columns.split(", ")]
+        rows = (row for run in self.partitions(start, end) for row in self.read(run))
+        leave_plan(Fs(), self.spool, end, [dict(zip(names, row, strict=True)) for row in rows])
+        return end
+
+
+@dataclass
+class RangeRun(InputPartition):  # type: ignore[misc]
+    """The ranges of one task in order, its number in the batch, and what waits behind the batch."""
+
+    ranges: tuple[OffsetRange, ...]
+    task: int
+    waiting: int
+
+
+class RangeReader(PlanningReader):
+    """A reader whose splits are ranges of offsets."""
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, str, int, int]]:
+        """One row for each range of a run."""
+        if isinstance(partition, RangeRun):
+            for item in partition.ranges:
+                named = item.topic, item.partition, item.start, item.stop, item.topic_id
+                yield *named, partition.task, partition.waiting
+
+
+@dataclass(frozen=True)  # no slots: a generic alias, when called, sets an attribute
+class RangeStream(Generic[Feed]):
+    """One stream over a feed of offsets: where its log is, and how many tasks may share a batch."""
+
+    root: Path
+    table: TableName
+    stream: str
+    feed: Feed
+    tasks: int
+
+    @property
+    def spool(self) -> Path:
+        """Scratch of the stream."""
+        return Layout(self.root).spool(self.table, self.stream)
+
+
+def range_source(
+    kind: str, stream: RangeStream[Feed], open_reader: Callable[[RangeStream[Feed]], RangeReader]
+) -> type[DataSource]:
+    """The source class of one stream, for ``spark.dataSource.register``; its name is of this stream alone.
+
+    It travels by value with the feed inside: options would show a feed's secrets in plans and in Spark's UI.
+    """
+
+    class RangeSource(DataSource):  # type: ignore[misc]
+        """Made by ``range_source``."""
+
+        @classmethod
+        def name(cls) -> str:
+            return f"sparkhaven_{kind}_{stream.table}_{stream.stream}"
+
+        def schema(self) -> str:
+            return RANGES
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+            del schema
+            with carrying():
+                return open_reader(stream)
+
+    return RangeSource

@@ -1,0 +1,169 @@
+"""Avro payloads as records: one a message, by a schema file or by the id that the payload begins with.
+
+With a registry a payload is a zero byte, the id of its schema in four bytes (big-endian), and the record;
+``ingest.formats.avro.registry`` finds the schema. ``ingest.formats.records`` makes rows of them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+import fastavro
+
+from ingest.formats.avro.proof import Check, check_payload, checker, fields_in
+from ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
+from ingest.formats.json.paths import path_of, unknown_names, value_at
+from ingest.formats.records import NotARecordError, from_binary
+from ingest.options.formats import AvroSource, MissingColumns
+from ingest.spec import Target
+from ingest.values.exact import Refusal, Value, check_instant
+from store.errors import SettingsError
+
+HEAD = struct.Struct(">bI")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Found = dict[str, Any]
+
+
+class AvroRecords:
+    """The records of one stream; SettingsError if the schema of a file is none."""
+
+    format = "Avro"
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        source: AvroSource,
+        *,
+        alias: bool = False,
+        missing: MissingColumns = "fail",
+        schemas: Schemas | None = None,
+    ) -> None:
+        self._targets, self._alias = tuple(targets), alias
+        self._paths = [path_of(t.source) for t in self._targets]
+        self._schemas = schemas or Schemas(source)
+        if missing == "fail":
+            self._schemas.require = self._require_fields
+        if source.registry is None:
+            for t, path in zip(self._targets, self._paths, strict=True):
+                self._require(t, path)
+
+    def _require(self, target: Target, path: Sequence[str]) -> None:
+        """SettingsError for a column of whose field the schema knows nothing: it would be null in every row."""
+        there = fields_in(self._schemas.of_file, path)
+        if there is not None:
+            raise SettingsError(
+                f"column {target.column.name} has no field in the Avro schema",
+                where="feed.avro.schema",
+                expected=", ".join(sorted(there)) or "a record there",
+                found=target.source,
+                hint="name the field with `from` under [columns], as the schema spells it",
+            )
+
+    def _require_fields(self, schema: Schema) -> None:
+        """NotARecordError for a schema of a registry that lacks fields of columns: they would be null."""
+        lacking = [
+            t.source for t, path in zip(self._targets, self._paths, strict=True) if fields_in(schema, path) is not None
+        ]
+        if lacking:
+            raise NotARecordError(f"its schema lacks {', '.join(lacking)}")
+
+    def read(self, payload: bytes) -> Found:
+        """The record of a payload."""
+        return self._schemas.record(payload)
+
+    def value(self, record: Found, place: int) -> Value | Refusal:
+        """The value of a target; null where the record has none."""
+        there = value_at(record, self._paths[place])
+        return there if isinstance(there, Refusal) else from_avro(there, self._targets[place], self._alias)
+
+    def shown(self, record: Found, place: int) -> str:
+        """The field that the target comes from, or lies in."""
+        return repr(record.get(self._paths[place][0]))
+
+    def unknown(self, record: Found) -> list[str]:
+        """Fields that no target takes."""
+        return unknown_names(record, self._paths)
+
+
+def from_avro(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
+    """A value as fastavro gives it; the rules are those of JSON, with times as instants and NaN as a number."""
+    name = target.column.type.name
+    if isinstance(value, datetime):
+        if name != "Instant":
+            return Refusal("wrong type (a time)", f"a value for {name}")
+        if value.tzinfo is None:
+            return Refusal("has no time zone", "timestamp-millis or timestamp-micros, which are in UTC")
+        passed = value - _EPOCH
+        micros = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
+        return check_instant(micros * 1000, target, alias)
+    if isinstance(value, date | time):
+        return Refusal(f"wrong type ({type(value).__name__})", f"a value for {name}")
+    return from_binary(str(value) if isinstance(value, UUID) else value, target, alias)
+
+
+class Schemas:
+    """The schemas of a source. ``clock`` gives seconds that never go back.
+
+    ``require`` may refuse a schema of a registry, by NotARecordError.
+    """
+
+    def __init__(
+        self, source: AvroSource, registry: Registry | None = None, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._registry, self._clock = registry, clock
+        self.require: Callable[[Schema], None] = lambda schema: None
+        self._sound: set[int] = set()
+        if source.registry is not None:
+            self._registry = registry or kept_registry(source.registry)
+        else:
+            schema = parse_avro(source.schema or "", "feed.avro.schema")
+            self._own = schema, checker(schema)
+
+    @property
+    def of_file(self) -> Schema:
+        """The schema of a source without a registry."""
+        return self._own[0]
+
+    def record(self, payload: bytes) -> dict[str, Any]:
+        """The record of a payload; nothing may be left over."""
+        schema, check, start = self._schema_of(payload)
+        check_payload(check, payload, start)
+        stream = io.BytesIO(payload)
+        stream.seek(start)
+        try:
+            found = fastavro.schemaless_reader(stream, schema, None)
+        except (EOFError, ValueError, IndexError, OverflowError, KeyError, TypeError, struct.error) as error:
+            raise NotARecordError(str(error)[:200] or type(error).__name__) from None
+        if not isinstance(found, dict):
+            raise NotARecordError("the schema is of no record")
+        return found
+
+    def _schema_of(self, payload: bytes) -> tuple[Schema, Check, int]:
+        if self._registry is None:
+            return *self._own, 0
+        if len(payload) < HEAD.size or payload[0] != 0:
+            raise NotARecordError("it does not begin with a zero byte and the id of its schema")
+        number = HEAD.unpack_from(payload)[1]
+        schema, check = self._registry.schema(number, self._clock())
+        if number not in self._sound:
+            self.require(schema)
+            self._sound.add(number)
+        return schema, check, HEAD.size
+
+
+def parse_avro(text: str, where: str) -> Schema:
+    """A schema by its JSON text; SettingsError if it is none."""
+    try:
+        return fastavro.parse_schema(json.loads(text))
+    except NO_SCHEMA as error:
+        raise SettingsError(
+            "no Avro schema", where=where, found=str(error)[:300] or type(error).__name__, expected="an .avsc file"
+        ) from None

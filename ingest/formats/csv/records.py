@@ -1,0 +1,167 @@
+"""CSV text to records: a small exact reader, and a sorter that tells which lines need it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.content.lines import LineBlock
+from ingest.options.formats import CsvOptions
+from ingest.values.columns import Mask
+from ingest.values.rows import Ints
+from store.errors import FeedError
+
+Field = tuple[str, bool]  # text, and whether it was quoted
+OPEN_QUOTE = "a quoted field does not end"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Names of the fields of a file, in order."""
+
+    names: tuple[str, ...]
+
+
+def read_record(text: str, delimiter: str, quote: str) -> list[Field]:
+    """Fields of one record without its line end.
+
+    ValueError if a quoted field does not end, or text follows a closing quote.
+    """
+    fields: list[Field] = []
+    at, end = 0, len(text)
+    while True:
+        if quote and text.startswith(quote, at):
+            parts: list[str] = []
+            at += 1
+            while True:
+                close = text.find(quote, at)
+                if close < 0:
+                    raise ValueError(OPEN_QUOTE)
+                parts.append(text[at:close])
+                at = close + 1
+                if not text.startswith(quote, at):
+                    break
+                parts.append(quote)
+                at += 1
+            fields.append(("".join(parts), True))
+            if at < end and text[at] != delimiter:
+                raise ValueError("text after a closing quote")
+        else:
+            stop = text.find(delimiter, at)
+            stop = end if stop < 0 else stop
+            fields.append((text[at:stop], False))
+            at = stop
+        if at >= end:
+            return fields
+        at += 1
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """The names that stand more than once."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def read_header(line: bytes, options: CsvOptions, where: str) -> Header:
+    """Names of a line; FeedError if it cannot be read, has a carriage return inside, or a name twice."""
+    try:
+        names = [name for name, _ in read_record(line.decode("utf-8"), options.delimiter, options.quote)]
+    except ValueError as error:
+        raise FeedError("header of a CSV file cannot be read", where=where, found=f"{error}: {line[:200]!r}") from error
+    if options.trailing_delimiter and len(names) > 1 and not names[-1]:
+        names.pop()
+    if b"\r" in line:
+        raise FeedError(
+            "header of a CSV file has a carriage return inside",
+            where=where,
+            expected="lines that end with a line feed",
+            found=repr(line[:200]),
+        )
+    twice = repeated(names)
+    if twice:
+        raise FeedError(
+            "header of a CSV file names a field twice",
+            where=where,
+            found=", ".join(twice),
+            hint="give the fields different names, or set header = false and name them in the settings",
+        )
+    return Header(tuple(names))
+
+
+def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints, Ints]:
+    """Lines from ``first`` that are plain records, and the others; blank lines are in neither."""
+    octets = np.frombuffer(block.data, np.uint8)
+    starts, stops = block.ends[:-1].astype(np.int64), block.ends[1:].astype(np.int64)
+    odd = np.zeros(len(block), np.bool_)
+    # A carriage return inside a line would end a record for PyArrow.
+    returns = np.flatnonzero(octets == 0x0D)
+    inside = returns[(returns + 1 >= len(octets)) | (octets[np.minimum(returns + 1, len(octets) - 1)] != 0x0A)]
+    _mark(odd, block, inside)
+    if options.quote:
+        _mark(odd, block, _misplaced_quotes(octets, block, options))
+        counts = np.diff(np.searchsorted(np.flatnonzero(octets == ord(options.quote)), block.ends))
+        odd |= counts % 2 == 1
+    sound = block.utf8()
+    if sound is not None:
+        odd |= ~sound
+    ends = stops - (octets[np.maximum(stops - 1, 0)] == 0x0A) if len(octets) else stops
+    returned = (ends > starts) & (octets[np.maximum(ends - 1, 0)] == 0x0D) if len(octets) else ends > starts
+    blank = ends - returned <= starts
+    if block.framed:  # an empty message is a record, and a line feed in one does not end it
+        odd |= blank
+        feeds = np.flatnonzero(octets == 0x0A)
+        _mark(odd, block, feeds[~np.isin(feeds + 1, block.ends)])
+    kept = ~blank | block.framed
+    kept[:first] = False
+    kept &= ~commented(block, options)
+    return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
+
+
+def commented(block: LineBlock, options: CsvOptions) -> Mask:
+    """Which lines begin as comments do."""
+    found = np.zeros(len(block), np.bool_)
+    mark = options.comment.encode()
+    if not mark or block.framed:
+        return found
+    starts = block.ends[:-1].astype(np.int64)
+    octets = np.frombuffer(block.data, np.uint8)
+    found |= np.diff(block.ends) >= len(mark)
+    for place, byte in enumerate(mark):
+        found[found] = octets[starts[found] + place] == byte
+    return found
+
+
+def ends_with_delimiter(block: LineBlock, lines: Ints, options: CsvOptions) -> Mask:
+    """Which of some lines, in which all quotes are closed, have a delimiter behind their last field."""
+    octets = np.frombuffer(block.data, np.uint8)
+    at = block.ends[lines + 1].astype(np.int64) - 1
+    for byte in (0x0A, 0x0D):
+        at -= octets[np.maximum(at, 0)] == byte
+    found: Mask = (at >= block.ends[lines]) & (octets[np.maximum(at, 0)] == ord(options.delimiter))
+    return found
+
+
+def _misplaced_quotes(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions) -> Ints:
+    """Positions of quotes that neither open, close nor double as they should, counted within each line."""
+    quote, delimiter = ord(options.quote), ord(options.delimiter)
+    places: Ints = np.flatnonzero(octets == quote)
+    if not len(places):
+        return places
+    line = np.searchsorted(block.ends, places, side="right") - 1
+    first = np.searchsorted(places, block.ends[line])  # index of the first quote of the same line
+    opening = (np.arange(len(places)) - first) % 2 == 0
+    before = np.where(places > block.ends[line], octets[np.maximum(places - 1, 0)], 0x0A)
+    after = octets[np.minimum(places + 1, len(octets) - 1)]
+    after = np.where(places + 1 < len(octets), after, 0x0A)
+    opens = (before == delimiter) | (before == 0x0A) | (before == quote)
+    closes = (after == delimiter) | (after == 0x0A) | (after == 0x0D) | (after == quote)
+    wrong: Ints = places[~np.where(opening, opens, closes)]
+    return wrong
+
+
+def _mark(odd: Mask, block: LineBlock, places: Ints) -> None:
+    if len(places):
+        odd[np.searchsorted(block.ends, places, side="right") - 1] = True

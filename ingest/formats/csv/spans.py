@@ -1,0 +1,186 @@
+"""Where CSV records end that are not plain lines, found in one pass over the bytes, whatever they hold.
+
+A record ends at the first line feed outside of quotes, also where it is bad: text after a closing quote goes on to the
+next delimiter, and no line inside a quoted field is ever a record. Only a quote that nothing closes up to the end of
+the file spoils its own line alone. That is known at the end of the file; a record that is longer than ``MAX_RECORD`` by
+then is not held, so its lines have to be read again. They are so once at most: from an open quote that is never closed
+all further quotes come in pairs, so no later one can stay open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ingest.content.lines import HEAD, MAX_LINE, LineBlock
+from ingest.options.formats import CsvOptions
+from ingest.values.rows import Ints
+
+MAX_RECORD = MAX_LINE  # bytes that one record may span over lines
+TOO_LONG = "record too long"
+LACKS_LINE = "record with a line that is too long"
+
+
+class RecordEnd:
+    """Finds the end of a record as ``read_record`` would see it. No byte is looked at more than a few times.
+
+    A quote that is ``open`` is remembered from one call of ``find`` to the next.
+    """
+
+    def __init__(self, options: CsvOptions) -> None:
+        self._quote, self._delimiter = options.quote.encode(), options.delimiter.encode()
+        self.open = False
+        self.steps = 0  # searches made so far
+
+    def restart(self) -> None:
+        """Forgets an open quote."""
+        self.open = False
+
+    def find(self, data: bytes, start: int, stop: int) -> int | None:
+        """Behind the line feed of the record that goes on at ``start``; None if a quote is open at ``stop``.
+
+        ``stop`` is the end of a line.
+        """
+        at, line = start, start
+        while True:
+            self.steps += 1
+            if self._quote and not self.open and data.startswith(self._quote, at, stop):
+                self.open, at = True, at + 1
+            if self.open:
+                closed = self._closed(data, at, stop)
+                if closed is None:
+                    return None
+                self.open, at = False, closed
+            if at >= line:
+                line = data.find(b"\n", at, stop) + 1 or stop
+            mark = data.find(self._delimiter, at, line)
+            if mark < 0:
+                return line
+            at = mark + 1
+
+    def _closed(self, data: bytes, at: int, stop: int) -> int | None:
+        """Behind the quote that closes a field; a doubled one does not."""
+        while True:
+            self.steps += 1
+            found = data.find(self._quote, at, stop)
+            if found < 0:
+                return None
+            if not data.startswith(self._quote, found + 1, stop):
+                return found + 1
+            at = found + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Lines ``start`` to ``stop`` of a block that are one record; ``fault`` if it is bad whatever it says."""
+
+    start: int
+    stop: int
+    fault: str | None = None
+
+
+@dataclass(slots=True)
+class LongRecord:
+    """A record that is not held whole: the number of its first line, its first bytes, bytes so far."""
+
+    number: int
+    head: bytes
+    size: int
+
+
+@dataclass(slots=True)
+class Found:
+    """What a block was cut into: the lines before ``stop`` are to be decoded, those from ``used`` on come again."""
+
+    stop: int
+    used: int
+    spans: list[Span] = field(default_factory=list)
+
+    def inner(self, lines: int) -> npt.NDArray[np.bool_]:
+        """Which lines of the block begin no record that is to be decoded."""
+        found = np.zeros(lines, np.bool_)
+        for span in self.spans:
+            found[span.start + 1 : span.stop] = True
+        found[self.stop :] = True
+        return found
+
+    def numbers(self, block: LineBlock) -> list[tuple[int, float]]:
+        """The first and the last line number of each record over lines, also of the one that goes on in the next."""
+        found = [(int(block.numbers[s.start]), float(block.numbers[s.stop - 1])) for s in self.spans]
+        return found if self.stop == len(block) else [*found, (int(block.numbers[self.stop]), np.inf)]
+
+
+class Spans:
+    """The records over lines of one file. ``open`` is one that is not held and whose end was not found yet; ``alone``
+    the number of a line whose quote nothing closes."""
+
+    def __init__(self, options: CsvOptions) -> None:
+        self.end = RecordEnd(options)
+        self._seen = 0  # bytes of the record that goes on in the next block, looked at
+        self.open: LongRecord | None = None
+        self.alone: int | None = None
+
+    def leave(self, block: LineBlock) -> tuple[int, LongRecord | None]:
+        """How many lines at the start of a block belong to the open record, which is returned where it ends."""
+        long = self.open
+        if long is None:
+            return 0, None
+        end = self.end.find(block.data, 0, int(block.ends[-1]))
+        if end is None:
+            long.size += len(block.data) + long_bytes(block, 0)
+            return len(block), None
+        lines = int(np.searchsorted(block.ends, end))
+        long.size += len(block.lines(0, lines)) + long_bytes(block, 0, int(block.numbers[lines - 1]))
+        self.open = None
+        return lines, long
+
+    def cut(self, block: LineBlock, odd: Ints, last: bool) -> Found:
+        """Records that begin at the odd lines of a block (indices, ascending), none of them inside another."""
+        found = Found(len(block), len(block))
+        if block.framed:
+            found.spans = [Span(start, start + 1) for start in odd.tolist()]
+            return found
+        stop, at = int(block.ends[-1]), -1
+        seen, self._seen = self._seen, 0
+        for line in odd.tolist():
+            if line < at:
+                continue
+            if block.numbers[line] == self.alone:
+                at = line + 1
+                found.spans.append(Span(line, at))
+                continue
+            start = int(block.ends[line])
+            if start or not seen:
+                self.end.restart()
+            end = self.end.find(block.data, start or seen, stop)
+            if end is not None:
+                at = int(np.searchsorted(block.ends, end))
+                found.spans.append(Span(line, at, _fault(block, line, at)))
+            elif last:
+                at = line + 1
+                found.spans.append(Span(line, at))
+            else:
+                found.stop = line
+                if stop - start <= MAX_RECORD:
+                    found.used, self._seen = line, stop - start
+                else:
+                    number = int(block.numbers[line])
+                    size = stop - start + long_bytes(block, number)
+                    self.open = LongRecord(number, block.data[start : start + HEAD], size)
+                break
+        return found
+
+
+def long_bytes(block: LineBlock, after: int, before: float = np.inf) -> int:
+    """Bytes of the lines of a block that were too long to be held, between two line numbers."""
+    return sum(line.size + 1 for line in block.too_long if after < line.number < before)
+
+
+def _fault(block: LineBlock, start: int, stop: int) -> str | None:
+    """A record over lines that is too long, or that lacks one, which was too long to be held."""
+    if stop - start > 1 and block.ends[stop] - block.ends[start] > MAX_RECORD:
+        return TOO_LONG
+    lines = int(block.numbers[stop - 1] - block.numbers[start]) + 1
+    return LACKS_LINE if lines != stop - start else None

@@ -1,0 +1,177 @@
+"""Parquet files to typed rows, batch by batch.
+
+A Parquet file declares its types, so a column of a type that can never fit is an error of the file. Values that
+do not fit (too large, with a fraction, equal to the null value) are bad rows like any other, named by row number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
+from ingest.formats.parquet.file import Batch, ParquetFile
+from ingest.formats.parquet.text import row_text
+from ingest.formats.parquet.values import Source, check_type, exact_value, show, typed_values
+from ingest.spec import Target
+from ingest.values.exact import Refusal, Value
+from ingest.values.rows import Ints, Rows, merge_rows
+from store.epochs.state.values import FileId
+from store.errors import FeedError
+from store.io.fs import Fs
+
+
+class ParquetRows:
+    """Decoder of Parquet files, and of any other batches with types of their own.
+
+    ``constants`` are columns beside those of a file, with one value for all rows, as text. ``place`` is
+    how rows are named instead of by the file's path. ``utc96``: timestamps of the old type INT96, which has no zone,
+    are instants in UTC, as Spark writes them; else they are local times. ``bytes_too``: bytes may be texts in UTF-8.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        known: Sequence[str],
+        *,
+        alias: bool = False,
+        unit: Unit = "row",
+        constants: Mapping[str, str | None] | None = None,
+        place: str | None = None,
+        utc96: bool = False,
+        bytes_too: bool = False,
+    ) -> None:
+        self._targets = tuple(targets)
+        self._constants = {name: pa.scalar(value, pa.string()) for name, value in (constants or {}).items()}
+        self._place, self._utc96, self._bytes_too = place, utc96, bytes_too
+        self._known = {t.source for t in targets} | set(known)
+        self._alias, self._unit = alias, unit
+
+    def decode(
+        self, fs: Fs, split: FileId, rejects: Rejects, check: Callable[[Sequence[str]], None] = lambda names: None
+    ) -> Iterator[Rows]:
+        """Typed rows of a file in batches; FeedError if it is no Parquet file or damaged.
+
+        ``check`` gets the names of all columns before the first row is read, and may refuse the file.
+        """
+        try:
+            file = ParquetFile(fs, split, self._utc96)
+            declared = file.declared
+            check([*declared.names, *self._constants])
+            wanted = sorted({t.source for t in self._targets} & set(declared.names) - self._constants.keys())
+            for target in self._targets:
+                if target.source in wanted:
+                    check_type(target, declared.field(target.source).type, split.path, bytes_too=self._bytes_too)
+            extras = [name for name in dict.fromkeys([*declared.names, *self._constants]) if name not in self._known]
+            others = _Others(fs, split, [name for name in declared.names if name not in wanted], self._utc96)
+            place = self._place or split.path
+            start = file.first_row
+            for batch in file.batches(wanted):
+                numbers = np.arange(start, start + batch.rows.num_rows, dtype=np.int64)
+                rows = self.typed(batch, numbers, place, rejects, others.fields)
+                start += batch.rows.num_rows
+                for name in extras:
+                    rejects.ignored[name] += len(rows)
+                yield rows
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+            raise FeedError(
+                "feed file is no Parquet file, or damaged",
+                where=split.path,
+                expected="a complete Parquet file",
+                found=str(error).splitlines()[0],
+                hint="deliver the file again under a new name; nothing of it was committed",
+            ) from error
+
+    def payload(self, fs: Fs, split: FileId) -> Callable[[int], bytes]:
+        """The whole of a row by its number, as text; numbers must not fall."""
+        others = _Others(fs, split, None, self._utc96)
+
+        def text(number: int) -> bytes:
+            return row_text(others.fields(number) | self._constants)
+
+        return text
+
+    def typed(
+        self,
+        batch: Batch,
+        numbers: Ints,
+        file: str,
+        rejects: Rejects,
+        others: Callable[[int], Mapping[str, pa.Scalar]] = lambda number: {},
+    ) -> Rows:
+        """The good rows of a batch; ``numbers`` are their positions in ``file``.
+
+        ``others`` gives fields of a bad row that the batch lacks.
+        """
+        count = batch.rows.num_rows
+        rejects.read += count
+        doubt = np.zeros(count, np.bool_)
+        columns: list[pa.Array] = []
+        sources: list[Source | None] = []
+        for target in self._targets:
+            found = batch.rows.column(target.source) if target.source in batch.rows.schema.names else None
+            if target.source in self._constants:
+                found = pa.repeat(self._constants[target.source], count)
+            if found is not None and pa.types.is_dictionary(found.type):
+                found = found.dictionary_decode()
+            if found is None:
+                sources.append(None)
+                columns.append(pa.nulls(count, target.column.type.arrow))
+                continue
+            source = Source(found, batch.far.get(target.source) if target.source not in self._constants else None)
+            sources.append(source)
+            array, odd = typed_values(source, target)
+            columns.append(array)
+            if odd is not None:
+                doubt |= odd
+        if not doubt.any():
+            return Rows(tuple(columns), numbers)
+        fast, good = np.flatnonzero(~doubt), pa.array(~doubt)
+        exact: list[int] = []
+        values: list[list[Value]] = []
+        for row in np.flatnonzero(doubt).tolist():
+            one = self._one(sources, row, file, int(numbers[row]))
+            if isinstance(one, BadRow):
+                text = row_text({**batch.fields(row), **others(int(numbers[row])), **self._constants})
+                rejects.add_all([replace(one, payload=text[:MAX_PAYLOAD], size=len(text))])
+            else:
+                exact.append(row)
+                values.append(one)
+        columns = [column.filter(good) for column in columns]
+        return merge_rows(numbers, fast, columns, np.array(exact, np.int64), values, self._targets)
+
+    def _one(self, sources: list[Source | None], row: int, file: str, number: int) -> list[Value] | BadRow:
+        values: list[Value] = []
+        for target, source in zip(self._targets, sources, strict=True):
+            value = None if source is None else exact_value(source, row, target, self._alias)
+            if isinstance(value, Refusal):
+                shown = "" if source is None else show(source.scalar(row))
+                return bad_row(file, number, target.column.name, value.reason, value.expected, shown, unit=self._unit)
+            values.append(value)
+        return values
+
+
+class _Others:
+    """Further fields of a file (``names`` None: all of them), read only as far as a bad row asks for them."""
+
+    def __init__(self, fs: Fs, split: FileId, names: list[str] | None, utc96: bool) -> None:
+        self._fs, self._split, self._names, self._utc96 = fs, split, names, utc96
+        self._batches: Iterator[Batch] | None = None
+        self._start = self._stop = 1  # numbers of the rows in ``_batch``
+        self._batch: Batch | None = None
+
+    def fields(self, number: int) -> dict[str, pa.Scalar]:
+        """Fields of the row with this number, counted from 1; rows are asked for in order."""
+        if self._names == []:
+            return {}
+        if self._batches is None:
+            file = ParquetFile(self._fs, self._split, self._utc96)
+            self._batches, self._start, self._stop = file.batches(self._names), file.first_row, file.first_row
+        while number >= self._stop:
+            self._batch = next(self._batches)
+            self._start, self._stop = self._stop, self._stop + self._batch.rows.num_rows
+        assert self._batch is not None  # noqa: S101 there are as many rows as of the other fields
+        return self._batch.fields(number - self._start)

@@ -1,0 +1,232 @@
+"""Rows to locations: which internal partition and which partition value each row of a block belongs to.
+
+Distinct values are named once. The internal partition is the value's text, percent-encoded where a path needs it.
+The partition value is the local day or hour of an instant; an hour that the clocks repeat shares one directory. A
+row whose key is null, cannot be a name, or lies too far from the clock is a bad row, and the order of rows within a
+location is that of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
+from ingest.spec import PartitionSpec, Target, ValueRule
+from ingest.values.exact import UNIT_NS
+from ingest.values.rows import Ints, Rows
+from ingest.values.zones import NS, zone_table
+from store.errors import ErrorBudgetExceeded, InvalidNameError
+from store.layout import LocationKey, encode_internal
+
+NULL_DATE, OUT_OF_BOUNDS = "null partition value", "instant out of bounds"
+_HOUR_S, _DAY_S = 3600, 86_400
+_POSITION_NAMES: dict[str, Callable[[str], str]] = {
+    "file": lambda path: Path(path).name,
+    "topic": lambda place: place.rpartition("/")[0],
+    "partition": lambda place: place.rpartition("/")[2],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """Rows of one location in file order; the batch has the stored columns in definition order."""
+
+    key: LocationKey
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """One name for each code, one code for each row; -1 = the row has no key, for the reason given."""
+
+    names: list[str]
+    codes: Ints
+    column: str | None = None
+    reasons: dict[int, tuple[str, str, str]] | None = None  # row -> reason, expected, value
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """Routing of one split; ``file`` is its path or topic/partition. The bounds are measured from ``clock_ns``."""
+
+    targets: Sequence[Target]
+    partition: PartitionSpec
+    file: str
+    clock_ns: int
+    unit: Unit = "line"
+
+    def route(self, rows: Rows, payload: Callable[[int], bytes], rejects: Rejects) -> Iterator[Routed]:
+        """The rows of a block by location, locations in the order in which they first appear.
+
+        ``payload`` gives the text of a line by its number, for the rows that are rejected.
+        """
+        if not len(rows):
+            return
+        internal, value = self._internal(rows), self._value(rows)
+        kept = np.arange(len(rows))
+        bad = (internal.codes < 0) | (value.codes < 0)
+        if bad.any():
+            found = self._rejected(rows, np.flatnonzero(bad), internal, value, payload)
+            if self.partition.bounds == "fail":
+                raise dates_refused(rejects.completed(next(found)), "bounds")
+            rejects.add_all(found)
+            kept = np.flatnonzero(~bad)
+        places = [place for place, target in enumerate(self.targets) if target.stored]
+        names = [self.targets[place].column.name for place in places]
+        batch = pa.RecordBatch.from_arrays([rows.columns[place] for place in places], names=names)
+        codes = internal.codes[kept] * len(value.names) + value.codes[kept]
+        if not len(codes):
+            return
+        if (codes == codes[0]).all():
+            order, starts = kept, np.zeros(1, np.int64)
+        else:
+            ordered = np.argsort(codes, kind="stable")
+            order, codes = kept[ordered], codes[ordered]
+            starts = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
+        if len(order) < len(rows) or len(starts) > 1:
+            batch = batch.take(pa.array(order))
+        stops = np.append(starts[1:], len(order))
+        for group in np.argsort(order[starts], kind="stable").tolist():
+            code = int(codes[starts[group]])
+            key = LocationKey(internal.names[code // len(value.names)], value.names[code % len(value.names)])
+            yield Routed(key, batch.slice(int(starts[group]), int(stops[group] - starts[group])))
+
+    def late(self, rows: Rows, payload: Callable[[int], bytes], keys: frozenset[LocationKey], rejects: Rejects) -> int:
+        """Rejects the rows of a block that belong to locations which take no more; returns how many they are."""
+        if not len(rows):
+            return 0
+        internal, value = self._internal(rows), self._value(rows)
+        codes: dict[tuple[int, int], LocationKey] = {}
+        for key in keys:
+            if key.internal in internal.names and key.value in value.names:
+                codes[internal.names.index(key.internal), value.names.index(key.value)] = key
+        pairs = zip(internal.codes.tolist(), value.codes.tolist(), strict=True)
+        late = [(row, codes[pair]) for row, pair in enumerate(pairs) if pair in codes]
+        made = (self._late(int(rows.numbers[row]), key, payload) for row, key in late)
+        if late and self.partition.late == "fail":
+            raise dates_refused(rejects.completed(next(made)), "late")
+        rejects.add_all(made)
+        return len(late)
+
+    def _late(self, number: int, key: LocationKey, payload: Callable[[int], bytes]) -> BadRow:
+        reason, expected = f"late ({key.internal}/{key.value} was truncated)", "a date that is not in history yet"
+        column = self.partition.value.column
+        return bad_row(self.file, number, column, reason, expected, key.value, payload(number), unit=self.unit)
+
+    def _rejected(
+        self, rows: Rows, bad: Ints, internal: _Keys, value: _Keys, payload: Callable[[int], bytes]
+    ) -> Iterator[BadRow]:
+        for row in bad.tolist():
+            keys = internal if internal.codes[row] < 0 else value
+            reason, expected, found = (keys.reasons or {})[row]
+            number = int(rows.numbers[row])
+            yield bad_row(self.file, number, keys.column, reason, expected, found, payload(number), unit=self.unit)
+
+    def _internal(self, rows: Rows) -> _Keys:
+        rule = self.partition.internal
+        if rule.kind != "column":
+            name = rule.name if rule.kind == "fixed" else encode_internal(_POSITION_NAMES[rule.name](self.file))
+            return _Keys([name], np.zeros(len(rows), np.int64))
+        array = rows.columns[_place(self.targets, rule.name)]
+        encoded = array.dictionary_encode()
+        names: list[str] = []
+        code_of: list[int] = []
+        refused: dict[int, tuple[str, str, str]] = {}
+        for place, found in enumerate(encoded.dictionary.to_pylist()):
+            text = _name_text(found, array.type)
+            try:
+                names.append(encode_internal(text))
+                code_of.append(len(names) - 1)
+            except InvalidNameError as error:
+                code_of.append(-1)
+                refused[place] = ("cannot name an internal partition", str(error.expected), text)
+        indices = encoded.indices.fill_null(len(code_of)).to_numpy(zero_copy_only=False)
+        codes = np.array([*code_of, -1], np.int64)[indices]
+        refused[len(code_of)] = ("null internal partition", "a value", "null")
+        reasons = {row: refused[int(indices[row])] for row in np.flatnonzero(codes < 0).tolist()}
+        return _Keys(names or [""], codes, rule.name, reasons)
+
+    def _value(self, rows: Rows) -> _Keys:
+        rule = self.partition.value
+        if rule.column is None:
+            return _Keys([str(rule.fixed)], np.zeros(len(rows), np.int64))
+        array = rows.columns[_place(self.targets, rule.column)]
+        instants, null = instants_of(array, rule)
+        past, future = (round(s * NS) for s in (self.partition.max_past_s, self.partition.max_future_s))
+        low, high = (min(max(b, -(2**63) + 1), 2**63 - 1) for b in (self.clock_ns - past, self.clock_ns + future))
+        outside = ((instants < low) | (instants > high)) & ~null
+        bad = null | outside
+        reasons = dict.fromkeys(np.flatnonzero(null).tolist(), (NULL_DATE, "an instant", "null"))
+        if outside.any():
+            expected = f"an instant from {_iso(low)} to {_iso(high)} (max_past, max_future around the clock)"
+            for row in np.flatnonzero(outside).tolist():
+                reasons[row] = (OUT_OF_BOUNDS, expected, _iso(int(instants[row])))
+        names, codes = date_names(instants[~bad], rule)
+        whole = np.full(len(rows), -1, np.int64)
+        whole[~bad] = codes
+        return _Keys(names or [""], whole, rule.column, reasons)
+
+
+def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
+    """The error of ``late = "fail"`` and ``bounds = "fail"``."""
+    return ErrorBudgetExceeded(
+        "a row has a date that the stream refuses; nothing of this batch was committed",
+        where=f"{row.file} {row.unit} {row.line}",
+        expected=row.expected,
+        found=f"{row.reason}, {row.value}",
+        hint=f'mend the row, or set partition.{setting} = "quarantine" to set such rows aside',
+    )
+
+
+def date_names(instants: Ints, rule: ValueRule) -> tuple[list[str], Ints]:
+    """Distinct partition values of instants (ns), and for each instant which of them."""
+    step, unit = (_HOUR_S, "h") if rule.format == "yyyy-MM-dd-HH" else (_DAY_S, "D")
+    local = instants // NS + zone_table(rule.zone).offset_s(instants)
+    units, codes = np.unique(local // step, return_inverse=True)
+    texts = units.astype(f"datetime64[{unit}]").astype(str).tolist()
+    return [text.replace("T", "-") for text in texts], codes.astype(np.int64)
+
+
+def instants_of(array: pa.Array, rule: ValueRule) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Nanoseconds of the column that gives the partition value, and where there are none.
+
+    A count in ``rule.unit`` that is no Instant saturates, and so falls out of bounds.
+    """
+    null = array.is_null().to_numpy(zero_copy_only=False)
+    plain = pc.fill_null(array.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    if rule.unit is None or rule.unit == "iso":
+        return plain, null
+    scale = UNIT_NS[rule.unit]
+    limit = (2**63 - 1) // scale
+    return np.clip(plain, -limit, limit) * scale, null
+
+
+def newest_instant(rows: Rows, targets: Sequence[Target], rule: ValueRule) -> int | None:
+    """The largest instant (ns) that gives a partition value, if any row has one."""
+    if rule.column is None:
+        return None
+    instants, null = instants_of(rows.columns[_place(targets, rule.column)], rule)
+    return int(instants[~null].max()) if not null.all() else None
+
+
+def _place(targets: Sequence[Target], name: str) -> int:
+    return next(place for place, target in enumerate(targets) if target.column.name == name)
+
+
+def _name_text(value: object, kind: pa.DataType) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if kind == pa.uint16() and isinstance(value, int):
+        return chr(value)
+    return str(value)
+
+
+def _iso(ns: int) -> str:
+    return f"{np.datetime64(ns, 'ns')}Z"

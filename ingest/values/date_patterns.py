@@ -1,0 +1,147 @@
+"""Patterns of dates and times as ``strptime`` has them, turned into ISO texts, one by one or a whole column at once.
+
+Both ways make the same ISO text of a text that fits the pattern, so what that text means is decided in one place.
+Names of months and days are English, in any case; numbers may lack leading zeros, years may not.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.values.columns import Typed, compact, mask_of, some
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LONG = (
+    "january|february|march|april|may|june|july|august|september|october|november|december",
+    "monday|tuesday|wednesday|thursday|friday|saturday|sunday",
+)
+_TWO = "[0-9]{1,2}"
+_GROUPS = {
+    "Y": r"(?P<Y>[0-9]{4})",
+    "y": r"(?P<y>[0-9]{2})",
+    "m": f"(?P<m>{_TWO})",
+    "d": f"(?P<d>{_TWO})",
+    "H": f"(?P<H>{_TWO})",
+    "I": f"(?P<I>{_TWO})",
+    "M": f"(?P<M>{_TWO})",
+    "S": f"(?P<S>{_TWO})",
+    "f": r"(?P<f>[0-9]{1,9})",
+    "p": r"(?P<p>(?i:am|pm))",
+    "z": r"(?P<z>Z|[+-][0-9]{2}:?[0-9]{2})",
+    "b": rf"(?P<b>(?i:{'|'.join(MONTHS)}))",
+    "B": rf"(?P<b>(?i:{_LONG[0]}))",
+    "a": r"(?:(?i:mon|tue|wed|thu|fri|sat|sun))",
+    "A": rf"(?:(?i:{_LONG[1]}))",
+}
+_NEEDED = (("Y", "y"), ("m", "b"), ("d",))
+
+
+class DatePattern:
+    """One pattern, compiled. ValueError if it has no year, month or day, or a sign that is not known, or one twice."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        made, signs, at = "", set(), 0
+        while at < len(pattern):
+            if pattern[at] != "%":
+                made += re.escape(pattern[at])
+                at += 1
+                continue
+            sign = pattern[at + 1 : at + 2]
+            at += 2
+            if sign == "%":
+                made += "%"
+                continue
+            if sign not in _GROUPS:
+                known = " ".join(f"%{name}" for name in _GROUPS)
+                raise ValueError(f"%{sign} is not known; there are {known} and %% for a percent sign")
+            name = "b" if sign == "B" else sign
+            if name in signs:
+                raise ValueError(f"%{sign} stands twice, or twice in other words")
+            signs.add(name)
+            made += _GROUPS[sign]
+        missing = [" or ".join(f"%{name}" for name in names) for names in _NEEDED if not signs & set(names)]
+        if missing:
+            raise ValueError(f"it lacks {', '.join(missing)}")
+        if any(len(signs & set(pair)) > 1 for pair in (("Y", "y"), ("m", "b"), ("H", "I"))) or (
+            ("I" in signs) != ("p" in signs)
+        ):
+            raise ValueError("it says a part of the time in two ways, or half of it (%I goes with %p)")
+        if (
+            ("M" in signs and not signs & {"H", "I"})
+            or ("S" in signs and "M" not in signs)
+            or ("f" in signs and "S" not in signs)
+        ):
+            raise ValueError("it has minutes without hours, seconds without minutes, or a fraction without seconds")
+        self._signs = signs
+        self._text = f"^{made}$"
+        self._exact = re.compile(f"{made}\\Z", re.ASCII)
+
+    def iso(self, text: str) -> str | None:
+        """The ISO text of a text that fits, else None; whether there is such a day is not looked at."""
+        found = self._exact.match(text)
+        if found is None:
+            return None
+        part = found.groupdict()
+        if "y" in part:
+            year = f"{'19' if part['y'] >= '69' else '20'}{part['y']}"
+        else:
+            year = part["Y"]
+        month = f"{MONTHS.index(part['b'][:3].lower()) + 1:02d}" if "b" in part else part["m"].zfill(2)
+        made = f"{year}-{month}-{part['d'].zfill(2)}"
+        hour = part.get("H", "00").zfill(2)
+        if "I" in part:
+            if not 1 <= int(part["I"]) <= 12:
+                return None
+            hour = f"{int(part['I']) % 12 + (12 if part['p'].lower() == 'pm' else 0):02d}"
+        if not {"H", "I", "z"} & self._signs:
+            return made
+        made += f"T{hour}:{part.get('M', '00').zfill(2)}:{part.get('S', '00').zfill(2)}"
+        return made + (f".{part['f']}" if "f" in part else "") + part.get("z", "")
+
+    def iso_texts(self, texts: pa.StringArray) -> Typed:
+        """ISO texts of a column; those that do not fit are null and in doubt."""
+        parts = pc.extract_regex(texts, self._text)
+        fits = parts.is_valid()
+        doubt = mask_of(texts.is_valid()) & ~mask_of(fits)
+        part = {name: pc.struct_field(parts, name) for name in parts.type.names}
+        two = {name: pc.utf8_lpad(part[name], 2, "0") for name in ("m", "d", "H", "I", "M", "S") if name in part}
+        if "y" in part:
+            year = pc.binary_join_element_wise(pc.if_else(pc.greater_equal(part["y"], "69"), "19", "20"), part["y"], "")
+        else:
+            year = part["Y"]
+        if "b" in part:
+            index = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(part["b"], 0, 3)), value_set=pa.array(MONTHS))
+            month = pc.utf8_lpad(pc.cast(pc.add(index, 1), pa.string()), 2, "0")
+        else:
+            month = two["m"]
+        made = pc.binary_join_element_wise(year, month, two["d"], "-")
+        if {"H", "I", "z"} & self._signs:
+            hour = two.get("H", pa.repeat("00", len(texts)))
+            if "I" in part:
+                number = pc.cast(two["I"], pa.int32())
+                odd = mask_of(pc.or_(pc.less(number, 1), pc.greater(number, 12)))
+                doubt |= odd
+                noon = pc.if_else(pc.equal(pc.utf8_lower(part["p"]), "pm"), 12, 0)
+                number = pc.add(pc.if_else(pc.equal(number, 12), 0, number), noon)
+                hour = pc.utf8_lpad(pc.cast(number, pa.string()), 2, "0")
+            zero = pa.repeat("00", len(texts))
+            clock = pc.binary_join_element_wise(hour, two.get("M", zero), two.get("S", zero), ":")
+            made = pc.binary_join_element_wise(made, clock, "T")
+            if "f" in part:
+                made = pc.binary_join_element_wise(made, part["f"], ".")
+            if "z" in part:
+                made = pc.binary_join_element_wise(made, part["z"], "")
+        kept = pc.if_else(pa.array(doubt), None, pc.if_else(fits, made, None))
+        return compact(kept.cast(pa.string())), some(np.asarray(doubt))
+
+
+@lru_cache(maxsize=256)
+def date_pattern(pattern: str) -> DatePattern:
+    """The compiled pattern, once a process."""
+    return DatePattern(pattern)

@@ -1,0 +1,367 @@
+"""One value at a time, exactly: what each column type accepts, and why it refuses the rest.
+
+This is the definition. The vectorised conversions in ``ingest.values.typed`` only ever take values that they can prove
+to come out the same; every row in doubt is decided here. A value is the one ``pyarrow.array`` takes for the type of
+the column (an Instant is ns since the epoch, a char its UTF-16 unit), or None for null, or a ``Refusal``.
+
+* Whole numbers: ``3.0`` and ``3e0`` are 3, ``3.5`` has a fraction; nothing is rounded or wrapped.
+* double: the nearest double of any number in range. float: the nearest float of that double.
+* A value equal to the type's null sentinel is refused (or, with ``alias``, becomes null).
+* Instant: ISO texts with offset, or local texts in the zone of the column; or a number in its unit, exact to the
+  nanosecond.
+* JSON types are strict: a number in quotes is a string.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+
+from ingest.spec import Target, TextForm
+from ingest.values.text_forms import UncleanError, clean, words
+from ingest.values.zones import zone_table
+from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL, LONG_NULL
+
+Value = int | float | str | bool | None
+
+UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+INSTANT_LOW, INSTANT_HIGH = LONG_NULL + 1, 2**63 - 1
+PYTHON_CHARSETS = {
+    "ISO_8859_1": "latin-1",
+    "UTF_8": "utf-8",
+    "US_ASCII": "ascii",
+    "UTF_16": "utf-16-be",
+    "UTF_16BE": "utf-16-be",
+    "UTF_16LE": "utf-16-le",
+}
+NUL_IS_ONE_BYTE = frozenset({"ISO_8859_1", "UTF_8", "US_ASCII"})
+INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
+
+_INTEGER_TEXT = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_NUMBER_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
+_SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)"
+    r"(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?\Z",
+    re.ASCII,
+)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a value cannot be stored: a short reason, and what would have been accepted."""
+
+    reason: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange(Refusal):
+    """An instant that is none because it lies too far away: after the last one (``above``), or before the first."""
+
+    above: bool
+
+
+def integer_range(type_name: str) -> tuple[int, int]:
+    """Smallest and largest value of a whole-number type; the sentinel below the smallest is not among them."""
+    half = 1 << (INTEGER_BITS[type_name] - 1)
+    return -half + 1, half - 1
+
+
+class Extreme(Decimal):
+    """A number that stands for one which ``Decimal`` cannot hold; ``text`` is how that is written."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def exact_number(text: str) -> Decimal:
+    """The number that a text in the form of ``_NUMBER_TEXT`` writes, whatever its exponent.
+
+    ``Decimal`` refuses exponents beyond 10^18; such a number is infinite for every type, or tiny for every type.
+    """
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        mantissa, _, exponent = text.lower().partition("e")
+        sign = "-" if mantissa.startswith("-") else ""
+        small = "1e-9999" if Decimal(mantissa) else "0"
+        made = Extreme(sign + (small if exponent.startswith("-") or small == "0" else "Infinity"))
+        made.text = text
+        return made
+
+
+def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusal:
+    """A value as ``json.loads`` gives it, with ``parse_float=exact_number``."""
+    if value is None:
+        return None
+    name = target.column.type.name
+    number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if target.form is not None and not isinstance(value, bool) and (number or isinstance(value, str)):
+        return _formed(value, target, target.form, alias)
+    if name in INTEGER_BITS:
+        return _integer(value, name, alias) if number else _wrong(value, "a number")
+    if name in ("double", "float"):
+        return _floating(_to_float(value), name, alias) if number else _wrong(value, "a number")
+    if name == "Boolean":
+        return value if isinstance(value, bool) else _wrong(value, "true or false")
+    if name == "Instant":
+        if target.unit == "iso":
+            found = _iso(value, target, alias) if isinstance(value, str) else _wrong(value, "a text like " + _EXAMPLE)
+        else:
+            found = _epoch(Decimal(value), target, alias) if number else _wrong(value, f"a number in {target.unit}")
+        return settled(found, target)
+    if not isinstance(value, str):
+        return _wrong(value, "a string")
+    return _char(value, alias) if name == "char" else _text(value, target)
+
+
+def _formed(value: str | int | Decimal, target: Target, form: TextForm, alias: bool) -> Value | Refusal:
+    """A JSON string or number of a column with a form of its own."""
+    name, strict = target.column.type.name, replace(target, form=None)
+    if name == "Boolean" and form.true:
+        text = str(value)
+        return None if form.quoted and not text else from_text(text, target, alias)
+    if not isinstance(value, str):
+        return from_json(value, strict, alias)
+    if name in ("String", "char") or (name == "Instant" and target.unit == "iso"):
+        try:
+            cleaned = clean(value, target)
+        except UncleanError as error:
+            return Refusal(error.reason, error.expected)
+        return from_json(cleaned, strict, alias)
+    if not form.quoted:
+        return from_json(value, strict, alias)
+    return None if not value else from_text(value, target, alias)
+
+
+def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal:
+    """A field of a CSV file that is not a null text."""
+    name = target.column.type.name
+    if target.form is not None:
+        try:
+            cleaned = clean(text, target)
+        except UncleanError as error:
+            return Refusal(error.reason, error.expected)
+        if cleaned is None:
+            return None
+        text = cleaned
+    if name in INTEGER_BITS:
+        if _INTEGER_TEXT.match(text) and len(text) < 4000:
+            return _integer(int(text), name, alias)
+        return _integer(exact_number(text), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+    if name in ("double", "float"):
+        if _SPECIAL_TEXT.match(text):
+            return float(text)
+        return _floating(_to_float(exact_number(text)), name, alias) if _NUMBER_TEXT.match(text) else _no_number(name)
+    if name == "Boolean":
+        yes, no = words(target)
+        if text in yes or text in no:
+            return text in yes
+        return Refusal("not a boolean", f"{yes[0]} or {no[0]}")
+    if name == "Instant":
+        if target.unit == "iso":
+            return settled(_iso(text, target, alias), target)
+        if not _NUMBER_TEXT.match(text):
+            return Refusal("not a number", f"a number in {target.unit}")
+        return settled(_epoch(exact_number(text), target, alias), target)
+    return _char(text, alias) if name == "char" else _text(text, target)
+
+
+def check_string(text: str, target: Target) -> str | Refusal:
+    """A text as the column can store it, or why it cannot."""
+    return _text(text, target)
+
+
+def check_integer(value: int | Decimal, type_name: str, alias: bool = False) -> Value | Refusal:
+    """A whole number in the range of its type."""
+    return _integer(value, type_name, alias)
+
+
+def check_float(value: float, type_name: str, alias: bool = False) -> Value | Refusal:
+    """A double or float as it is in binary; NaN and the infinities are values."""
+    return _floating(value, type_name, alias) if math.isfinite(value) else value
+
+
+def check_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
+    """Nanoseconds since the epoch that fit an Instant."""
+    return settled(_instant(value, alias), target)
+
+
+def local_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
+    """A local time in the zone of the column, as nanoseconds since 1970-01-01 on its clocks."""
+    return settled(_local(*divmod(value, UNIT_NS["s"]), target, alias), target)
+
+
+def settled(found: Value | Refusal, target: Target) -> Value | Refusal:
+    """What the column makes of a far instant, by its setting ``far``; anything else stays as it is."""
+    if target.far is None or not isinstance(found, OutOfRange):
+        return found
+    return None if target.far == "null" else INSTANT_HIGH if found.above else INSTANT_LOW
+
+
+def _wrong(value: Any, expected: str) -> Refusal:
+    found = "number"
+    for kind, label in ((bool, "boolean"), (str, "string"), (dict, "object"), (list, "array")):
+        if isinstance(value, kind):
+            found = label
+            break
+    return Refusal(f"wrong JSON type ({found})", expected)
+
+
+def _no_number(name: str) -> Refusal:
+    return Refusal("not a number", _range_text(name))
+
+
+def _range_text(name: str) -> str:
+    if name in INTEGER_BITS:
+        low, high = integer_range(name)
+        return f"a whole number from {low} to {high}"
+    return f"a number within the range of {name}"
+
+
+def _integer(value: int | Decimal, name: str, alias: bool) -> Value | Refusal:
+    low, high = integer_range(name)
+    if isinstance(value, Decimal):
+        if not value.is_finite() or (value and value.adjusted() > 20):
+            return Refusal("overflow", _range_text(name))
+        if value and (value.adjusted() < 0 or value % 1):
+            return Refusal("has a fraction", _range_text(name))
+        value = int(value)
+    if value == low - 1:
+        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+    return value if low <= value <= high else Refusal("overflow", _range_text(name))
+
+
+def _to_float(value: int | Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _floating(value: float, name: str, alias: bool) -> Value | Refusal:
+    null = DOUBLE_NULL
+    if name == "float":
+        null = FLOAT_NULL
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    if not math.isfinite(value):
+        return Refusal("overflow", _range_text(name))
+    if value == null:
+        return None if alias else Refusal("equals the null value of the type", _range_text(name))
+    return value
+
+
+def _char(text: str, alias: bool) -> Value | Refusal:
+    if len(text) != 1 or ord(text) > 0xFFFF:
+        return Refusal("not one character", "one UTF-16 unit")
+    if 0xD800 <= ord(text) <= 0xDFFF:
+        return Refusal("half a surrogate pair", "one UTF-16 unit that is a character")
+    if text == "\uffff":
+        return None if alias else Refusal("equals the null value of the type", "a character other than U+FFFF")
+    return ord(text)
+
+
+def _text(text: str, target: Target) -> str | Refusal:
+    charset = target.column.encoding or "UTF_8"
+    if text == "\x00" and charset in NUL_IS_ONE_BYTE:
+        return Refusal("reads back as the empty string", f"anything but the single character U+0000 in {charset}")
+    try:
+        text.encode(PYTHON_CHARSETS[charset])
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        return Refusal(f"not in the charset (U+{ord(character):04X})", f"text in {charset}")
+    return text
+
+
+_EXAMPLE = "2013-01-01T05:00:00Z"
+
+
+def _iso(text: str, target: Target, alias: bool) -> Value | Refusal:
+    found = _ISO.match(text)
+    if found is None:
+        return Refusal("not an instant", f"a text like {_EXAMPLE}")
+    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
+    except ValueError:
+        return Refusal("no such day", f"a text like {_EXAMPLE}")
+    clock = [int(part or 0) for part in (hour, minute, second)]
+    if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
+        return Refusal("no such time of day", f"a text like {_EXAMPLE}")
+    local = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
+    below = int((fraction or "0").ljust(9, "0"))
+    if offset is not None:
+        shift = _offset(offset)
+        if shift is None:
+            return Refusal("no such offset", "an offset from -23:59 to +23:59")
+        return _instant((local - shift) * UNIT_NS["s"] + below, alias)
+    return _local(local, below, target, alias)
+
+
+def _local(local: int, below: int, target: Target, alias: bool) -> Value | Refusal:
+    """Seconds on the clocks of the column's zone, and nanoseconds below."""
+    if target.zone is None:
+        return Refusal("has no time zone", f"an offset in the text, or a zone for column {target.column.name}")
+    if not INSTANT_LOW < (local - 2 * 86_400) * UNIT_NS["s"] < (local + 2 * 86_400) * UNIT_NS["s"] < INSTANT_HIGH:
+        return out_of_range(local > 0)
+    utc, gap = zone_table(target.zone).to_utc(np.array([local * UNIT_NS["s"]], np.int64))
+    if gap[0]:
+        return Refusal("this local time does not exist", f"a time that the clocks of {target.zone} have shown")
+    return _instant(int(utc[0]) + below, alias)
+
+
+def _offset(text: str) -> int | None:
+    if text == "Z":
+        return 0
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    hours, minutes = int(digits[:2]), int(digits[2:])
+    if hours > 23 or minutes > 59:
+        return None
+    return (hours * 3600 + minutes * 60) * (-1 if text[0] == "-" else 1)
+
+
+def _epoch(value: Decimal, target: Target, alias: bool) -> Value | Refusal:
+    scale = UNIT_NS[target.unit]
+    if not value.is_finite() or (value and value.adjusted() > 20):
+        return out_of_range(value > 0)
+    if value and value.adjusted() < -10:
+        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
+    if not value:
+        return 0
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or len(digits) > 200:
+        return Refusal("too many digits", f"a number in {target.unit}, exact to the nanosecond")
+    scaled = int("".join(map(str, digits))) * scale * (-1 if sign else 1)
+    if exponent >= 0:
+        return _instant(scaled * 10**exponent, alias)
+    whole, rest = divmod(scaled, 10**-exponent)
+    if rest:
+        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
+    return _instant(whole, alias)
+
+
+def _instant(value: int, alias: bool) -> Value | Refusal:
+    if value == LONG_NULL:
+        return None if alias else Refusal("equals the null value of the type", "an instant from 1677 to 2262")
+    return value if INSTANT_LOW <= value <= INSTANT_HIGH else out_of_range(value > 0)
+
+
+def out_of_range(above: bool) -> OutOfRange:
+    """The refusal of an instant after the last one (``above``), or before the first."""
+    return OutOfRange(
+        "outside the range of an Instant",
+        "1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z",
+        above,
+    )

@@ -1,0 +1,59 @@
+"""Typed rows of one block, and how rows from the fast and the exact path come together in file order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.spec import Target
+from ingest.values.exact import Value
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Good rows in file order: one array for each target, and the line number of each row."""
+
+    columns: tuple[pa.Array, ...]
+    numbers: Ints
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+def typed_array(values: Sequence[Value], target: Target) -> pa.Array:
+    """Values of the exact path as an array of the column's type."""
+    arrow = target.column.type.arrow
+    if pa.types.is_timestamp(arrow):
+        return pa.array(values, pa.int64()).view(arrow)
+    return pa.array(values, arrow)
+
+
+def merge_rows(
+    numbers: Ints,
+    fast: Ints,
+    columns: Sequence[pa.Array],
+    exact: Ints,
+    values: Sequence[Sequence[Value]],
+    targets: Sequence[Target],
+) -> Rows:
+    """Brings two kinds of rows into file order.
+
+    ``fast`` and ``exact`` are indices into ``numbers``, both ascending and without a common one; a ``columns`` array
+    has one entry for each of ``fast``, and ``values`` one sequence of column values for each of ``exact``.
+    """
+    if not len(exact):
+        return Rows(tuple(columns), numbers if len(fast) == len(numbers) else numbers[fast])
+    both = np.concatenate([fast, exact])
+    order = np.argsort(both, kind="stable")
+    index = pa.array(order)
+    merged = []
+    for place, target in enumerate(targets):
+        patch = typed_array([row[place] for row in values], target)
+        merged.append(pa.concat_arrays([columns[place], patch]).take(index) if len(fast) else patch)
+    return Rows(tuple(merged), numbers[both[order]])

@@ -1,0 +1,319 @@
+"""Commands on commit logs: ``epochs list|show|rollback`` and ``recover``."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from jobs.context import Door, DryRun, Json, TableArgument, Verbose, error_json, example, table
+from jobs.operations.rebuilding import parse_choice, rebuild_stream
+from jobs.streams.unstored import fields
+from store.epochs.files.load import EpochEntry, list_epochs, list_streams, load_stream
+from store.epochs.log import StreamLog
+from store.epochs.merged import require_unmerged
+from store.epochs.preview import preview_recovery, preview_rollback
+from store.epochs.recovery.aside import set_aside
+from store.epochs.recovery.recover import RecoveryReport
+from store.epochs.recovery.settlement import damage_of
+from store.epochs.recovery.witnesses import require_stream, streams_without_log
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import ignored_in
+from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
+from store.io.fs import Fs
+from store.io.system_errors import as_ours
+from store.layout import Layout, LocationKey, TableName, check_partition, check_stream
+from store.schema.deployed.deploy import deployed_tables
+
+StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    epochs = typer.Typer(help="Epochs of a stream: list, show, go back.", no_args_is_help=True, rich_markup_mode=None)
+    epochs.command("list", epilog=example("epochs list Nyc13.Flight flights"))(list_)
+    epochs.command(epilog=example("epochs show Nyc13.Flight flights --epoch 7"))(show)
+    epochs.command(epilog=example("epochs rollback Nyc13.Flight flights --to 6 --dry-run"))(rollback)
+    app.add_typer(epochs, name="epochs")
+    lines = "recover", "recover Nyc13.Flight flights --from-locations --dry-run"
+    app.command(epilog=example(*lines))(recover)
+
+
+def open_log(layout: Layout, table: TableName, stream: str, *, leave_damaged: bool = False) -> StreamLog:
+    """The log of a stream for maintenance: recovered, locked, with the schema that it has.
+
+    With ``leave_damaged`` it may have locations that lack committed bytes: then it can only be rolled back.
+    """
+    require_stream(Fs(), layout, table, check_stream(stream))  # an unknown stream must not make a log
+    return StreamLog.open(
+        Fs(),
+        layout,
+        table,
+        stream,
+        schema=None,
+        query_id="maintenance",
+        clock=time.time,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        leave_damaged=leave_damaged,
+    )
+
+
+def list_(
+    ctx: typer.Context,
+    name: TableArgument,
+    stream: StreamArgument,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Epochs between the rollback floor and now, and those rolled back since."""
+    door: Door = ctx.obj
+    layout, parsed = door.database(), TableName.parse(name)
+    state = require_stream(Fs(), layout, parsed, check_stream(stream))
+    entries = list_epochs(Fs(), layout, parsed, stream)
+    listed = [asdict(entry) | _shown(entry) for entry in entries]
+    unit = "messages" if state.offsets else "files"
+    header = ["epoch", "kind", "live", "time", "rows", unit, "locations", "restores", "generation"]
+
+    def people() -> None:
+        table(header, [[entry[key] for key in header] for entry in listed])
+        print(f"epoch {state.epoch}, floor {state.floor}: `rollback --to` takes any epoch from the floor on")
+
+    numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
+    door.result({"table": name, "stream": stream, **numbers, "epochs": listed}, people)
+
+
+def show(
+    ctx: typer.Context,
+    name: TableArgument,
+    stream: StreamArgument,
+    epoch: Annotated[int | None, typer.Option(help="The newest unless told.")] = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """The state that one epoch made: locations with rows, and the source positions remembered."""
+    door: Door = ctx.obj
+    layout, parsed = door.database(), TableName.parse(name)
+    state = require_stream(Fs(), layout, parsed, check_stream(stream))
+    if epoch is not None:
+        state = load_stream(Fs(), layout, parsed, stream, epoch=epoch)
+    located = [
+        {"source": key.internal, "date": key.value, "rows": at.rows, "since": at.since, "epoch": at.epoch}
+        for key, at in sorted(state.locations.items())
+    ]
+    rows = _rows(state)
+    entries = list_epochs(Fs(), door.database(), TableName.parse(name), stream)
+    counts = next((dict(entry.counts) for entry in entries if entry.epoch == state.epoch), {})
+    header = ["source", "date", "rows", "since", "epoch"]
+
+    def people() -> None:
+        table(header, [[at[key] for key in header] for at in located])
+        if state.offsets:
+            table(["partition", "read to offset"], [list(position) for position in positions.items()])
+        print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
+        if ignored_in(counts):
+            print(f"fields that no column takes: {fields(ignored_in(counts))}")
+
+    numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
+    positions = state.offsets.positions()
+    remembered = {"files": len(state.files), "positions": positions, "counts": counts}
+    door.result({"table": name, "stream": stream, **numbers, **remembered, "locations": located}, people)
+
+
+def rollback(
+    ctx: typer.Context,
+    name: TableArgument,
+    stream: StreamArgument,
+    to: Annotated[int, typer.Option(min=0, help="The epoch whose state comes back.")],
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Brings the state of an older epoch back, source positions included: the stream takes the files again."""
+    door: Door = ctx.obj
+    layout, parsed = door.database(), TableName.parse(name)
+    now = require_stream(Fs(), layout, parsed, check_stream(stream))
+    then = load_stream(Fs(), layout, parsed, stream, epoch=to)
+    require_unmerged(Fs(), layout, parsed, stream, to)
+    dropped = _rows(now) - _rows(then)
+    made = now.epoch
+    if dry_run:
+        preview_rollback(Fs(), layout, parsed, stream, to, time_ms=int(time.time() * 1000))
+    else:
+        with open_log(layout, parsed, stream, leave_damaged=True) as log:
+            made = log.rollback(to)
+    result = {"table": name, "stream": stream, "to": to, "epoch": made, "rows_dropped": dropped, "dry_run": dry_run}
+    words = "would drop" if dry_run else "dropped"
+    door.result(result, f"epoch {to} is back" * (not dry_run) + f"{'' if dry_run else ', '}{words} {dropped:,} rows")
+
+
+def _rows(state: StreamState) -> int:
+    return sum(location.rows for location in state.locations.values())
+
+
+def recover(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")] = None,
+    stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Default: all streams of the table.")] = None,
+    quarantine: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INTERNAL/DATE", help="Set a damaged location aside first; needs NS.T STREAM."),
+    ] = None,
+    from_locations: Annotated[
+        bool, typer.Option("--from-locations", help="Rebuild a lost or too old commit log first; needs NS.T STREAM.")
+    ] = False,
+    position: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC/PARTITION=OFFSET", help="Of a rebuilt log: the next message to read."),
+    ] = None,
+    taken_until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Of a rebuilt log: files modified before it count as taken.")
+    ] = None,
+    accept_positions: Annotated[
+        bool, typer.Option("--accept-positions", help="Of a rebuilt log: the known positions hold for all rows.")
+    ] = False,
+    back_to_known: Annotated[
+        bool, typer.Option("--back-to-known", help="Of a rebuilt log: drop rows after the newest state that is known.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Runs crash recovery only: truncates uncommitted data, republishes table.size, reports both.
+
+    --quarantine sets a location with missing or short files aside: its directory is renamed where it is. Nothing is
+    deleted, the stream goes on without it, and every later report names it; reads that need its rows are refused
+    unless --skip-set-aside.
+
+    --from-locations rebuilds a commit log that is lost, or that was restored from too old a copy, from what each
+    location records in table.size; all bytes are compared with their checksums. Source positions come from the newest
+    log, checkpoint or head that can be read. Where locations are newer, say what holds, best after a look with
+    --dry-run: --back-to-known drops the newer rows, and the source sends them again; --position (Kafka, Delta) and
+    --taken-until (files) give the positions; --accept-positions keeps the known ones. Without any of these the stream
+    takes nothing until they are given by a second call. The old files are kept in .streams/.replaced-N.
+    """
+    door: Door = ctx.obj
+    layout = door.database()
+    choice = parse_choice(position or [], taken_until, accept_positions, back_to_known)
+    rebuilt: dict[str, Any] | None = None
+    aside: list[dict[str, Any]] = []
+    if from_locations:
+        if name is None or stream is None:
+            raise SettingsError("--from-locations needs a stream", expected="recover NS.T STREAM --from-locations")
+        parsed, places = TableName.parse(name), [parse_location(place) for place in quarantine or []]
+        rebuilt = rebuild_stream(door, layout, parsed, check_stream(stream), choice, places, dry_run=dry_run)
+        if dry_run:
+            door.result({"rebuilt": rebuilt, "dry_run": True}, "nothing was changed")
+            return
+    elif choice.made:
+        raise SettingsError("positions are given for a rebuilt log only", expected="--from-locations beside them")
+    else:
+        aside = set_locations_aside(door, layout, name, stream, quarantine or [], dry_run=dry_run)
+    streams: list[dict[str, Any]] = []
+    code = EXIT_DONE
+    for found in streamed_tables(layout, name):
+        for each in chosen_streams(layout, found, stream):
+            entry: dict[str, Any] = {"table": str(found), "stream": each}
+            try:
+                report = _recovered(layout, found, each, dry_run)
+                entry |= {"clean": report.clean, **asdict(report)}
+            except (SparkhavenError, OSError) as error:  # one that cannot be recovered keeps no other from it
+                failed = as_ours(error)
+                code = code or failed.exit_code
+                door.note(f"sparkhaven: {failed}")
+                entry |= {"clean": False, "error": error_json(failed)}
+            streams.append(entry)
+    findings = [entry for entry in streams if not entry["clean"]]
+    header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
+    door.result(
+        {"streams": streams, "findings": findings, "set_aside": aside, "rebuilt": rebuilt, "dry_run": dry_run},
+        lambda: table(header, [[entry.get(key) for key in header] for entry in streams]),
+    )
+    if code:
+        raise typer.Exit(code)
+
+
+def _recovered(layout: Layout, found: TableName, stream: str, dry_run: bool) -> RecoveryReport:
+    if dry_run:
+        require_stream(Fs(), layout, found, stream)
+        return preview_recovery(Fs(), layout, found, stream, time_ms=int(time.time() * 1000))
+    with open_log(layout, found, stream) as log:
+        return log.recovery
+
+
+def chosen_streams(layout: Layout, found: TableName, stream: str | None) -> list[str]:
+    """The named stream of a table, or all that are there or have left something behind."""
+    known = [*list_streams(Fs(), layout, found), *streams_without_log(Fs(), layout, found)]
+    if stream is None:
+        return known
+    if check_stream(stream) not in known:
+        raise TableNotFoundError(
+            f"{found} has no stream {stream!r}", expected=", ".join(known) or "none", found=repr(stream)
+        )
+    return [stream]
+
+
+def parse_location(place: str) -> LocationKey:
+    """``INTERNAL/DATE``; InvalidNameError for anything else."""
+    internal, _, value = place.partition("/")
+    return LocationKey(check_partition("internal partition", internal), check_partition("date", value))
+
+
+def set_locations_aside(
+    door: Door, layout: Layout, name: str | None, stream: str | None, places: list[str], *, dry_run: bool
+) -> list[dict[str, Any]]:
+    """What --quarantine asks for, and tells of it."""
+    if not places:
+        return []
+    if name is None or stream is None:
+        raise SettingsError(
+            "--quarantine needs a stream",
+            expected="recover NS.T STREAM --quarantine INTERNAL/DATE",
+            found=" ".join(filter(None, (name, stream))) or "neither",
+        )
+    fs, table = Fs(), TableName.parse(name)
+    state = require_stream(fs, layout, table, check_stream(stream))
+    made = []
+    for place in places:
+        key = parse_location(place)
+        if dry_run and key not in state.locations:
+            raise TableNotFoundError(f"stream {stream!r} has no such location", found=place)
+        if not dry_run:
+            now = int(time.time() * 1000)
+            reason = damage_of(fs, layout, table, state, key) or "asked for"
+            done = set_aside(fs, layout, table, stream, key, reason=reason, time_ms=now)
+            made.append(asdict(done))
+            door.note(f"{done.rows:,} rows of {place} are set aside: {done.path}")
+    return made
+
+
+def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
+    """The named table, or all tables that have streams, or had some."""
+    fs = Fs()
+    if name is not None:
+        parsed = TableName.parse(name)
+        if not list_streams(fs, layout, parsed) and not streams_without_log(fs, layout, parsed):
+            raise TableNotFoundError(
+                f"{name} has no streams", where=layout.streams(parsed), hint="`sparkhaven tables` lists what is there"
+            )
+        return [parsed]
+    every = deployed_tables(fs, layout)
+    return [t for t in every if list_streams(fs, layout, t) or streams_without_log(fs, layout, t)]
+
+
+def _shown(entry: EpochEntry) -> dict[str, object]:
+    """What a list tells in other words than the entry does."""
+    spans = {
+        name: [[part.place, part.start, part.stop] for part in parts]
+        for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))
+    }
+    return {"time": _time(entry.time_ms), "messages": entry.messages, **spans}
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,147 @@
+"""The command ``ingest``: streams from their files' settings to running queries, one process for all of them."""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ingest.options.kafka import KafkaFeed
+from jobs.context import Door, DryRun, Json, Verbose, example, report
+from jobs.settings.stream_file import StreamSettings
+from jobs.settings.stream_schema import checked_schema
+from jobs.streams.feeds import passed_lines, waiting
+from jobs.streams.starting import NotStarted, each_that_can, load_streams, report_failed
+from store.epochs.files.load import list_streams, load_stream
+from store.epochs.state.files import NO_HORIZON
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import ignored_in
+from store.errors import EXIT_DONE, SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout
+
+if TYPE_CHECKING:
+    from jobs.streams.run import Run
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    app.command(epilog=example("ingest conf/streams/flights.toml --once"))(ingest)
+
+
+def ingest(
+    ctx: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.toml", help="Stream files; one stream each.")],
+    once: Annotated[bool, typer.Option("--once", help="Take what is there and end.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Tasks at once; all cores unless told.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory of Spark's driver; data never passes through it.")] = "1g",
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there; 0 = a free port.")
+    ] = None,
+    metrics_address: Annotated[str, typer.Option(help="Address of that port.")] = "127.0.0.1",
+    stop_on_failure: Annotated[
+        bool, typer.Option("--stop-on-failure", help="A stream that fails for good ends the others after their batch.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Runs streams: takes new feed files as they appear, each exactly once. SIGTERM ends after the batch."""
+    door: Door = ctx.obj
+    fs, layout = Fs(), door.layout()
+    streams, failed = load_streams(files)
+    if dry_run:
+        _, unfit = each_that_can(streams, lambda settings: _show_plan(door, layout, settings))
+        _end(report_failed(door, failed + unfit))
+        return
+    if not streams:
+        _end(report_failed(door, failed))
+    # Spark and DuckDB take a second to import: only where a job starts
+    from jobs.streams.metrics import Metrics, served
+    from jobs.streams.progress import Progress
+    from jobs.streams.run import Options, run_streams
+
+    progress = Progress(verbose=verbose)
+    for one in failed:
+        progress.stopped(str(one.file), one.error)
+    metrics = Metrics() if metrics_port is not None else None
+    with ExitStack() as opened:
+        if metrics is not None:
+            door.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
+        options = Options(once, workers, memory, verbose, metrics, stop_on_failure)
+        runs = run_streams(fs, layout, streams, options, progress)
+    code = EXIT_DONE
+    for run in runs:
+        if isinstance(run, NotStarted):
+            failed.append(run)
+        elif run.error is not None:
+            ended = _failed(door, run, verbose)
+            code = code or ended
+        elif run.totals is not None:
+            _show_run(door, run)
+    unstarted = report_failed(door, failed)
+    _end(code or unstarted)
+
+
+def _end(code: int) -> None:
+    if code:
+        raise typer.Exit(code)
+
+
+def _show_run(door: Door, run: Run) -> None:
+    assert run.totals is not None  # noqa: S101  a run has an error or totals
+    from jobs.streams.progress import taken
+
+    done, state = run.totals, run.log.state
+    read, unit = taken(done, topic=isinstance(run.settings.spec.feed, KafkaFeed))
+    value = {
+        "stream": run.name,
+        "table": run.settings.spec.table,
+        "rows": done.rows,
+        "rejected": done.rejected,
+        "epochs": done.epochs,
+        "epoch": done.epoch,
+        "seconds": round(done.seconds, 3),
+        unit: read,
+        "replayed": done.replayed,
+        "older": run.older,
+        "counts": done.counts,
+        "ignored": ignored_in(done.counts),
+        "positions": _positions(state),
+    }
+    text = f"{run.name}: {done.rows:,} rows of {read:,} {unit} in {done.epochs:,} epochs, now epoch {done.epoch}"
+    door.result(value, text)
+
+
+def _positions(state: StreamState) -> dict[str, int | None]:
+    """Where the source stands: the end of each partition, or how many files are remembered, from when on."""
+    ends = state.offsets.positions()
+    if ends:
+        return dict(ends)
+    return {"files": len(state.files), "horizon_ns": None if state.horizon == NO_HORIZON else state.horizon}
+
+
+def _failed(door: Door, run: Run, verbose: bool) -> int:
+    error = run.error
+    if verbose and error is not None:
+        traceback.print_exception(error)
+    if isinstance(error, SparkhavenError):
+        return report(door, error, stream=run.name)
+    return report(door, SparkhavenError(f"{type(error).__name__}: {error}"), stream=run.name)
+
+
+def _show_plan(door: Door, layout: Layout, settings: StreamSettings) -> None:
+    """What a run would take; nothing is opened for writing."""
+    spec = settings.spec
+    schema = checked_schema(Fs(), settings)
+    known = spec.stream in list_streams(Fs(), layout, settings.table)
+    state = load_stream(Fs(), layout, settings.table, spec.stream) if known else None
+    counts, told = waiting(Fs(), settings, state)
+    value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
+    value |= {**counts, "columns": len(schema.stored), "dry_run": True}
+    text = f"{spec.stream}: would take {told} of {spec.feed.path} into {spec.table}"
+    left = "".join(f"\n  not taken: {line}" for line in passed_lines(counts.get("passed", {})))
+    door.result(value, f"{text}, after epoch {value['epoch']}{left}")

@@ -1,0 +1,59 @@
+"""Commands on schemas: ``schema check|show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.context import Door, Json, Verbose, example
+from store.errors import EXIT_BAD_DATA
+from store.io.fs import Fs
+from store.layout import TableName
+from store.schema.deployed.deploy import load_deployed
+from store.schema.document.describe import describe, findings_text, schema_text
+from store.schema.document.xmlfile import check_schema, load_schema
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    schema = typer.Typer(help="Schema files: check, show.", no_args_is_help=True, rich_markup_mode=None)
+    schema.command(epilog=example("schema check conf/schemas/Nyc13.Flight.schema"))(check)
+    schema.command(epilog=example("schema show Nyc13.Flight", "schema show my/Nyc13.Flight.schema --json"))(show)
+    app.add_typer(schema, name="schema")
+
+
+def check(
+    ctx: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Schema files.")],
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Every error and warning of schema files, with line and column; exit code 1 if there is an error."""
+    door: Door = ctx.obj
+    wrong = False
+    for path in files:
+        findings, _ = check_schema(Fs(), path)
+        errors = sum(finding.severity == "error" for finding in findings)
+        wrong = wrong or errors > 0
+        result = {"file": str(path), "errors": errors, "findings": [finding.to_json() for finding in findings]}
+        door.result(result, f"{path}: {findings_text(findings)}" if not findings else findings_text(findings))
+    if wrong:
+        raise typer.Exit(EXIT_BAD_DATA)
+
+
+def show(
+    ctx: typer.Context,
+    what: Annotated[str, typer.Argument(metavar="NS.T|FILE", help="A deployed table, or a schema file.")],
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Columns, key formula, indexes and rules of a table."""
+    door: Door = ctx.obj
+    if what.endswith(".schema") or "/" in what:
+        file = load_schema(Fs(), Path(what))
+        door.result(describe(file.schema, file), schema_text(file.schema))
+    else:
+        schema = load_deployed(Fs(), door.database(), TableName.parse(what))
+        door.result(describe(schema), schema_text(schema))

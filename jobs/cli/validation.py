@@ -1,0 +1,116 @@
+"""The command ``validate``: the default gate and the rules of the schema, and the result that a removal needs."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from jobs.cli.merge import DateOption, DatesOption
+from jobs.context import Door, DryRun, Json, TableArgument, Verbose, example, report, table
+from jobs.date_choice import parse_choice
+from store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
+from store.io.fs import Fs
+from store.layout import TableName
+from store.merges.records import all_values, newest
+from store.merges.validations import RuleResult, Validation, store_validation
+from store.schema.deployed.deploy import load_deployed
+from writers.merge.plan.pins import Pins
+from writers.validation.dates import validate_date
+
+AllowUnevaluated = Annotated[
+    bool, typer.Option("--allow-unevaluated", help="Rules that cannot be evaluated do not fail the date.")
+]
+NAMES = ("rule", "column", "mode", "passed", "measured", "lower", "upper", "message")
+EXITS = "Exit codes: 0 every date passed · 1 a rule failed or was not evaluated · 2 no such table or dates."
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    lines = "validate Nyc13.Flight --date 2013-07-04", "validate Nyc13.Flight --dates 2013-07-01..2013-07-31 -v"
+    app.command(epilog=f"{example(*lines)}\n\n{EXITS}")(validate)
+
+
+def validate(
+    ctx: typer.Context,
+    name: TableArgument,
+    date: DateOption = None,
+    dates: DatesOption = None,
+    allow_unevaluated: AllowUnevaluated = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Row counts, digests and the rules of the schema, for merged dates; the result is stored, truncate asks for it."""
+    door: Door = ctx.obj
+    choice = parse_choice(date, dates)
+    fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
+    load_deployed(fs, layout, parsed)
+    merged = [value for value in all_values(fs, layout, parsed) if newest(fs, layout, parsed, value)]
+    values = choice.pick(merged, time.time())
+    code, wrong, pins = EXIT_DONE, 0, Pins(fs, layout, parsed)
+    for value in values:
+        try:
+            found = validate_date(
+                fs, layout, parsed, value, pins=pins, tolerant=allow_unevaluated, time_ms=int(time.time() * 1000)
+            )
+            if not dry_run:
+                store_validation(fs, layout, parsed, found)
+        except SparkhavenError as error:  # one date that cannot be validated hides none of the others
+            failed = report(door, error, table=name, date=value)
+            code, wrong = code or failed, wrong + 1
+            continue
+        if not found.passed:
+            code, wrong = code or EXIT_BAD_DATA, wrong + 1
+        show_validation(door, found)
+    door.note(f"{len(values):,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
+    if code:
+        raise typer.Exit(code)
+
+
+def show_validation(door: Door, found: Validation) -> None:
+    """A date in a line; below it the rules that did not pass, then with ``-v`` all others too. JSON has them all."""
+    value = {
+        "table": found.table,
+        "date": found.value,
+        "generation": found.generation,
+        "rows": found.rows,
+        "passed": found.passed,
+        "not_evaluated": len(found.unevaluated),
+        "epochs": found.epochs,
+        "rules": [{name: getattr(rule, name) for name in NAMES} for rule in ordered(found)],
+    }
+
+    def people() -> None:
+        print(f"{found.value}: {_verdict(found)}, {found.rows:,} rows, {len(found.results)} rules")
+        shown = [rule for rule in ordered(found) if door.verbose or _matters(rule)]
+        cells = [[_cell(door, rule, name) for name in NAMES] for rule in shown]
+        if cells:
+            table(NAMES, cells)
+
+    door.result(value, people)
+
+
+def ordered(found: Validation) -> list[RuleResult]:
+    """What failed first, then what was not evaluated, then the rest, each in the order of the schema."""
+    rest = [rule for rule in found.results if rule.passed]
+    return [*found.failed, *found.unevaluated, *rest]
+
+
+def _verdict(found: Validation) -> str:
+    parts = [f"{len(found.failed)} failed"] if found.failed else []
+    parts += [f"{len(found.unevaluated)} not evaluated"] if found.unevaluated else []
+    told = f" ({', '.join(parts)})" if parts else ""
+    return f"{'passed' if found.passed else 'FAILED'}{told}"
+
+
+def _matters(rule: RuleResult) -> bool:
+    return not rule.passed or rule.rule == "LaterRows" or rule.rule.startswith("assert")
+
+
+def _cell(door: Door, rule: RuleResult, name: str) -> Any:
+    value = getattr(rule, name)
+    if rule.rule == "DigestEqual" and name in ("measured", "lower", "upper") and not door.verbose:
+        return None  # 32 digits that say nothing to people; -v and --json have them
+    return "not evaluated" if name == "passed" and value is None else value

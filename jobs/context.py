@@ -1,0 +1,261 @@
+"""What all commands share: the root, the form of results, and how an error leaves the house.
+
+Results go to standard output, as text for people or, with ``--json``, as JSON and nothing else; progress and
+messages go to standard error. An error is its sentence with where, expected, found and what to do on standard
+error; with ``--json`` it is also ``{"error": {...}}`` on standard output. A traceback only with ``-v``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from jobs.arrow_start import forgo_pandas
+from store.errors import (
+    EXIT_BAD_DATA,
+    EXIT_DONE,
+    EXIT_USAGE,
+    SettingsError,
+    SparkhavenError,
+    TableNotFoundError,
+)
+from store.io.system_errors import as_ours
+from store.layout import Layout
+
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(slots=True)
+class Door:
+    """State of one call of the command line; commands get it as ``ctx.obj``."""
+
+    root: Path | None = None
+    json: bool = False
+    verbose: bool = False
+
+    def layout(self) -> Layout:
+        """The database that the user named; none named is a SettingsError."""
+        if self.root is None:
+            raise SettingsError(
+                "no database root",
+                expected="sparkhaven --root DIR COMMAND, or SPARKHAVEN_ROOT",
+                hint="name the directory that holds Intraday, Systems and Schemas; ingest makes it",
+            )
+        root = self.root.absolute()
+        if root.exists() and not root.is_dir():
+            raise SettingsError(
+                "the database root is not a directory",
+                where=root,
+                expected="a directory, or nothing yet",
+                found="a file",
+                hint="check --root or SPARKHAVEN_ROOT",
+            )
+        forgo_pandas()
+        return Layout(root)
+
+    def database(self) -> Layout:
+        """The root, which must be there: for commands that only look at what is."""
+        layout = self.layout()
+        if not layout.root.is_dir():
+            raise TableNotFoundError(
+                "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT; ingest makes one"
+            )
+        return layout
+
+    def result(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
+        """One result: ``value`` as a JSON line with ``--json``, else ``show`` for people."""
+        if self.json:
+            print(json_text(value), flush=True)
+        elif isinstance(show, str):
+            print(show, flush=True)
+        else:
+            show()
+
+    def note(self, text: str) -> None:
+        """A message beside the result."""
+        print(text, file=sys.stderr, flush=True)
+
+
+def json_text(value: object) -> str:
+    """A value as JSON that every parser takes: JSON has no NaN and no infinities, so they are texts."""
+    try:
+        return json.dumps(value, default=_plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=_plain, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, data: bool = False) -> None:
+    """Rows as aligned text on standard output; numbers to the right, nothing cut when it is not a terminal.
+
+    ``data``: cells are values of a table and stand as they are; otherwise numbers are figures, with separators.
+    """
+    listed = [list(row) for row in rows]
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(header):
+        numbers = any(isinstance(row[index], int | float) for row in listed)
+        made.add_column(name, justify="right" if numbers else "left", no_wrap=True)
+    for row in listed:
+        made.add_row(*(_value(value) if data else _cell(value) for value in row))
+    console = Console(file=sys.stdout, highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 100_000
+    console.print(made)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _value(value: object) -> str:
+    """A value of a table; what would move the cursor or colour the terminal is escaped."""
+    if value is None:
+        return "-"
+    text = str(value)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _plain(value: object) -> object:
+    """Values that JSON has no form for: paths, instants and the like as their text."""
+    isoformat = getattr(value, "isoformat", None)
+    return isoformat() if isoformat else str(value)
+
+
+def quiet_libraries(words: Sequence[str]) -> None:
+    """Keeps libraries from logging tracebacks of what a command then tells in its own words; with ``-v`` they may."""
+    if not {"-v", "--verbose"} & set(words):
+        logging.disable(logging.ERROR)
+
+
+# --- options that every command has ---------------------------------------------------------------------------
+
+
+def _set(name: str) -> Callable[[typer.Context, bool], bool]:
+    def remember(ctx: typer.Context, value: bool) -> bool:
+        if value and isinstance(ctx.obj, Door):
+            setattr(ctx.obj, name, True)
+        return value
+
+    return remember
+
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Results as JSON on standard output.", callback=_set("json"), is_eager=True)
+]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="More progress; tracebacks.", callback=_set("verbose"), is_eager=True)
+]
+Feeds = Annotated[
+    list[Path] | None, typer.Option("--feed", metavar="FILE.toml", help="Ask this stream's source how much waits.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")]
+TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
+
+
+def example(*lines: str) -> str:
+    """The epilog of a command's help."""
+    return "Example:\n\n" + "\n\n".join(f"  sparkhaven {line}" for line in lines)
+
+
+# --- errors ---------------------------------------------------------------------------------------------------
+
+
+class Commands(TyperGroup):
+    """The command line as a whole: every error becomes a message and an exit code, here and nowhere else."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
+        words = list(sys.argv[1:] if args is None else args)
+        door = extra.setdefault("obj", Door())
+        door.json = "--json" in words  # a usage error comes before the option is read
+        try:
+            code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
+            sys.stdout.flush()
+            code = code if isinstance(code, int) else EXIT_DONE
+        except BrokenPipeError:  # `| head`: nobody listens any more
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            code = EXIT_DONE
+        except BaseException as error:  # noqa: BLE001  the one place where everything ends
+            code = _ended(door, error)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def _ended(door: Door, error: BaseException) -> int:
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        door.note("stopped")
+        return EXIT_INTERRUPTED
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else EXIT_BAD_DATA
+    if door.verbose:
+        traceback.print_exception(error)
+    if isinstance(error, TyperException):
+        return _told(door, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
+    if isinstance(error, SparkhavenError):
+        return report(door, error)
+    if isinstance(error, OSError):
+        return report(door, as_ours(error))
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    hint = None if door.verbose else "this was not foreseen; run it again with -v for the traceback"
+    return _told(door, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
+
+
+def report(door: Door, error: SparkhavenError, **about: object) -> int:
+    """Tells an error of ours on both outputs as the form asks, and gives its exit code; ``about``: whose it is."""
+    door.note(f"sparkhaven: {error}")
+    if door.json:
+        door.result({**about, "error": error_json(error)}, "")
+    return error.exit_code
+
+
+def error_json(error: SparkhavenError) -> dict[str, Any]:
+    """An error of ours with all its parts, as it stands under ``error`` in a result."""
+    parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
+    named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
+    return named | {"exit_code": error.exit_code, "retryable": error.retryable}
+
+
+def _told(door: Door, kind: str, what: str, code: int, *, hint: str | None) -> int:
+    door.note(f"sparkhaven: {what}" + (f"\n  to do: {hint}" if hint else ""))
+    if door.json:
+        parts = {"type": kind, "what": what, "hint": hint, "exit_code": code, "retryable": False}
+        door.result({"error": parts}, "")
+    return code

@@ -1,0 +1,105 @@
+"""``make demo-kafka``: 336,776 real flights through a topic of a real broker into the table, with a kill in between.
+
+A broker is started on loopback and its topic filled; the streaming job is killed with SIGKILL after its first epoch,
+loses Spark's checkpoint as well, and is started again. What the table then holds is compared with what is known of the
+data; any difference ends with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+
+from jobs.demo import feed as flights
+from jobs.demo.broker import Broker
+from jobs.demo.figures import Figure, figures, same_as_package
+from jobs.demo.flights import WAIT_S, Demo, fresh, show
+from jobs.demo.topic import TOPIC, fill
+from jobs.session.spark_session import import_root
+from readers.arrow.table import open_table
+from store.epochs.files.load import load_stream
+from store.epochs.state.replay import StreamState
+from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+STREAM = "flights-kafka"
+AFTER_TRUNCATE = "intraday rows after truncate"  # nothing is truncated here
+
+
+def run(demo: Demo) -> list[Figure]:
+    """Topic to table; the figures that were found."""
+    root = demo.base / "db"
+    layout, table = Layout(root), TableName.parse(flights.TABLE)
+    settings = import_root() / "conf" / "streams" / "flights-kafka.toml"
+    with ExitStack() as opened:
+        with demo.stage("broker: started on loopback, its topic filled with the flights"):
+            broker = opened.enter_context(Broker(Fs(), demo.base / "broker", heap="512m"))
+            sent = fill(broker.bootstrap, TOPIC)
+            demo.console.print(f"{sent:,} messages in topic {TOPIC} at {broker.bootstrap}")
+        with demo.stage("ingest: killed after its first epoch"):
+            demo.console.print(_killed(demo, root, settings, broker))
+            shutil.rmtree(layout.spark_checkpoint(table, STREAM), ignore_errors=True)
+            demo.console.print("Spark's checkpoint deleted as well: it is only a cache")
+        with demo.stage("ingest: started again, to the end of the topic"):
+            demo.command(root, "ingest", str(settings), "--once", KAFKA=broker.bootstrap)
+        state = load_stream(Fs(), layout, table, STREAM)
+        with demo.stage("read: everything back through Arrow"):
+            whole = open_table(root, flights.TABLE).to_arrow()
+            rows = {key: location.rows for key, location in state.locations.items()}
+            found = [figure for figure in figures(whole, rows, 0) if figure.name != AFTER_TRUNCATE]
+            found += [same_as_package(whole), Figure("messages in the topic", flights.ROWS, sent)]
+            found.append(Figure("offsets committed", sent, sum(end.stop for end in state.offsets.values())))
+    return found
+
+
+def _killed(demo: Demo, root: Path, settings: Path, broker: Broker) -> str:
+    with (demo.base / "killed-job.log").open("w") as log:  # its Spark, orphaned, complains at length
+        running = demo.start(root, ("ingest", str(settings)), {"KAFKA": broker.bootstrap}, log)
+        end = time.monotonic() + WAIT_S
+        try:
+            while (state := _state(root)) is None or not state.epoch:
+                if running.poll() is not None or time.monotonic() > end:
+                    raise SettingsError("the streaming job does not begin", where=log.name)
+                time.sleep(0.01)
+        finally:
+            running.send_signal(signal.SIGKILL)
+            running.communicate()
+    committed = sum(location.rows for location in state.locations.values())
+    return f"killed with SIGKILL after epoch {state.epoch} ({committed:,} rows committed)"
+
+
+def _state(root: Path) -> StreamState | None:
+    try:
+        return load_stream(Fs(), Layout(root), TableName.parse(flights.TABLE), STREAM)
+    except TableNotFoundError:
+        return None
+
+
+def main() -> int:
+    """Runs the demo; exit code 1 on any mismatch."""
+    parser = argparse.ArgumentParser(prog="jobs.demo.kafka_demo", description=__doc__)
+    parser.add_argument("--db", type=Path, default=Path("demo-kafka-db"), help="directory to fill")
+    base = fresh(parser.parse_args().db.absolute())
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    demo = Demo(base, console)
+    if not show(console, run(demo), demo.seconds):
+        console.print("[bold red]some figures differ")
+        return EXIT_BAD_DATA
+    console.print("All figures agree.")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except SparkhavenError as problem:
+        print(f"demo: {problem}", file=sys.stderr)
+        sys.exit(problem.exit_code)

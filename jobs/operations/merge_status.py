@@ -1,0 +1,120 @@
+"""What is unfinished, for people and as JSON: ``merge --status``; and the command ``clean``."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from jobs.context import Door, DryRun, Json, Verbose, example, report, table
+from store.errors import EXIT_DONE, SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.schema.deployed.deploy import deployed_tables, load_deployed
+from writers.merge.cleaning import Replaced, clean
+from writers.merge.status import DateStatus, table_status
+
+EXITS = "Exit codes: 0 done, also when nothing may go yet · 1 damaged records · 2 no such table · 3 a merge is running."
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    app.command("clean", epilog=f"{example('clean Nyc13.Flight --dry-run', 'clean')}\n\n{EXITS}")(clean_command)
+
+
+def show_status(door: Door, fs: Fs, layout: Layout, name: str | None) -> int:
+    """A line for every date with something left to do (with ``-v`` for all), and the totals; the exit code."""
+    code = EXIT_DONE
+    for one in _tables(fs, layout, name):
+        try:
+            found = table_status(fs, layout, one, time.time())
+        except SparkhavenError as error:  # one damaged table hides no other
+            code = report(door, error, table=str(one)) or code
+            continue
+        _show_table(door, one, found)
+    return code
+
+
+def _show_table(door: Door, name: TableName, found: list[DateStatus]) -> None:
+    left = [each for each in found if not each.done]
+    counts = {
+        "dates": len(found),
+        "unmerged": sum(bool(each.unmerged) for each in found),
+        "unvalidated": sum(each.validation not in ("passed", None) for each in found),
+        "untruncated": sum(bool(each.untruncated) for each in found),
+        "unfinished": sum(each.unfinished is not None for each in found),
+        "replaced": sum(len(each.replaced) for each in found),
+    }
+
+    def people() -> None:
+        told = ", ".join(f"{number:,} {what}" for what, number in counts.items() if what != "dates")
+        print(f"{name}: {counts['dates']:,} dates: {told}")
+        rows = [
+            (e.value, e.unmerged, e.merged, e.validation, e.untruncated, e.unfinished, len(e.replaced))
+            for e in (found if door.verbose else left)
+        ]
+        if rows:
+            header = "date", "unmerged rows", "merged rows", "validation", "untruncated rows", "unfinished after"
+            table((*header, "replaced"), rows)
+
+    door.result({"table": str(name), **counts, "unfinished_dates": [_json(each) for each in left]}, people)
+
+
+def _json(each: DateStatus) -> dict[str, object]:
+    return {
+        "date": each.value,
+        "unmerged_rows": each.unmerged,
+        "merged_rows": each.merged,
+        "generation": each.generation,
+        "validation": each.validation,
+        "untruncated_rows": each.untruncated,
+        "unfinished_after": each.unfinished,
+        "replaced": [_replaced(old) for old in each.replaced],
+    }
+
+
+def _replaced(old: Replaced) -> dict[str, object]:
+    return {
+        "date": old.value,
+        "internal": old.internal,
+        "path": str(old.path),
+        "bytes": old.size,
+        "due_s": round(old.due_s, 1),
+    }
+
+
+def clean_command(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")] = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Removes history that a newer generation has replaced, once no reader can be using it."""
+    door: Door = ctx.obj
+    fs, layout = Fs(), door.database()
+    code = EXIT_DONE
+    for one in _tables(fs, layout, name):
+        try:
+            gone, later = clean(fs, layout, one, time.time, dry_run=dry_run)
+        except SparkhavenError as error:
+            code = report(door, error, table=str(one)) or code
+            continue
+        lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
+        size = sum(old.size for old in gone)
+        verb = "would remove" if dry_run else "removed"
+        text = f"{one}: {verb} {len(gone)} replaced locations, {size:,} bytes; {len(later)} wait for their grace"
+        lines = [f"  {old.path}" for old in gone]
+        lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
+        door.result({"table": str(one), "dry_run": dry_run, "bytes": size, **lists}, "\n".join([text, *lines]))
+    if code:
+        raise typer.Exit(code)
+
+
+def _tables(fs: Fs, layout: Layout, name: str | None) -> list[TableName]:
+    if name is None:
+        return deployed_tables(fs, layout)
+    one = TableName.parse(name)
+    load_deployed(fs, layout, one)
+    return [one]

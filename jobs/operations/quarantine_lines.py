@@ -1,0 +1,106 @@
+"""Rows of the quarantine as JSON lines: what ``list --json`` prints and ``requeue --from`` takes, mended or not."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from store.errors import SettingsError
+from store.io.fs import Fs
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a row is to be sent with instead of what it has; ``key`` of a message only where ``mends_key``."""
+
+    payload: bytes | None
+    key: bytes | None = None
+    mends_key: bool = False
+
+    def of(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row, a mapping of ``store.rejected.REJECTED``, as it is to be sent."""
+        if self.payload is not None:
+            row = row | {"Payload": self.payload, "PayloadBytes": len(self.payload)}
+        return row | {"Key": self.key} if self.mends_key else row
+
+
+def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], Repair]:
+    """Repairs by source and position; beside these two a line may have ``payload`` and ``key``, texts, or both with
+    ``_base64`` behind their names. ``"key": null`` takes the key away.
+
+    SettingsError that names the first line which is not so, or names a row a second time.
+    """
+    if fs.stat(path) is None:
+        raise SettingsError("no such file of rows", where=path, hint="`sparkhaven quarantine list --json` prints one")
+    found: dict[tuple[str, int], Repair] = {}
+    for number, line in enumerate(fs.read(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            key, repair = _repair(json.loads(line))
+        except (ValueError, KeyError, TypeError, binascii.Error) as error:
+            raise SettingsError(
+                "a line names no row of the quarantine",
+                where=f"{path} line {number}",
+                expected='{"source": "...", "position": 17, "payload": "..."}',
+                found=repr(error),
+            ) from error
+        if key in found:
+            raise SettingsError("a row is named twice", where=f"{path} line {number}", found=f"{key[0]} {key[1]}")
+        found[key] = repair
+    return found
+
+
+def _repair(value: Any) -> tuple[tuple[str, int], Repair]:
+    source, position = value["source"], value["position"]
+    if not isinstance(source, str) or not isinstance(position, int):
+        raise TypeError("source is a text and position a whole number")
+    payload, key = _bytes(value, "payload"), _bytes(value, "key")
+    return (source, position), Repair(payload, key, not {"key", "key_base64"}.isdisjoint(value))
+
+
+def _bytes(value: dict[str, Any], name: str) -> bytes | None:
+    coded, text = value.get(f"{name}_base64"), value.get(name)
+    if coded is not None:
+        return base64.b64decode(coded, validate=True)
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"{name} is a text, which may hold JSON")  # parsed here, its numbers might be rounded
+    return None if text is None else text.encode("utf-8")
+
+
+def row_value(row: dict[str, Any], sent: dict[tuple[str, int], int]) -> dict[str, Any]:
+    """A row as JSON has it: payload and key as text, or as base64 where they are none."""
+    key = (row["SourcePartition"], row["Position"])
+    return {
+        "stream": row["Stream"],
+        "table": f"{row['Namespace']}.{row['TableName']}",
+        "source": row["SourcePartition"],
+        "position": row["Position"],
+        "reason": row["Reason"],
+        "detail": row["Detail"],
+        "column": row["Column"],
+        "expected": row["Expected"],
+        "value": row["Value"],
+        **_text("payload", row["Payload"]),
+        "payload_bytes": row["PayloadBytes"],
+        "header": row["Header"],
+        **_text("key", row["Key"]),
+        "source_time_ns": row["SourceTime"],
+        "epoch": row["Epoch"],
+        "time": row["Time"].astimezone(UTC),
+        "requeued_epoch": row["RequeuedEpoch"] or sent.get(key),
+    }
+
+
+def _text(name: str, data: bytes | bytearray | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: bytes(data).decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}

@@ -1,0 +1,162 @@
+"""``recover --from-locations``: a commit log that is lost or too old, rebuilt from what the locations record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from jobs.context import Door
+from store.epochs.files.lock import take_gate, take_lock
+from store.epochs.recovery.rebuild import Choice, plan_state, rebuild
+from store.epochs.recovery.remains import Found, find
+from store.epochs.recovery.witnesses import require_stream
+from store.epochs.state.replay import StreamState
+from store.epochs.state.versions import TABLE, packed
+from store.errors import CorruptFileError, SettingsError, TableNotFoundError
+from store.io.fs import Fs, Lock
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import lock_table
+
+LATER = (
+    "the stream takes nothing until its positions are given: run --from-locations again with --position"
+    " TOPIC/PARTITION=OFFSET for each (the next message to read), --taken-until TIME (files modified before it count as"
+    " taken), or --accept-positions"
+)
+
+
+def parse_choice(positions: list[str], taken_until: str | None, accept: bool, back: bool) -> Choice:
+    """The choice that the options make; SettingsError where they contradict each other or cannot be read."""
+    if back and (positions or taken_until or accept):
+        raise SettingsError(
+            "--back-to-known excludes the other choices", expected="one of them", found="--back-to-known and another"
+        )
+    return Choice(dict(_position(text) for text in positions), _moment(taken_until), accept, back)
+
+
+def _position(text: str) -> tuple[tuple[str, int], int]:
+    place, equals, stop = text.rpartition("=")
+    topic, slash, partition = place.rpartition("/")
+    if equals and stop.isdigit() and place == "version":
+        return (TABLE, 0), packed(int(stop))
+    if not (equals and slash and topic and partition.isdigit() and stop.isdigit()):
+        raise SettingsError(
+            "--position is not understood",
+            expected="TOPIC/PARTITION=OFFSET of the next message, or version=N of the next version of a Delta table",
+            found=repr(text),
+        )
+    return (topic, int(partition)), int(stop)
+
+
+def _moment(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        expected = "ISO, like 2026-11-21T09:30:00Z"
+        raise SettingsError("--taken-until is no time", expected=expected, found=repr(text)) from None
+    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return int(zoned.timestamp()) * 10**9
+
+
+def rebuild_stream(
+    door: Door,
+    layout: Layout,
+    table: TableName,
+    stream: str,
+    choice: Choice,
+    aside: list[LocationKey],
+    *,
+    dry_run: bool,
+) -> dict[str, Any]:
+    """Rebuilds, or with ``dry_run`` says what would be; what there is to tell as one object."""
+    fs, now = Fs(), int(time.time() * 1000)
+    with _held(fs, layout, table, stream, dry_run=dry_run) as gate:
+        _refuse_sound(fs, layout, table, stream)
+        found = find(fs, layout, table, stream)
+        if not found.locations and not found.damaged and not found.known.epoch:
+            raise TableNotFoundError(
+                f"there is nothing of a stream {stream!r}", where=layout.intraday(table), expected="a location of it"
+            )
+        if dry_run:
+            state = plan_state(layout, table, found, choice, aside=aside)
+        else:
+            state = rebuild(fs, layout, table, found, choice, aside=aside, time_ms=now, gate=gate)
+    result = _result(found, state, choice)
+    door.note(f"{stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
+    for line in result["unknown"]:
+        door.note(f"  not known: {line}")
+    return {"stream": stream, "dry_run": dry_run, **result}
+
+
+@contextmanager
+def _held(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: bool) -> Iterator[Lock | None]:
+    path = layout.stream_lock(table, stream)
+    if dry_run:
+        lock = take_lock(fs, path, make=False) if fs.stat(path) is not None else None
+        try:
+            yield None
+        finally:
+            if lock is not None:
+                lock.release()
+        return
+    fs.keep_dirs(layout.streams(table), layout.root)
+    locks = [take_lock(fs, path)]
+    try:
+        locks.append(lock_table(fs, layout, table))
+        locks.append(gate := take_gate(fs, layout.stream_removals(table, stream)))
+        yield gate
+    finally:
+        for held in reversed(locks):
+            held.release()
+
+
+def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
+    try:
+        state = require_stream(fs, layout, table, stream)
+    except (CorruptFileError, TableNotFoundError):
+        return
+    if state.offsets.unsettled is None:
+        raise SettingsError(
+            "the commit log of this stream has everything that is known of it",
+            where=layout.stream_log(table, stream),
+            expected="a log that is missing, damaged or older than what was published",
+            found=f"epoch {state.epoch}",
+            hint="there is nothing to rebuild; `sparkhaven recover` without --from-locations is what a crash needs",
+        )
+
+
+def _result(found: Found, state: StreamState, choice: Choice) -> dict[str, Any]:
+    settled = state.offsets.unsettled is None
+    source = "given" if choice.made else "known" if settled else "unknown"
+    unknown = []
+    if not settled:
+        lost = f"epochs {found.known.epoch + 1} to {found.epoch}"
+        if found.known.epoch >= found.epoch:
+            lost = f"generations {found.known.generation + 1} to {found.generation}"
+        unknown.append(f"source positions of {lost}; {LATER}")
+    elif choice.back:
+        unknown.append(f"rows after epoch {found.known.epoch}, which went: the source has to send them again")
+    if found.known.epoch < found.epoch:
+        unknown.append(
+            f"which epochs there were between {found.known.epoch} and {state.epoch}: none can be gone back to"
+        )
+    without = sum(not location.stats and location.rows > 0 for location in state.locations.values())
+    if without:
+        unknown.append(f"statistics of {without} locations: reads skip nothing there, and are right")
+    if found.unpublished:
+        moved = ", ".join(map(str, found.unpublished))
+        unknown.append(f"what was committed of locations without table.size, which are renamed: {moved}")
+    return {
+        "epoch": state.epoch,
+        "generation": state.generation,
+        "known_epoch": found.known.epoch,
+        "locations": len(state.locations),
+        "rows": sum(location.rows for location in state.locations.values()),
+        "positions": source,
+        "positions_at": state.offsets.positions(),
+        "unknown": unknown,
+    }

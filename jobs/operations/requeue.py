@@ -1,0 +1,218 @@
+"""Rows of the quarantine back into the table, exactly once: an epoch of its own for each portion.
+
+1. ``requeue-try``     the rows are decoded and routed once, in memory; those that are still bad stay where they are
+2. ``requeue-file``    the others go into a durable file, named by their positions and the epoch they are to have
+3. (ledger)            the epoch is announced, so that a commit that never came to be is known as such
+4. (commit)            the file is one split, of positions that only requeues have; the same nine steps as any batch
+5. ``quarantine-mark`` the rows are marked with the epoch, and the file goes
+
+Killed before the record of step 4, nothing of it is in the table and the log does not have the positions: the next
+start removes the file, and the rows are pending as before. Killed after it, the log has the positions: the next start
+marks the rows of the file. A rollback takes the positions back, and the ledger the marks. All under the lock of the
+stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.bad_rows import BadRow, Rejects
+from ingest.requeued import decode_requeued
+from ingest.spec import BadRowBudget, StreamSpec
+from jobs.operations.quarantine_lines import Repair
+from jobs.settings.stream_file import StreamSettings
+from jobs.settings.stream_schema import checked_schema
+from jobs.streams.run import Run
+from store.epochs.files.load import load_stream
+from store.epochs.log import StreamLog
+from store.epochs.state.offsets import QUARANTINE
+from store.epochs.state.values import OffsetRange, Split
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey
+from store.rejected import REJECTED, decode_rejected, encode_rejected
+from store.types.model import TableSchema
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import write_batch
+from writers.batch.task import Task, TaskResult, run_task
+from writers.quarantine.ledger import Requeue, requeue_path
+from writers.quarantine.table import Chosen, Quarantine
+from writers.target import SplitNotes, StreamTarget
+
+ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)
+QUERY = "requeue"
+PORTION_ROWS, PORTION_BYTES = 10_000, 64 << 20
+
+
+@dataclass(slots=True)
+class Requeued:
+    """What became of rows: ``sent`` were committed in ``epochs``; ``refused`` are still bad and stay pending.
+
+    ``cut`` have no whole payload and stay too.
+    """
+
+    sent: int = 0
+    cut: int = 0
+    epochs: list[int] = field(default_factory=list)
+    refused: list[BadRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueDecoder:
+    """Decodes the file of a requeue; a row that is refused here stops the batch, since all were tried before."""
+
+    fs: Fs
+    spec: StreamSpec
+    schema: TableSchema
+    path: Path
+    clock: Callable[[], float]
+
+    def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+        """Routed batches in the order of the file."""
+        rejects, table = Rejects(ANY), decode_rejected(self.fs.read(self.path))
+        for routed in decode_requeued(table, self.spec, self.schema, rejects, clock=self.clock):
+            yield routed.key, routed.batch
+        notes.reject(rejects.rows, rejects.bad)
+
+
+def try_rows(
+    rows: pa.Table,
+    spec: StreamSpec,
+    schema: TableSchema,
+    closed: frozenset[LocationKey],
+    clock: Callable[[], float] = time.time,
+) -> tuple[pa.Table, list[BadRow]]:
+    """Step 1: the rows that would go into the table, and why the others would not.
+
+    ``closed`` are locations that take no rows. ``rows`` are sorted by source partition and position.
+    """
+    lenient = replace(spec, partition=replace(spec.partition, bounds="quarantine", late="quarantine"))
+    rejects = Rejects(ANY)
+    for _ in decode_requeued(rows, lenient, schema, rejects, late=closed, clock=clock):
+        pass
+    bad = {(row.file, row.line) for row in rejects.rows}
+    keys = zip(rows["SourcePartition"].to_pylist(), rows["Position"].to_pylist(), strict=True)
+    return rows.filter(pa.array([key not in bad for key in keys], pa.bool_())), rejects.rows
+
+
+def requeue_rows(
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    spec: StreamSpec,
+    quarantine: Quarantine,
+    rows: pa.Table,
+    done: Requeued,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """Sends one portion again, as far as it is good; ``done`` is added to. The caller holds the stream."""
+    log.refresh()
+    closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
+    with fs.during("requeue-try"):
+        good, refused = try_rows(rows, spec, target.schema, closed, clock)
+    done.refused.extend(replace(row, payload=b"") for row in refused)
+    if not good.num_rows:
+        return
+    start, epoch = log.state.offsets.requeued, log.state.epoch + 1
+    path = requeue_path(target.layout, target.table, target.stream, start, epoch)
+    content = encode_rejected(good)
+    with fs.during("requeue-file"):
+        fs.keep_dirs(path.parent, target.layout.root)
+        fs.replace(path, content)
+    quarantine.announce(epoch)
+    digest = hashlib.sha256(content).hexdigest()[:32]
+    split = OffsetRange(QUARANTINE, 0, start, start + good.num_rows, digest=digest)
+    decoder = RequeueDecoder(fs, spec, target.schema, path, clock)
+
+    def execute(scratch: str, instead: Mapping[Split, Split | None]) -> list[TaskResult]:
+        task = Task(0, 0, scratch, [split], alone=True, instead=instead)
+        return [run_task(fs, WorkerMemory(), target, decoder, task)]
+
+    outcome = write_batch(
+        fs,
+        log,
+        target,
+        WorkerMemory(),
+        execute,
+        query_id=QUERY,
+        batch_id=epoch,
+        proposed=[split],
+        decode=decoder,
+        again=False,  # which rows can be sent was found out before; a date that was truncated since changes that
+    )
+    quarantine.mark(Requeue(path, start, epoch))
+    done.sent += outcome.rows
+    done.epochs.append(epoch)
+
+
+def requeue_pending(
+    fs: Fs,
+    layout: Layout,
+    run: Run,
+    quarantine: Quarantine,
+    chosen: Chosen,
+    repairs: dict[tuple[str, int], Repair] | None,
+    done: Requeued,
+) -> None:
+    """Sends what is chosen again, portion by portion; ``repairs`` keeps those that no row was found for."""
+    settings, generation = run.settings, run.log.state.generation
+    target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.durability)
+    for rows in portions(quarantine.select(chosen).toLocalIterator(), repairs, done):
+        requeue_rows(fs, run.log, target, settings.spec, quarantine, rows, done)
+
+
+def try_pending(
+    fs: Fs,
+    layout: Layout,
+    settings: StreamSettings,
+    pending: Iterable[Mapping[str, Any]],
+    repairs: dict[tuple[str, int], Repair] | None,
+    done: Requeued,
+) -> None:
+    """What ``requeue_pending`` would do with rows by source and position; nothing is changed."""
+    schema, state = checked_schema(fs, settings), load_stream(fs, layout, settings.table, settings.spec.stream)
+    closed = frozenset(key for key, location in state.locations.items() if location.truncated)
+    for rows in portions(pending, repairs, done):
+        good, refused = try_rows(rows, settings.spec, schema, closed)
+        done.sent += good.num_rows
+        done.refused.extend(replace(row, payload=b"") for row in refused)
+
+
+def portions(
+    pending: Iterable[Mapping[str, Any]], repairs: dict[tuple[str, int], Repair] | None, done: Requeued
+) -> Iterator[pa.Table]:
+    """Rows in portions that fit into memory; with ``repairs`` only those named there, which are taken out of it.
+
+    A portion has no two rows of one place; sorted as they are, they follow each other.
+    """
+    portion: list[dict[str, Any]] = []
+    size = 0
+    for found in pending:
+        row: dict[str, Any] = {
+            name: bytes(v) if isinstance(v := found[name], bytearray) else v for name in REJECTED.names
+        }
+        if repairs is not None:
+            repair = repairs.pop((row["SourcePartition"], row["Position"]), None)
+            if repair is None:
+                continue
+            row = repair.of(row)
+        if row["PayloadBytes"] > len(row["Payload"] or b""):
+            done.cut += 1
+            continue
+        if portion and all(portion[-1][name] == row[name] for name in ("SourcePartition", "Position")):
+            yield pa.Table.from_pylist(portion, REJECTED)
+            portion, size = [], 0
+        portion.append(row)
+        size += len(row["Payload"] or b"")
+        if len(portion) >= PORTION_ROWS or size >= PORTION_BYTES:
+            yield pa.Table.from_pylist(portion, REJECTED)
+            portion, size = [], 0
+    if portion:
+        yield pa.Table.from_pylist(portion, REJECTED)

@@ -1,0 +1,139 @@
+"""Jars from Maven's repositories, by the Ivy inside pyspark: fetched once, then found in the user's cache directory.
+
+A set of jars is complete when its directory has a list of them with their sizes, which is written last; so a fetch
+that was interrupted starts anew, and a complete one needs no network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from jobs.session.java import check_jdk
+from store.errors import SettingsError
+from store.io.fs import Fs
+
+LIST = "jars.json"
+FETCH_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A Maven artifact; ``alone``: without what it depends on."""
+
+    organisation: str
+    name: str
+    version: str
+    alone: bool = False
+
+
+def jars(fs: Fs, name: str, artifacts: Sequence[Artifact], environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The jars of ``artifacts`` and of what they need, in the cache under ``name``; fetched if they are not there.
+
+    Raises SettingsError when they are missing and cannot be fetched.
+    """
+    directory = cache_directory(environ) / name
+    found = _complete(fs, directory)
+    return found if found is not None else _fetch(fs, directory, artifacts, environ)
+
+
+def present(fs: Fs, name: str, environ: Mapping[str, str]) -> list[Path] | None:
+    """The jars in the cache under ``name``; None if they are not all there. Nothing is fetched."""
+    return _complete(fs, cache_directory(environ) / name)
+
+
+def cache_directory(environ: Mapping[str, str]) -> Path:
+    """Our directory below the user's cache: ``$XDG_CACHE_HOME/sparkhaven`` or ``~/.cache/sparkhaven``."""
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path(environ.get("HOME", "~")).expanduser() / ".cache") / "sparkhaven"
+
+
+def _complete(fs: Fs, directory: Path) -> list[Path] | None:
+    listed = directory / LIST
+    if fs.stat(listed) is None:
+        return None
+    sizes: dict[str, int] = json.loads(fs.read(listed))
+    stats = {name: fs.stat(directory / name) for name in sizes}
+    if any(stat is None or stat.size != sizes[name] for name, stat in stats.items()):
+        return None
+    return [directory / name for name in sizes]
+
+
+def _fetch(fs: Fs, directory: Path, artifacts: Sequence[Artifact], environ: Mapping[str, str]) -> list[Path]:
+    check_jdk(fs, environ)
+    fs.mkdirs(directory.parent)
+    lock = fs.lock(directory.parent, wait=True)
+    try:
+        found = _complete(fs, directory)  # another process may have fetched them meanwhile
+        if found is not None:
+            return found
+        staging = directory.with_name(f".{directory.name}.fetching")
+        fs.remove_tree(staging)
+        fs.mkdirs(staging)
+        for artifact in artifacts:
+            _run_ivy(staging, artifact, directory, environ)
+        shutil.rmtree(staging / "ivy", ignore_errors=True)
+        names = sorted(name for name in fs.names(staging) if name.endswith(".jar"))
+        sizes = {name: stat.size for name in names if (stat := fs.stat(staging / name)) is not None}
+        fs.replace(staging / LIST, json.dumps(sizes, indent=1).encode())
+        fs.remove_tree(directory)
+        fs.rename(staging, directory)
+        return [directory / name for name in names]
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _run_ivy(staging: Path, artifact: Artifact, directory: Path, environ: Mapping[str, str]) -> None:
+    coordinates = (artifact.organisation, artifact.name, artifact.version)
+    line = [
+        str(_java(environ)),
+        "-jar",
+        str(_ivy()),
+        *("-cache", str(staging / "ivy"), "-dependency", *coordinates),
+        *(["-notransitive"] if artifact.alone else []),
+        *("-confs", "default", "-retrieve", str(staging / "[artifact]-[revision].[ext]"), "-types", "jar", "bundle"),
+    ]
+    try:
+        done = subprocess.run(
+            line, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False, env=dict(environ)
+        )
+        said = done.stdout + done.stderr
+        failed = done.returncode != 0 or "UNRESOLVED DEPENDENCIES" in said or "FAILED DOWNLOADS" in said
+    except subprocess.TimeoutExpired:
+        said, failed = f"nothing after {FETCH_SECONDS:.0f} seconds", True
+    if failed:
+        raise SettingsError(
+            f"the jars of {':'.join(coordinates)} cannot be fetched",
+            where=directory,
+            expected="jars from Maven Central, once; later they are taken from there without a network",
+            found=_reason(said),
+            hint="connect to the network or set a proxy, and try again",
+        )
+
+
+def _reason(said: str) -> str:
+    lines = [line.strip(" :\t") for line in said.splitlines()]
+    marks = ("Exception", "not found", "refused", "timed out", "unresolved", "Unknown host")
+    told = [line for line in lines if any(mark in line for mark in marks)]
+    return (told or [line for line in lines if line] or ["no message"])[0][:300]
+
+
+def _java(environ: Mapping[str, str]) -> Path | str:
+    home = environ.get("JAVA_HOME")
+    return Path(home) / "bin" / "java" if home else "java"
+
+
+def _ivy() -> Path:
+    spec = find_spec("pyspark")
+    places = list(spec.submodule_search_locations or []) if spec else []
+    found = [jar for place in places for jar in sorted(Path(place, "jars").glob("ivy-*.jar"))]
+    if not found:
+        raise SettingsError("pyspark has no Ivy among its jars", expected="pyspark/jars/ivy-*.jar", found=places)
+    return found[0]

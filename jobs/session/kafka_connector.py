@@ -1,0 +1,41 @@
+"""Spark's own Kafka connector, by its jars: for queries of any kind whose frames go to ``jobs.streams.frames``, as in
+
+    spark = build_session("mine", extra=connector_conf(Fs()))
+    rows = spark.readStream.format("kafka").options(...).load().select(
+        from_json(col("value").cast("string"), "Id bigint, Text string").alias("r"), "topic", "partition", "offset"
+    ).select("r.*", "topic", "partition", "offset")
+    writer = deephaven_writer(root, "Test.Tick", "ticks", positions={"topic": "topic", "partition": "partition",
+                              "offset": "offset"}, internal=..., value=...)
+    rows.writeStream.foreachBatch(writer).start()
+
+A feed of type ``kafka`` needs none of it, and takes half the time. ``from_json`` gives nulls for what it cannot read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from jobs.session.jars import Artifact, jars
+from store.io.fs import Fs
+
+VERSION = "4.2.0"
+CONNECTOR = (
+    Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION, alone=True),
+    Artifact(
+        "org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", alone=True
+    ),  # 4.2.0 is not everywhere
+    Artifact("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
+    Artifact("org.apache.commons", "commons-pool2", "2.12.0", alone=True),
+)
+
+
+def connector_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The connector's jars in the cache; fetched if they are not there. SettingsError when they cannot be."""
+    return jars(fs, f"spark-kafka-{VERSION}", CONNECTOR, environ)
+
+
+def connector_conf(fs: Fs, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Settings of a session with the connector."""
+    return {"spark.jars": ",".join(map(str, connector_jars(fs, environ)))}

@@ -1,0 +1,173 @@
+"""The Spark session that every job works in: built once, with what our workers need, quiet by default.
+
+Run as a module it checks the JDK and says nothing when all is well: ``python -m jobs.session.spark_session``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import store
+from jobs.session.java import check_jdk
+from store.errors import SettingsError, SparkhavenError
+from store.io.fs import Fs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The JVM schedules, and rows never cross it: what it would spend on its best code and on collecting beside us is worth
+# more to the workers (a tenth of a micro-batch on two cores).
+JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_MEMORY = re.compile(r"\d+[kmgt]\Z")
+
+
+def import_root() -> Path:
+    """Where our packages are imported from: a checkout, site-packages, or a zip given with ``--py-files``."""
+    return Path(str(store.__file__)).parent.parent
+
+
+def check_memory(text: str) -> None:
+    """SettingsError unless it is an amount of memory as a JVM takes it."""
+    if not _MEMORY.match(text):
+        raise SettingsError("memory is a whole number with k, m, g or t", expected="for instance 2g", found=text)
+
+
+def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, str]:
+    """Spark's settings for a job. ``workers`` None = all cores. A submitted job keeps its master and memory."""
+    check_memory(memory)
+    if workers is not None and workers < 1:
+        raise SettingsError("a job needs at least one worker", expected="1 or more", found=workers)
+    conf = {
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.speculation": "false",  # a second copy of a task would meet the first one's lock
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if not submitted:
+        conf |= {
+            "spark.master": f"local[{workers or '*'}]",
+            "spark.driver.memory": memory,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+        }
+        logging = import_root() / "conf" / "log4j2.properties"
+        logged = [f"-Dlog4j2.configurationFile=file:{logging}"] if logging.is_file() else []  # it is none inside a zip
+        conf["spark.driver.extraJavaOptions"] = " ".join([*JVM_OPTIONS, *logged])
+    return conf
+
+
+def is_submitted(environ: Mapping[str, str]) -> bool:
+    """Whether spark-submit runs this process, so that the JVM is there already."""
+    return "PYSPARK_GATEWAY_PORT" in environ
+
+
+def require_jdk(fs: Fs, environ: Mapping[str, str]) -> None:
+    """SettingsError when Spark would have no JDK to start; for jobs that change something before Spark starts."""
+    if not is_submitted(environ):
+        check_jdk(fs, environ)
+
+
+def build_session(
+    name: str,
+    *,
+    workers: int | None = None,
+    memory: str = "1g",
+    verbose: bool = False,
+    extra: Mapping[str, str] | None = None,
+    fs: Fs | None = None,
+    environ: MutableMapping[str, str] | None = None,
+) -> SparkSession:
+    """A session for one job, or the one that spark-submit has prepared. ``extra`` is laid over our settings.
+
+    Spark's own errors are logged only if ``verbose``: what stops a job is told by the job, in one piece.
+    Raises SettingsError when the JDK is missing or too old, before Spark is touched.
+    """
+    environ = os.environ if environ is None else environ
+    submitted = is_submitted(environ)
+    conf = settings(workers=workers, memory=memory, submitted=submitted)
+    if submitted:
+        environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        require_jdk(fs or Fs(), environ)
+        _prepare_workers(environ)
+        _end_jvm_without((extra or {}).get("spark.jars", ""))
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**conf, **(extra or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if submitted:
+        # Spark looks for --py-files in a wrong directory when it starts the planner of a stream's source
+        sent = session.sparkContext.environment
+        sent["PYTHONPATH"] = _with_import_root(sent.get("PYTHONPATH", ""))
+    session.sparkContext.setLogLevel("ERROR" if verbose else "OFF")
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None and not verbose:
+        server.handle_error = lambda request, address: None  # else a traceback of it when the JVM dies
+    return session
+
+
+def is_alive(spark: SparkSession) -> bool:
+    """Whether the JVM of a session still answers, and its context has not been stopped."""
+    from py4j.protocol import Py4JError
+
+    try:
+        context = spark.sparkContext._jsc
+        return context is not None and not context.sc().isStopped()
+    except (OSError, Py4JError):
+        return False
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stops Spark; one that is gone already is no further error."""
+    from py4j.protocol import Py4JError
+
+    with suppress(OSError, Py4JError):
+        spark.stop()
+
+
+def _end_jvm_without(jars: str) -> None:
+    """Ends a JVM that an earlier session of this process has left and that was not started with these jars.
+
+    Classes of jars are only found by a JVM that gets them at its start; the session then starts a new one.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if not jars or gateway is None or SparkContext._active_spark_context is not None:
+        return
+    there = gateway.jvm.java.lang.System.getProperty("spark.jars") or ""
+    if all(jar in there for jar in jars.split(",")):
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def _prepare_workers(environ: MutableMapping[str, str]) -> None:
+    """Workers run this interpreter and find our packages: both come from the environment in which the JVM starts."""
+    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    environ["PYTHONPATH"] = _with_import_root(environ.get("PYTHONPATH", ""))
+
+
+def _with_import_root(paths: str) -> str:
+    root = str(import_root())
+    return os.pathsep.join([root, *(path for path in paths.split(os.pathsep) if path and path != root)])
+
+
+if __name__ == "__main__":
+    try:
+        check_jdk(Fs(), os.environ)
+    except SparkhavenError as error:
+        sys.exit(f"sparkhaven: {error.what}; {error.hint}")

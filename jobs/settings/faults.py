@@ -1,0 +1,166 @@
+"""What is wrong with a stream file, in the words of the file: key, found, expected, and the nearest known name."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from jobs.settings.kafka_model import KafkaFeed
+from jobs.settings.parts import Part
+from jobs.settings.stream_model import DeltaFeed, FilesFeed, StreamPart
+from store.errors import SettingsError
+
+TABLE = ("model_type", "model_attributes_type", "dict_type", "mapping_type", "is_instance_of", "dataclass_type")
+EXPECTED = {
+    **dict.fromkeys(TABLE, "a table"),
+    "string_type": "a text in quotes",
+    "string_too_short": "a text that is not empty",
+    "string_too_long": "one character",
+    "int_type": "a whole number, without quotes",
+    "int_parsing": "a whole number, without quotes",
+    "int_from_float": "a whole number",
+    "float_type": "a number, without quotes",
+    "bool_type": "true or false, without quotes",
+    "list_type": "a list in brackets",
+    "too_short": "a list that is not empty",
+}
+EXAMPLES = {
+    "name": 'name = "flights"',
+    "table": 'table = "Namespace.Table"',
+    "schema": 'schema = "Namespace.Table.schema"',
+    "type": 'type = "files"',
+    "feed": 'a table [feed] with type = "files", "kafka" or "delta"',
+    "partition": "a table [partition] with internal and value",
+    "internal": 'internal = { column = "origin" }',
+    "value": 'value = { column = "time", zone = "UTC" }',
+    "path": 'path = "feed/*.json"',
+    "bootstrap": 'bootstrap = "127.0.0.1:9092"',
+    "message": 'message = "pkg.Trade"',
+    "format": 'format = "json"',
+    "max_per_trigger": '{ bytes = "64MB" }',
+    "commit": '[commit] with trigger = "1 second"',
+    "bad_rows": "[bad_rows] with max_rows = 1000",
+    "columns": '[columns] with name = { from = "field" }',
+}
+FEEDS: dict[str, type[Part]] = {"files": FilesFeed, "kafka": KafkaFeed, "delta": DeltaFeed}
+
+
+def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> SettingsError:
+    """One SettingsError: the first fault in full, the others by a line each under ``also``."""
+    faults = sorted(
+        (_fault(dict(item), raw, path) for item in error.errors(include_url=False)), key=lambda f: not f["unknown"]
+    )
+    first, others = faults[0], faults[1:]
+    also = "; ".join(": ".join(filter(None, (fault["where"], fault["what"]))) for fault in others) or None
+    return SettingsError(
+        first["what"],
+        where=f"{path}: {first['where']}" if first["where"] else path,
+        expected=first["expected"],
+        found=first["found"],
+        hint=first["hint"],
+        also=also,
+    )
+
+
+def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, Any]:
+    loc = _plain_location(item["loc"])
+    kind, key = item["type"], next((str(step) for step in reversed(loc) if isinstance(step, str)), "")
+    fault: dict[str, Any] = {
+        "what": f"{key}: {item['msg'][:1].lower()}{item['msg'][1:]}",
+        "where": ".".join(map(str, loc)),
+        "expected": EXPECTED.get(kind),
+        "found": _as_written(raw, loc),
+        "hint": None,
+        "unknown": False,
+    }
+    if kind in EXPECTED:
+        fault["hint"] = f"write it like {EXAMPLES[key]}" if key in EXAMPLES else f"correct {key} in the file"
+    if kind in TABLE:  # the message names a class of ours
+        fault["what"] = f"{key}: input should be a table"
+    if kind == "extra_forbidden":
+        known = _known_keys(loc[:-1], raw)
+        fault |= {"what": f"unknown key {key!r}", "expected": ", ".join(known), "found": key, "unknown": True}
+        fault["hint"] = _near(key, known) or "remove it"
+    elif kind in ("missing", "union_tag_not_found"):
+        missing = "feed.type" if kind == "union_tag_not_found" else ".".join(map(str, loc))
+        fault |= {"what": f"missing key {missing!r}", "found": "no such key", "where": ".".join(map(str, loc[:-1]))}
+        last = missing.rpartition(".")[2]
+        fault["expected"] = EXAMPLES.get(last, f"{last} = ...")
+        fault["hint"] = (
+            f"add it{f' to [{loc[0]}]' if len(loc) > 1 or kind == 'union_tag_not_found' else ' above the first table'}"
+        )
+    elif kind in ("literal_error", "union_tag_invalid"):
+        choices = ["files", "kafka", "delta"] if kind == "union_tag_invalid" else _choices(item["ctx"]["expected"])
+        found = item["ctx"]["tag"] if kind == "union_tag_invalid" else _as_written(raw, loc)
+        what = "feed.type" if kind == "union_tag_invalid" else key
+        fault |= {"what": f"{what} has a value that is not known", "expected": ", ".join(choices), "found": found}
+        fault["hint"] = _near(str(found), choices)
+    elif kind == "value_error":
+        fault["what"] = f"{key or path.name}: {item['ctx']['error']}"
+        fault["hint"] = f"correct {key} in the file" if key else "correct the file"
+    elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+        fault["expected"] = item["msg"].removeprefix("Input should be ")
+        fault["hint"] = f"correct {key} in the file"
+    return fault
+
+
+def _plain_location(loc: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Pydantic's location without the tag of the feed and without the lifted list."""
+    if len(loc) > 1 and loc[0] == "feed" and loc[1] in FEEDS:
+        loc = (loc[0], *loc[2:])
+    if loc and loc[0] == "columns.ignore":
+        loc = ("columns", "ignore", *loc[1:])
+    if loc and loc[0] == "partition" and loc[-1] in ("int", "literal['wall','batch']"):
+        loc = loc[:-1]
+    return loc
+
+
+def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
+    """The value at a location as it stands in the file, names of the environment not filled in."""
+    if loc[:2] == ("feed", "client"):
+        return None  # may be a secret
+    if loc[:2] == ("columns", "ignore") and "columns.ignore" in raw:
+        loc = ("columns.ignore", *loc[2:])
+    value: Any = raw
+    for step in loc:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    if isinstance(value, str):
+        return value
+    return None if isinstance(value, dict) and value else repr(value)
+
+
+def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any]) -> list[str]:
+    """The keys that the table at a location may have."""
+    model: type[BaseModel] | None = StreamPart
+    for step in loc:
+        if model is StreamPart and step == "feed":
+            feed = raw.get("feed")
+            model = FEEDS.get(feed.get("type", ""), FilesFeed) if isinstance(feed, dict) else FilesFeed
+        elif model is not None and step in model.model_fields:
+            model = _model_of(model.model_fields[step].annotation) or model
+    if model is None:
+        return []
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    return [name for name in names if name != "columns.ignore"]
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_of(part)) is not None), None)
+
+
+def _choices(text: str) -> list[str]:
+    """The values of pydantic's list ``'a', 'b' or 'c'``."""
+    return [piece.strip().strip("'") for piece in text.replace(" or ", ", ").split(",")]
+
+
+def _near(found: str, known: list[str]) -> str | None:
+    close = get_close_matches(found.lower(), [name.lower() for name in known], n=1, cutoff=0.6)
+    return next((f"did you mean {name!r}?" for name in known if close and name.lower() == close[0]), None)

@@ -1,0 +1,148 @@
+"""Where the rows of data frames go, and how: the options of ``jobs.streams.frames``, checked as a stream file is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ingest.options.files import FeedSpec
+from ingest.spec import NO_BAD_ROWS, StreamSpec
+from jobs.settings.faults import translate
+from jobs.settings.parts import Part
+from jobs.settings.stream_file import partition_of
+from jobs.settings.stream_model import BadRowsPart, CommitPart, PartitionPart
+from store.epochs.state.values import Durability
+from store.errors import InvalidNameError, SettingsError
+from store.layout import Layout, TableName, check_stream
+from writers.spark.frame_task import PositionColumns
+
+Rule = str | Mapping[str, Any]
+
+
+class FramePart(Part):
+    """The tables of a stream file that options of a frame stand for."""
+
+    partition: PartitionPart
+    bad_rows: BadRowsPart | None
+    commit: CommitPart
+    ignore: list[str]
+    allow_gap: bool
+    adopt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FrameOptions:
+    """Where frames go and how their rows are routed. ``quarantine`` None: the first bad row stops its batch."""
+
+    root: Path
+    table: TableName
+    spec: StreamSpec
+    schema: str | Path | bytes | None
+    positions: PositionColumns | None
+    durability: Durability
+    keep_epochs: int
+    quarantine: Path | None
+    allow_gap: bool
+    adopt: bool
+
+    @property
+    def stream(self) -> str:
+        """Name of the stream."""
+        return self.spec.stream
+
+
+def frame_options(
+    root: str | Path,
+    table: str,
+    stream: str,
+    *,
+    internal: Rule,
+    value: Rule,
+    schema: str | Path | bytes | None,
+    positions: Mapping[str, str] | None,
+    durability: str,
+    ignore: Iterable[str],
+    bounds: Mapping[str, Any] | None,
+    bad_rows: Mapping[str, Any] | None,
+    keep_epochs: int,
+    allow_gap: bool,
+    adopt: bool,
+) -> FrameOptions:
+    """The options of a writer of frames; SettingsError or InvalidNameError for what is wrong in them."""
+    for what, name in (("table", table), ("stream", stream)):
+        if not isinstance(name, str):
+            raise InvalidNameError(f"the name of a {what} is a text", found=repr(name))
+    where = Path(f"stream {check_stream(stream)}")
+    if isinstance(ignore, str):
+        raise SettingsError("ignore is a list of columns", where=where, expected=f"[{ignore!r}]", found=repr(ignore))
+    others = _table("bounds", bounds or {}, where)
+    if others.keys() & {"internal", "value"}:
+        raise SettingsError("internal and value are options of their own", where=where, found=f"bounds = {bounds!r}")
+    raw = {
+        "partition": {**others, "internal": _rule(internal), "value": _rule(value)},
+        "bad_rows": None if bad_rows is None else _table("bad_rows", bad_rows, where),
+        "commit": {"durability": durability, "keep_epochs": keep_epochs},
+        "ignore": list(ignore),
+        "allow_gap": allow_gap,
+        "adopt": adopt,
+    }
+    try:
+        part = FramePart.model_validate(raw)
+    except ValidationError as error:
+        raise translate(error, raw, where) from None
+    bad = part.bad_rows
+    spec = StreamSpec(
+        stream,
+        str(TableName.parse(table)),
+        FeedSpec("frame"),
+        partition_of(part.partition),
+        ignore=tuple(part.ignore),
+        bad_rows=NO_BAD_ROWS if bad is None else bad.budget,
+        allow_null_alias=bad is not None and bad.allow_null_alias,
+    )
+    quarantine = None
+    if bad is not None and spec.bad_rows.allows_any:
+        place = bad.quarantine
+        quarantine = Layout(Path(root)).quarantine(stream) if place is None else Path(place).absolute()
+    return FrameOptions(
+        Path(root),
+        TableName.parse(table),
+        spec,
+        schema,
+        _positions(positions, where),
+        part.commit.durability,
+        part.commit.keep_epochs,
+        quarantine,
+        part.allow_gap,
+        part.adopt,
+    )
+
+
+def _rule(rule: Rule) -> object:
+    return {"column": rule} if isinstance(rule, str) else dict(rule) if isinstance(rule, Mapping) else rule
+
+
+def _table(name: str, given: object, where: Path) -> dict[str, Any]:
+    """A table of options by name; paths may be paths."""
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"{name} are options by name", where=where, found=repr(given))
+    return {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
+
+
+def _positions(positions: Mapping[str, str] | None, where: Path) -> PositionColumns | None:
+    if positions is None:
+        return None
+    found = dict(positions) if isinstance(positions, Mapping) else {}
+    names = [name for name in found.values() if isinstance(name, str) and name]
+    if not {"partition", "offset"} <= found.keys() <= {"partition", "offset", "topic"} or len(set(names)) < len(found):
+        raise SettingsError(
+            "positions need a column for the partition and one for the offset",
+            where=where,
+            expected='{"partition": ..., "offset": ...}, and "topic" where there are several; each another column',
+            found=repr(positions),
+        )
+    return PositionColumns(**found)

@@ -1,0 +1,302 @@
+"""The stream file: TOML to the frozen values that ingest and the writers take, checked at this one door.
+
+Relative paths are relative to the file. ``${NAME}`` is taken from the environment, in values only and after
+the TOML is parsed, so a secret can never change the structure of the file; messages show the text as written.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ingest.options.delta import DeltaFeed
+from ingest.options.files import FeedSpec
+from ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
+from ingest.options.kafka import KafkaFeed
+from ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, TextForm, ValueRule
+from jobs.settings.faults import translate
+from jobs.settings.kafka_model import AvroPart, ProtobufPart
+from jobs.settings.kafka_model import KafkaFeed as KafkaPart
+from jobs.settings.stream_model import ColumnPart, FilesFeed, PartitionPart, StreamPart, ValuePart
+from jobs.settings.stream_model import DeltaFeed as DeltaPart
+from jobs.settings.toml_values import as_written, fill_environment, named_in
+from store.epochs.state.values import Durability
+from store.errors import InvalidNameError, SettingsError
+from store.io.fs import Fs
+from store.layout import TableName, check_stream
+from writers.batch.maintenance import SYNC_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """One stream file, checked. ``trigger_s`` and ``sync_s`` in seconds; ``quarantine`` None = the default place.
+
+    ``sync_s`` is how often durability ``periodic`` syncs; the others do not look at it.
+    """
+
+    file: Path
+    spec: StreamSpec
+    table: TableName
+    schema_file: Path
+    durability: Durability
+    keep_epochs: int
+    trigger_s: float
+    quarantine: Path | None
+    sync_s: float = SYNC_SECONDS
+
+
+def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSettings:
+    """Reads and checks a stream file; everything that is wrong with it is one SettingsError."""
+    found = fs.stat(path)
+    if found is None or found.is_dir:
+        raise SettingsError(
+            "no such stream file" if found is None else "a stream file is a file, not a directory",
+            where=path,
+            hint="name a TOML file; conf/streams has examples",
+        )
+    try:
+        raw = tomllib.loads(fs.read(path).decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError("stream file is not TOML", where=path, found=str(error)) from None
+    return parse_stream(raw, path, environ, fs)
+
+
+def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs: Fs | None = None) -> StreamSettings:
+    """The settings of a parsed TOML tree; ``path`` is the file that relative paths start from."""
+    try:
+        filled = fill_environment(raw, environ)
+    except KeyError as error:
+        raise SettingsError(
+            f"${{{error.args[0]}}} is not set in the environment",
+            where=path,
+            hint=f"export {error.args[0]}=..., or write the value; $${{ stands for the text ${{",
+        ) from None
+    with as_in_file(raw, environ):
+        try:
+            part = StreamPart.model_validate(_lift_ignored(filled))
+        except ValidationError as error:
+            raise translate(error, _lift_ignored(raw), path) from None
+        with names_of(path):
+            return _settings(part, part.feed, path, fs or Fs())
+
+
+@contextmanager
+def as_in_file(raw: dict[str, Any], environ: Mapping[str, str]) -> Iterator[None]:
+    """Lets errors show ``${NAME}`` as the file has it, not what it stands for: that may be a secret."""
+    names = named_in(raw)
+    try:
+        yield
+    except (InvalidNameError, SettingsError) as error:
+        what, where, expected, found, hint = (
+            as_written(text, environ, names)
+            for text in (error.what, error.where, error.expected, error.found, error.hint)
+        )
+        extra = {
+            key: as_written(text, environ, names) if isinstance(text, str) else text
+            for key, text in error.extra.items()
+        }
+        raise type(error)(str(what), where=where, expected=expected, found=found, hint=hint, **extra) from None
+
+
+@contextmanager
+def names_of(path: Path) -> Iterator[None]:
+    """Lets an InvalidNameError say in which file the name stands."""
+    try:
+        yield
+    except InvalidNameError as error:
+        raise InvalidNameError(
+            error.what, where=path, expected=error.expected, found=error.found, hint=error.hint
+        ) from None
+
+
+def _settings(part: StreamPart, feed: FilesFeed | KafkaPart | DeltaPart, path: Path, fs: Fs) -> StreamSettings:
+    base = path.absolute().parent
+    columns = tuple(_column(name, item, feed, path) for name, item in part.columns.items())
+    spec = StreamSpec(
+        stream=check_stream(part.name),
+        table=str(TableName.parse(part.table)),
+        feed=_feed(feed, base, fs),
+        partition=partition_of(part.partition),
+        columns=columns,
+        ignore=tuple(part.ignore),
+        bad_rows=part.bad_rows.budget,
+        allow_null_alias=part.bad_rows.allow_null_alias,
+    )
+    quarantine = part.bad_rows.quarantine
+    return StreamSettings(
+        file=path,
+        spec=spec,
+        table=TableName.parse(part.table),
+        schema_file=_beside(base, part.deployed_from),
+        durability=part.commit.durability,
+        keep_epochs=part.commit.keep_epochs,
+        trigger_s=part.commit.trigger,
+        quarantine=None if quarantine is None else _beside(base, quarantine),
+        sync_s=SYNC_SECONDS if part.commit.sync_interval is None else part.commit.sync_interval,
+    )
+
+
+def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart | DeltaPart, path: Path) -> ColumnSpec:
+    if item.key is None:
+        return ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta, far=item.far, form=_form(item))
+    if not isinstance(feed, KafkaPart):
+        raise SettingsError(
+            "only messages have keys",
+            where=f"{path}: columns.{name}.key",
+            found=item.key,
+            hint="name a field of the row with `from`",
+        )
+    return ColumnSpec(name, item.key, item.unit or "iso", item.zone, of="key", far=item.far, form=_form(item))
+
+
+def _form(item: ColumnPart) -> TextForm | None:
+    form = TextForm(
+        pattern=item.format,
+        trim=item.trim,
+        quoted=item.quoted,
+        thousands=item.thousands or "",
+        decimal=item.decimal or ".",
+        true=tuple(item.true or ()),
+        false=tuple(item.false or ()),
+    )
+    return None if form == TextForm() else form
+
+
+def _feed(feed: FilesFeed | KafkaPart | DeltaPart, base: Path, fs: Fs) -> FeedSpec | KafkaFeed | DeltaFeed:
+    if isinstance(feed, FilesFeed):
+        return _files(feed, base)
+    if isinstance(feed, KafkaPart):
+        return _kafka(feed, base, fs)
+    limit = Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows, feed.max_per_trigger.files)
+    return DeltaFeed(
+        str(_beside(base, feed.path)), feed.start_version, limit, feed.ignore_changes, feed.missing_columns
+    )
+
+
+def _files(feed: FilesFeed, base: Path) -> FeedSpec:
+    limit = feed.max_per_trigger
+    return FeedSpec(
+        path=str(_beside(base, feed.path)),
+        format=feed.format,
+        csv=replace(CsvOptions(), **_tuples(feed.csv)),
+        max_per_trigger=Limit(limit.bytes, limit.rows, limit.files),
+        max_file_age_s=feed.max_file_age,
+        settle_s=feed.settle,
+        unfinished=tuple(feed.unfinished),
+        missing_directory=feed.missing_directory,
+        missing_columns=feed.missing_columns,
+        encoding=feed.encoding or "utf-8",
+        binary_as_text=feed.binary_as_text,
+    )
+
+
+def _avro(part: AvroPart | None, base: Path, fs: Fs) -> AvroSource | None:
+    """The text of a schema file, or where a registry is; a directory is relative to the stream file."""
+    if part is None:
+        return None
+    if part.registry is not None:
+        if part.registry.startswith(("http://", "https://")):
+            return AvroSource(registry=part.registry)
+        directory = _beside(base, part.registry)
+        found = fs.stat(directory)
+        if found is None or not found.is_dir:
+            raise SettingsError(
+                "no such registry of Avro schemas",
+                where=directory,
+                expected="a directory of files <id>.avsc, or an address that begins with http:// or https://",
+                found="nothing" if found is None else "a file",
+                hint="correct `avro` in [feed]",
+            )
+        return AvroSource(registry=str(directory))
+    return AvroSource(_schema(fs, _beside(base, str(part.definition)), "avro").decode("utf-8", "replace"))
+
+
+def _protobuf(part: ProtobufPart | None, base: Path, fs: Fs) -> ProtobufSource | None:
+    if part is None:
+        return None
+    path = _beside(base, part.definition)
+    return ProtobufSource(_schema(fs, path, "protobuf"), part.message, str(path))
+
+
+def _schema(fs: Fs, path: Path, key: str) -> bytes:
+    found = fs.stat(path)
+    if found is None or found.is_dir:
+        raise SettingsError(
+            f"no such {key.title()} schema",
+            where=path,
+            found="nothing" if found is None else "a directory",
+            hint=f"correct `{key}` in [feed]",
+        )
+    return fs.read(path)
+
+
+def _kafka(feed: KafkaPart, base: Path, fs: Fs) -> KafkaFeed:
+    return KafkaFeed(
+        bootstrap=feed.bootstrap,
+        topics=tuple(dict.fromkeys(feed.topics or ())),
+        pattern=feed.pattern,
+        start=feed.start,
+        format=feed.format,
+        csv=replace(CsvOptions(header=False), **_tuples(feed.csv)),
+        key_format=feed.key.format,
+        avro=_avro(feed.avro, base, fs),
+        key_avro=_avro(feed.key.avro, base, fs),
+        protobuf=_protobuf(feed.protobuf, base, fs),
+        key_protobuf=_protobuf(feed.key.protobuf, base, fs),
+        client=feed.client,
+        max_per_trigger=Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows),
+        tombstones=feed.tombstones,
+        allow_gap=feed.allow_gap,
+        missing_columns=feed.missing_columns,
+        encoding=feed.encoding or "utf-8",
+    )
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def partition_of(part: PartitionPart) -> PartitionSpec:
+    """The routing that ``[partition]`` describes."""
+    internal = part.internal
+    if internal.column is not None:
+        rule = InternalRule("column", internal.column)
+    elif internal.meta is not None:
+        rule = InternalRule("meta", internal.meta)
+    else:
+        rule = InternalRule("fixed", str(internal.fixed))
+    clock = Clock(part.clock) if isinstance(part.clock, str) else Clock("fixed", part.clock)
+    return PartitionSpec(rule, _value(part.value), clock, part.max_past, part.max_future, part.bounds, part.late)
+
+
+def _value(part: ValuePart) -> ValueRule:
+    if part.fixed is not None:
+        return ValueRule(fixed=part.fixed)
+    return ValueRule(part.column, part.zone or "UTC", part.format or "yyyy-MM-dd", part.unit)
+
+
+def _beside(base: Path, text: str) -> Path:
+    """``text`` as a path, relative to ``base``, with ``..`` taken out so that a feed's path has one spelling."""
+    joined = base / Path(text).expanduser()
+    parts: list[str] = []
+    for piece in joined.parts:
+        if piece == ".." and len(parts) > 1:
+            parts.pop()
+        elif piece != "..":
+            parts.append(piece)
+    return Path(*parts)
+
+
+def _lift_ignored(raw: dict[str, Any]) -> dict[str, Any]:
+    """``[columns] ignore`` is a list among columns; the model has it beside them."""
+    columns = raw.get("columns")
+    if not isinstance(columns, dict) or not isinstance(columns.get("ignore"), list):
+        return raw
+    rest = {name: item for name, item in columns.items() if name != "ignore"}
+    return {**raw, "columns": rest, "columns.ignore": columns["ignore"]}

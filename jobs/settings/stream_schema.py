@@ -1,0 +1,38 @@
+"""A stream's settings against the schema that they name."""
+
+from __future__ import annotations
+
+from ingest.options.kafka import KafkaFeed
+from ingest.targets import resolve_targets
+from jobs.settings.stream_file import StreamSettings, names_of
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.schema.document.xmlfile import load_schema
+from store.types.model import TableSchema
+
+
+def checked_schema(fs: Fs, settings: StreamSettings) -> TableSchema:
+    """The schema that the stream file names, if it is of the table that it names and all its settings fit."""
+    schema = load_schema(fs, settings.schema_file).schema
+    if schema.full_name != settings.spec.table:
+        raise SettingsError(
+            "the schema is of another table than the stream",
+            where=settings.file,
+            expected=settings.spec.table,
+            found=f"{schema.full_name} in {settings.schema_file}",
+            hint="correct `table` or `schema` in the stream file",
+        )
+    feed = settings.spec.feed
+    with names_of(settings.file):
+        targets = resolve_targets(settings.spec, schema)
+    # a decoder that cannot be says so here, not in a task; imported where needed, since duckdb takes its time
+    if isinstance(feed, KafkaFeed):
+        from ingest.feeds.kafka.messages import MessageRows
+
+        MessageRows(targets, feed, settings.spec)
+    elif feed.format == "csv":
+        from ingest.formats.csv.rows import CsvRows
+
+        payload = [target for target in targets if target.meta is None]
+        CsvRows(payload, settings.spec.ignore, feed.csv, missing=feed.missing_columns)
+    return schema

@@ -1,0 +1,60 @@
+"""How many bad rows a stream puts up with: so many in a batch, and such a part of all rows of the last hour."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ingest.bad_rows import BadRow, check_budget
+from ingest.spec import BadRowBudget
+from writers.batch.commit import BatchOutcome
+from writers.target import LateRows, SplitNotes
+
+HOUR_S = 3600.0
+PIECE_S = 60.0  # batches within it are remembered together
+LATE = "the date was truncated or deleted; it takes no more rows"
+
+
+@dataclass(slots=True)
+class _Piece:
+    since: float
+    read: int
+    bad: int
+
+
+class Budget:
+    """The judge of the batches of one run of a stream: too many bad rows stop a batch, with nothing committed.
+
+    A run begins without an hour behind it, so its first batches are judged by themselves.
+    """
+
+    def __init__(self, budget: BadRowBudget, clock: Callable[[], float] = time.monotonic) -> None:
+        self._budget, self._clock = budget, clock
+        self._pieces: deque[_Piece] = deque()
+
+    def __call__(self, notes: SplitNotes, good: int) -> None:
+        """Raises ErrorBudgetExceeded that names the first bad rows."""
+        rows = [_as_bad_row(sample) for sample in notes.rejected]
+        while self._pieces and self._pieces[0].since < self._clock() - HOUR_S:
+            self._pieces.popleft()
+        before = sum(piece.bad for piece in self._pieces), sum(piece.read for piece in self._pieces)
+        check_budget(rows, notes.rejected_rows, good + notes.rejected_rows, self._budget, before=before)
+
+    def committed(self, outcome: BatchOutcome) -> None:
+        """Remembers a batch that is in the log."""
+        now = self._clock()
+        if not self._pieces or now - self._pieces[-1].since >= PIECE_S:
+            self._pieces.append(_Piece(now, 0, 0))
+        self._pieces[-1].read += outcome.rows + outcome.rejected
+        self._pieces[-1].bad += outcome.rejected
+
+
+def _as_bad_row(sample: object) -> BadRow:
+    if isinstance(sample, BadRow):
+        return sample
+    if isinstance(sample, LateRows):
+        place = f"{sample.key.internal}/{sample.key.value}"
+        return BadRow(sample.file, 0, None, sample.reason, LATE, f"{sample.rows} rows for {place}")
+    return BadRow("unknown", 0, None, "rejected", "a good row", str(sample))

@@ -1,0 +1,290 @@
+"""Any data frame into a table: ``deephaven_writer`` for streaming queries, ``write_frame`` for a frame written once."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ingest.feeds.frames.rows import fit_frame
+from ingest.targets import resolve_targets
+from jobs.session.delta_session import require_delta
+from jobs.settings.frame_options import FrameOptions, Rule, frame_options
+from jobs.streams.budget import Budget
+from jobs.streams.decoding import FrameDecoder
+from jobs.streams.quarantines import catch_up, settle
+from store.epochs.log import StreamLog
+from store.epochs.retention import Keeping
+from store.epochs.state.values import Durability, OffsetRange
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import Layout
+from store.schema.deployed.deploy import deploy, load_deployed
+from store.types.model import TableSchema
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import BatchOutcome
+from writers.batch.maintenance import Upkeep
+from writers.batch.scratch import remove_scratch
+from writers.quarantine.table import Quarantine
+from writers.spark.frame import FramePlan, batch_of_query, labelled, write_frame_batch
+from writers.spark.stream import refuse_speculation
+from writers.spark.workers import check_workers
+from writers.target import StreamTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def deephaven_writer(
+    root: str | Path,
+    table: str,
+    stream: str,
+    *,
+    internal: Rule,
+    value: Rule,
+    schema: str | Path | bytes | None = None,
+    positions: Mapping[str, str] | None = None,
+    durability: Durability = "fsync",
+    ignore: Iterable[str] = (),
+    bounds: Mapping[str, Any] | None = None,
+    bad_rows: Mapping[str, Any] | None = None,
+    allow_gap: bool = False,
+    adopt: bool = False,
+    keep_epochs: int = 100,
+) -> FrameWriter:
+    """What ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch of a stream of the table.
+
+    ``schema`` is deployed at the first batch, a file or its bytes; None takes the deployed one. The columns of the
+    frame have the names of the table's (``ingest.feeds.frames.rows`` has the types); others are listed in ``ignore``.
+    ``internal`` and ``value`` route the rows, as ``[partition]`` of a stream file does: a column's name, or a table
+    like ``{"fixed": "a"}`` or ``{"column": "time", "zone": "America/New_York"}``; ``bounds`` are its other keys
+    (``max_past``, ``max_future``, ``clock``, ``late``).
+
+    A row that cannot be stored stops the query, with nothing committed; unless ``bad_rows`` are given, by the keys of
+    ``[bad_rows]`` in a stream file: then such rows go to the quarantine (default ``<root>/.quarantine/<stream>``), as
+    objects of their columns, by position, or else by batch, task and place in it; as long as they are within the
+    budget. ``quarantine list`` and ``drop`` know them. To send one again, write it mended with ``write_frame`` and a
+    ``label``, which takes it once: a command does not know the options of this writer. The session needs Delta.
+
+    ``positions`` names the columns that say where a row comes from: ``{"partition": ..., "offset": ...}``, and
+    ``"topic"`` where there are several. Then every row is stored exactly once, whatever becomes of Spark's checkpoint,
+    as long as the source gives the same rows for the same offsets. Rows of an offset stay together. Offsets must follow
+    each other without a hole; where the query filters, or the topic is compacted or written by transactions, set
+    ``allow_gap``: then holes between batches are recorded and those inside are not looked for.
+
+    Without ``positions`` a batch is known by the query, its batch id and a digest of its rows. That survives every
+    crash of driver and workers, since Spark then repeats its last batch. It does **not** survive:
+
+    * a checkpoint that is deleted or torn: the new query may send rows again, and is refused until ``adopt`` says, for
+      one start, that it starts where the old one ended. Then that is yours to make sure of.
+    * a checkpoint older than the commit log, as a copy or after a power cut: Spark plans batches anew under old ids.
+      Refused; roll the stream back to the epoch before the first such batch, which the error names.
+    * a source or query that gives other rows when a batch is repeated (a random or current value, an unordered limit, a
+      file overwritten): refused, as other rows under a known batch id.
+    * a second query into the same stream: give it a stream of its own.
+
+    The stream stays locked until ``close()``; used as a context manager it closes itself. After an error it is let go,
+    and the next batch opens it again.
+    """
+    options = frame_options(
+        root,
+        table,
+        stream,
+        internal=internal,
+        value=value,
+        schema=schema,
+        positions=positions,
+        durability=durability,
+        ignore=ignore,
+        bounds=bounds,
+        bad_rows=bad_rows,
+        keep_epochs=keep_epochs,
+        allow_gap=allow_gap,
+        adopt=adopt,
+    )
+    return FrameWriter(options)
+
+
+def write_frame(
+    frame: DataFrame,
+    root: str | Path,
+    table: str,
+    stream: str,
+    *,
+    label: str | None = None,
+    **options: Any,
+) -> BatchOutcome:
+    """Writes a frame that is no stream as one epoch; the options are those of ``deephaven_writer``.
+
+    With ``positions`` rows that are committed are dropped. With a ``label`` the frame is written once under that name:
+    the same rows again are a no-op, other rows a PositionGapError. With neither, each call adds all rows.
+    """
+    if label is not None and options.get("positions"):
+        raise SettingsError("a frame with positions needs no label", found=label)
+    with deephaven_writer(root, table, stream, **options) as writer:
+        return writer.write(frame, labelled(label) if label is not None else None, "write", 0)
+
+
+class FrameWriter:
+    """Made by ``deephaven_writer``. ``last`` is what became of the newest batch; ``epoch`` the newest epoch."""
+
+    def __init__(self, options: FrameOptions, *, fs: Fs | None = None) -> None:
+        self.last: BatchOutcome | None = None
+        self._options, self._fs = options, fs or Fs()
+        self._log: StreamLog | None = None
+        self._upkeep: Upkeep
+        self._schema: TableSchema | None = None
+        self._memory = WorkerMemory()
+        self._budget = Budget(options.spec.bad_rows)
+        self._gate = threading.Lock()
+        self._checked = False
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that this writer knows of; 0 before its first batch."""
+        return self._log.state.epoch if self._log is not None else 0
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """One micro-batch of a streaming query."""
+        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query_id is None:
+            raise SettingsError(
+                "this is no batch of a streaming query",
+                hint="give the writer to df.writeStream.foreachBatch; a frame that is no stream goes to write_frame",
+            )
+        self.write(frame, batch_of_query(query_id, batch_id), query_id, batch_id)
+
+    def write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
+        """Commits the rows of a frame as one epoch, as far as they are not committed yet."""
+        refuse_speculation(frame.sparkSession)
+        with self._gate:
+            try:
+                outcome = self._write(frame, identity, query_id, batch_id)
+                self._upkeep.after_batch()
+            except BaseException:
+                self._let_go()
+                raise
+            self._budget.committed(outcome)
+            self.last = outcome
+            return outcome
+
+    def close(self) -> None:
+        """Makes what is committed durable in any mode, and lets the stream go."""
+        with self._gate:
+            if self._log is not None:
+                log, self._log = self._log, None
+                log.close()
+
+    def __enter__(self) -> FrameWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
+        quarantine = self._quarantine(frame.sparkSession)
+        log, schema = self._open(query_id, quarantine)
+        options, positions = self._options, self._options.positions
+        columns = {column.name: column.dataType.simpleString() for column in frame.schema.fields}
+        names = positions.names if positions else ()
+        _require_positions(columns, names, options.stream)
+        spec = fit_frame(options.spec, schema, columns, names)
+        needed = dict.fromkeys([*(target.source for target in resolve_targets(spec, schema)), *names])
+        target = StreamTarget(
+            Layout(options.root), options.table, options.stream, schema, log.state.generation, options.durability
+        )
+        if not self._checked:
+            check_workers(frame.sparkSession.sparkContext, options.root, target.lock_file)
+            self._checked = True
+        log.refresh()
+        closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
+        plan = FramePlan(
+            FrameDecoder(spec, schema, closed),
+            positions,
+            self._budget,
+            park=quarantine.park if quarantine else None,
+            allow_gap=options.allow_gap,
+            adopt=options.adopt,
+        )
+        rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in needed))
+        return write_frame_batch(
+            self._fs,
+            log,
+            target,
+            self._memory,
+            rows,
+            plan,
+            query_id=query_id,
+            batch_id=batch_id,
+            identity=None if positions else identity,
+        )
+
+    def _quarantine(self, spark: SparkSession) -> Quarantine | None:
+        options, place = self._options, self._options.quarantine
+        if place is None:
+            return None
+        require_delta(spark)
+        layout = Layout(options.root)
+        return Quarantine(spark, self._fs, layout, options.table, options.stream, place, clock=time.time)
+
+    def _open(self, query_id: str, quarantine: Quarantine | None) -> tuple[StreamLog, TableSchema]:
+        options, layout = self._options, Layout(self._options.root)
+        if self._log is None or self._schema is None:
+            source = Path(options.schema) if isinstance(options.schema, str) else options.schema
+            if source is None:
+                schema = load_deployed(self._fs, layout, options.table)
+            else:
+                self._fs.mkdirs(layout.root)
+                schema = deploy(self._fs, layout, source)
+            if schema.full_name != str(options.table):
+                raise SettingsError("the schema is of another table", expected=options.table, found=schema.full_name)
+            self._log, self._schema = self._opened(layout, schema, query_id), schema
+            remove_scratch(self._fs, layout.spool(options.table, options.stream))  # of a process that was killed
+            self._upkeep = Upkeep(self._log, options.durability, lambda error: warnings.warn(str(error), stacklevel=1))
+            catch_up(self._fs, layout, options.table, self._log.state)
+            if quarantine is not None:
+                where = f"stream {options.stream}: bad_rows.quarantine"
+                settle(self._fs, layout, options.table, self._log.state, quarantine, where)
+        return self._log, self._schema
+
+    def _opened(self, layout: Layout, schema: TableSchema, query_id: str) -> StreamLog:
+        options = self._options
+        return StreamLog.open(
+            self._fs,
+            layout,
+            options.table,
+            options.stream,
+            schema=schema,
+            query_id=query_id or str(uuid.uuid4()),
+            clock=time.time,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            keeping=Keeping(options.durability, options.keep_epochs),
+            zone=options.spec.partition.value.day_zone,
+        )
+
+    def _let_go(self) -> None:
+        """Releases the lock without touching the log: what it says is read again when the stream is opened."""
+        if self._log is not None:
+            log, self._log = self._log, None
+            log.__exit__(BaseException, None, None)
+
+
+def _require_positions(columns: Mapping[str, str], names: Iterable[str], stream: str) -> None:
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise SettingsError(
+            "the data frame lacks the columns of its positions",
+            where=f"stream {stream}",
+            expected=", ".join(missing),
+            found=", ".join(columns),
+        )

@@ -1,0 +1,223 @@
+"""Metrics of running streams, as Prometheus reads them: text over HTTP, on the loopback address unless told other."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, start_http_server
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import Metric as MetricFamily
+from prometheus_client.registry import Collector
+
+from ingest.bad_rows import reason_code
+from ingest.feeds.delta.decode import DATA_BYTES
+from ingest.router import NULL_DATE, OUT_OF_BOUNDS
+from jobs.streams import metric_catalogue as named
+from jobs.streams.metric_catalogue import CATALOGUE, OF_TOPICS, PREFIX, STREAM, Metric
+from jobs.streams.source_watch import SourceWatch
+from jobs.streams.table_figures import TableCollector, TableFigures
+from store.epochs.log import StreamLog
+from store.epochs.state.values import Durability
+from store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from writers.spark.stream import BatchProgress
+
+LOOPBACK = "127.0.0.1"
+OUTSIDE_REASONS = tuple(map(reason_code, (NULL_DATE, OUT_OF_BOUNDS)))
+
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # when a series began: nothing that anybody asks for
+
+
+class Metrics:
+    """The metrics of one process. ``clock`` gives seconds that never go back."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.registry = CollectorRegistry()
+        self._clock = clock
+        self._streams: dict[tuple[str, str], StreamMetrics] = {}
+        self.registry.register(_Refresh(self._streams))  # first: it brings up to date what the others then say
+        self._made: dict[str, MetricWrapperBase] = {item.name: _made(item, self.registry) for item in CATALOGUE}
+        self._tables = TableCollector()
+        self.registry.register(self._tables)
+
+    def stream(self, table: str, log: StreamLog, watch: SourceWatch | None = None) -> StreamMetrics:
+        """The metrics of a stream that was just opened. ``watch`` asks the broker, where the stream has one."""
+        made = StreamMetrics(self._made, table, log, self._clock, watch, self._tables)
+        self._streams[table, log.state.stream] = made
+        return made
+
+    def failed(self, table: str, stream: str, error: BaseException) -> None:
+        """A stream has failed, or cannot be opened."""
+        labels = {"table": table, "stream": stream}
+        self._made[named.RUNNING.name].labels(**labels).set(0)  # type: ignore[attr-defined]
+        kinds = {named.MISMATCHES: PositionGapError, named.LOCKS_LOST: LockLostError, named.DAMAGES: CorruptFileError}
+        for item, kind in kinds.items():
+            if isinstance(error, kind):
+                self._made[item.name].labels(**labels).inc()  # type: ignore[attr-defined]
+        self._made[named.FAILURES.name].labels(**labels, error=type(error).__name__).inc()  # type: ignore[attr-defined]
+
+    def restarted(self, table: str, stream: str) -> None:
+        """A stream that had failed is started again."""
+        self._made[named.RESTARTS.name].labels(table=table, stream=stream).inc()  # type: ignore[attr-defined]
+
+
+class _Refresh(Collector):
+    """No metric of its own: asks the brokers when a scrape begins, all at once."""
+
+    def __init__(self, streams: Mapping[tuple[str, str], StreamMetrics]) -> None:
+        self._streams = streams
+
+    def collect(self) -> list[MetricFamily]:
+        streams = list(self._streams.values())
+        if streams:
+            with ThreadPoolExecutor(min(16, len(streams))) as pool:
+                list(pool.map(StreamMetrics.refresh, streams))
+        return []
+
+
+class StreamMetrics:
+    """The metrics of one stream, which all have its labels. Values of the log are read when they are asked for."""
+
+    def __init__(
+        self,
+        made: Mapping[str, MetricWrapperBase],
+        table: str,
+        log: StreamLog,
+        clock: Callable[[], float],
+        watch: SourceWatch | None,
+        tables: TableCollector,
+    ) -> None:
+        self._tables = tables
+        self._made, self._log, self._clock, self._watch = made, log, clock, watch
+        self._labels = {"table": table, "stream": log.state.stream}
+        self._committed = clock()
+        self._files_since: float | None = None
+        self._before = log.state.offsets.positions()
+        for item in CATALOGUE:
+            if item.labels == STREAM and item is not named.LAG_FILES and (watch is not None or item not in OF_TOPICS):
+                self._of(item)  # there from the start, at 0
+        self._of(named.CUT).set(log.recovery.cut_bytes)
+        self._of(named.EPOCH).set_function(lambda: log.state.epoch)
+        self._of(named.FLOOR).set_function(lambda: log.state.floor)
+        self._of(named.AGE).set_function(lambda: clock() - self._committed)
+        self._of(named.DATES).set_function(lambda: len({key.value for key in list(log.state.locations)}))
+        self._of(named.RUNNING).set(1)
+        self._place()
+
+    def on_disk(self, fs: Fs, layout: Layout, durability: Durability, sync_s: float, recovery_s: float) -> None:
+        """Where the stream is kept, what a power failure may take back, and how long it took to open."""
+        self._of(named.FREE).set_function(lambda: _free(fs, layout))
+        self._of(named.LOSS_WINDOW).set({"fsync": 0.0, "periodic": sync_s}.get(durability, math.inf))
+        self._of(named.RECOVERY).set(recovery_s)
+        table = TableName.parse(self._labels["table"])
+        self._tables.add(TableFigures(fs, Layout(fs.resolve(layout.root)), table, self._clock))
+
+    def ended(self) -> None:
+        """The query has ended, or failed."""
+        self._of(named.RUNNING).set(0)
+
+    def batch(self, done: BatchProgress) -> None:
+        """A batch is through."""
+        outcome = done.outcome
+        self._of(named.REPLAYS).inc(outcome.replayed)
+        if outcome.epoch is None:
+            return
+        self._committed = self._clock()
+        self._of(named.ROWS).inc(outcome.rows)
+        self._of(named.BYTES).inc(outcome.bytes + outcome.counts.get(DATA_BYTES, 0))
+        self._of(named.BATCHES).inc()
+        self._of(named.GAPS).inc(outcome.passed)
+        self._of(named.LATE).inc(outcome.counts.get("rejected.late", 0))
+        self._of(named.OUTSIDE).inc(sum(outcome.counts.get(f"rejected.{reason}", 0) for reason in OUTSIDE_REASONS))
+        for name, rows in outcome.counts.items():
+            kind, _, reason = name.partition(".")
+            if kind == "rejected" and reason:
+                self._of(named.REJECTED, reason=reason).inc(rows)
+        self._of(named.COMMIT).observe(outcome.seconds.get("commit", 0.0))
+        self._of(named.FSYNC).observe(outcome.seconds.get("sync", 0.0))
+        self._of(named.SYNC_BYTES).observe(outcome.written)
+        self._of(named.BATCH).observe(done.seconds)
+        self._place()
+
+    def reported(self, said: Mapping[str, Any]) -> None:
+        """What the source says of itself: how many files wait."""
+        waiting = said.get("waiting_files")
+        if waiting is not None:
+            self._of(named.LAG_FILES).set(waiting)
+            self._files_since = None if not waiting else self._files_since or self._clock()
+            self._files_lag()
+
+    def refresh(self) -> None:
+        """Brings up to date what is older than a scrape may see: the ends of partitions, and since when things wait."""
+        self._files_lag()
+        watch = self._watch
+        if watch is None:
+            return
+        positions = self._log.state.offsets.positions()  # before the ends, which then lie behind them
+        seen, now = watch.fresh(), self._clock()
+        self._of(named.REACHABLE).set(seen.reachable)
+        self._of(named.END_AGE).set(math.inf if seen.at is None else max(0.0, now - seen.at))
+        for place, end in seen.ends.items():
+            at = positions.get(place, end)
+            self._of(named.POSITION, source=place).set(at)
+            self._of(named.END, source=place).set(end)
+            self._of(named.LAG, source=place).set(max(0, end - at))
+            self._of(named.LAG_SECONDS, source=place).set(watch.waiting_seconds(place, at, now) if at < end else 0.0)
+
+    def _files_lag(self) -> None:
+        if self._watch is None:
+            waits = 0.0 if self._files_since is None else self._clock() - self._files_since
+            self._of(named.LAG_SECONDS, source="files").set(waits)
+
+    def _place(self) -> None:
+        positions = self._log.state.offsets.positions()
+        for place, position in positions.items():
+            self._of(named.POSITION, source=place).set(position)
+            if "/" in place:
+                self._of(named.TAKEN, source=place).inc(max(0, position - self._before.get(place, position)))
+        self._before = positions
+
+    def _of(self, item: Metric, **labels: str) -> Any:
+        return self._made[item.name].labels(**self._labels, **labels)
+
+
+def _free(fs: Fs, layout: Layout) -> float:
+    try:
+        return fs.free_bytes(layout.root)
+    except OSError:
+        return math.nan
+
+
+def _made(item: Metric, registry: CollectorRegistry) -> MetricWrapperBase:
+    name = PREFIX + item.name
+    if item.kind == "histogram":
+        return Histogram(name, item.help, item.labels, registry=registry, buckets=item.buckets)
+    return (Counter if item.kind == "counter" else Gauge)(name, item.help, item.labels, registry=registry)
+
+
+@contextmanager
+def served(metrics: Metrics, port: int, address: str = LOOPBACK) -> Iterator[str]:
+    """Serves the metrics as long as it is open; the URL. ``port`` 0 is a free one. SettingsError for a port in use."""
+    try:
+        server, thread = start_http_server(port, addr=address, registry=metrics.registry)
+    except OSError as error:
+        raise SettingsError(
+            "metrics cannot be served there",
+            where=f"{address}:{port}",
+            found=error.strerror or error,
+            hint="choose another --metrics-port (0 = a free one), or another --metrics-address",
+        ) from error
+    try:
+        host = f"[{address}]" if ":" in address else address
+        yield f"http://{host}:{server.server_port}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,380 @@
+"""Runs streams in one process: each from its settings to a query, until they have ended or are asked to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ingest.options.files import DAY_S
+from ingest.options.kafka import KafkaFeed
+from ingest.spec import NO_BAD_ROWS
+from jobs.session.delta_session import delta_conf, require_delta
+from jobs.session.spark_session import build_session, check_memory, end_session, is_alive, require_jdk
+from jobs.settings.stream_file import StreamSettings
+from jobs.settings.stream_schema import checked_schema
+from jobs.streams.broker_watch import broker_watch, check_feed
+from jobs.streams.budget import Budget
+from jobs.streams.decoding import Decoder
+from jobs.streams.feeds import max_file_age_s, open_feed, passed_lines
+from jobs.streams.metrics import Metrics
+from jobs.streams.places import Places, total_lag
+from jobs.streams.progress import Progress
+from jobs.streams.quarantines import catch_up, quarantine_of, settle
+from jobs.streams.restarts import Reminders, keep_running
+from jobs.streams.source_watch import Seen, SourceWatch
+from jobs.streams.starting import NotStarted, checked, each_that_can
+from jobs.streams.unstored import Remarks
+from store.epochs.log import StreamLog
+from store.epochs.retention import Keeping
+from store.errors import SettingsError, SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout
+from store.schema.deployed.deploy import deploy
+from store.types.model import TableSchema
+from writers.spark.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
+from writers.spark.tasks import jvm_gone
+from writers.target import StreamTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOIN_SECONDS = 0.2
+ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: many batches a second ask the broker no more often
+FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not hold up the others
+
+
+@dataclass(slots=True)
+class Run:
+    """One stream of this process; ``totals`` or ``error`` once it has ended.
+
+    ``watch`` asks its broker, if it has one; ``opened_s``: seconds that opening took.
+    ``older``: files that came too late to be taken, their modification time being before the horizon. ``so_far`` is
+    what all its lives together have done, where it was restarted.
+    """
+
+    settings: StreamSettings
+    schema: TableSchema
+    log: StreamLog
+    totals: StreamTotals | None = None
+    error: Exception | None = None
+    older: int = 0
+    passed: set[str] = field(default_factory=set)  # reasons and files that were told
+    remarks: Remarks = field(default_factory=Remarks)
+    so_far: StreamTotals = field(default_factory=StreamTotals)
+    watch: SourceWatch | None = None
+    opened_s: float = 0.0
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch of the stream."""
+        return self.log.state.epoch
+
+    @property
+    def name(self) -> str:
+        """The stream's name."""
+        return self.settings.spec.stream
+
+    def heard(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
+        """What listens to the reports of the source: a newcomer too old to be taken is told, never passed over."""
+
+        def listen(said: Mapping[str, Any]) -> None:
+            count = int(said.get("older_files", 0))
+            if count > self.older:
+                days = max_file_age_s(self.settings.spec.feed) / DAY_S
+                progress.older(self.name, count - self.older, said.get("older", ()), days)
+            self.older = count
+            fresh = {reason: found for reason, found in said.get("passed", {}).items() if reason not in self.passed}
+            progress.passed(self.name, passed_lines(fresh))
+            growing = [path for path in said.get("growing", ()) if path not in self.passed]
+            if growing:
+                progress.growing(self.name, growing)
+            self.passed.update(fresh, growing)
+
+        return listen
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run: ``once`` takes what is there and ends; ``workers`` None = all cores; ``verbose``: Spark's log too.
+
+    ``metrics`` are told what the streams do. ``stop_on_failure``: a stream that fails for good ends the others too.
+    """
+
+    once: bool = False
+    workers: int | None = None
+    memory: str = "1g"
+    verbose: bool = False
+    metrics: Metrics | None = None
+    stop_on_failure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What the streams of one process share; ``stop`` asks them to end after their batch."""
+
+    fs: Fs
+    layout: Layout
+    spark: SparkSession
+    options: Options
+    progress: Progress
+    stop: threading.Event
+
+
+def run_streams(
+    fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
+) -> list[Run | NotStarted]:
+    """Runs all streams; one that fails stops no other, and is started again unless that cannot help (or with ``once``).
+
+    SIGTERM and SIGINT end each after its batch.
+
+    Whatever can be wrong before Spark starts is told first: jars that are not there, settings, schema, lock, recovery.
+    It keeps only its own stream from starting.
+    """
+    require_jdk(fs, os.environ)
+    check_memory(options.memory)
+    delta: dict[str, str] = {}
+
+    def check(settings: StreamSettings) -> StreamSettings:
+        if settings.spec.bad_rows.allows_any and not delta:
+            delta.update(delta_conf(fs))
+        return checked(fs, settings)
+
+    sound, failed = each_that_can(streams, check)  # all of them before the first is taken over
+    with ExitStack() as opened:
+        stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
+        runs, unopened = each_that_can(sound, lambda settings: open_stream(fs, layout, settings, opened, progress))
+        failed += unopened
+        for one in failed:
+            progress.stopped(one.label, one.error)
+            if options.metrics is not None and one.name is not None:
+                options.metrics.failed(one.table, one.name, one.error)
+        for run in runs:
+            look_at_source(run, opened, progress, options)
+        if all(run.error is not None for run in runs) or (failed and options.stop_on_failure):
+            return [*runs, *failed]  # nothing to start Spark for
+        spark = start_session(
+            lambda: build_session(
+                "sparkhaven ingest",
+                workers=options.workers,
+                memory=options.memory,
+                verbose=options.verbose,
+                extra=STREAM_CONF | FAIR | delta,
+            )
+        )
+        opened.callback(end_session, spark)
+        if delta:
+            refuse_without_delta(spark, runs, progress)
+        app = Application(fs, layout, spark, options, progress, stop)
+        threads = {
+            run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
+            for run in runs
+            if run.error is None
+        }
+        for thread in threads.values():
+            thread.start()
+        reminders = Reminders()
+        unstarted = {one.label: one.error for one in failed}
+        while any(thread.is_alive() for thread in threads.values()):
+            time.sleep(JOIN_SECONDS)  # short, so that signals are seen
+            stopped = unstarted | {
+                run.name: run.error
+                for run in runs
+                if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
+            }
+            if stopped and options.stop_on_failure:
+                stop.set()
+            for name, seconds in reminders.due(stopped, time.monotonic()):
+                progress.still_stopped(name, stopped[name], seconds)
+    return [*runs, *failed]
+
+
+def refuse_without_delta(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> None:
+    """Puts an error on the runs that set bad rows aside, if the session has no Delta to keep them in."""
+    try:
+        require_delta(spark)
+    except SettingsError as error:
+        for run in runs:
+            if run.settings.spec.bad_rows.allows_any and run.error is None:
+                run.error = error
+                progress.stopped(run.name, error)
+
+
+def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Options) -> None:
+    """What can be known of a stream's source before Spark starts; an error is put on ``run``. Watches it from then on.
+
+    ``opened`` ends the watch.
+    """
+
+    def told(seen: Seen) -> None:
+        progress.source(run.name, seen.reachable, time.monotonic() - since[0], seen.reason)
+        since[0] = time.monotonic()
+
+    since = [time.monotonic()]
+    feed = run.settings.spec.feed
+    try:
+        check_feed(feed)
+        watch = broker_watch(feed, lambda: run.log.state.offsets.positions(), told)
+        run.watch = opened.enter_context(watch) if watch is not None else None
+    except SparkhavenError as error:
+        run.error = error
+        progress.stopped(run.name, error)
+        if options.metrics is not None:
+            options.metrics.failed(str(run.settings.table), run.name, error)
+
+
+def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitStack, progress: Progress) -> Run:
+    """Deploys the schema, takes the stream over and recovers it; its lock is held until ``opened`` ends."""
+    began = time.monotonic()
+    checked_schema(fs, settings)
+    schema = deploy(fs, layout, settings.schema_file)
+    log = opened.enter_context(
+        StreamLog.open(
+            fs,
+            layout,
+            settings.table,
+            settings.spec.stream,
+            schema=schema,
+            query_id=str(uuid.uuid4()),
+            clock=time.time,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            keeping=Keeping(settings.durability, settings.keep_epochs, max_file_age_s(settings.spec.feed)),
+            zone=settings.spec.partition.value.day_zone,
+        )
+    )
+    progress.recovered(log.recovery)
+    catch_up(fs, layout, settings.table, log.state)
+    return Run(settings, schema, log, opened_s=time.monotonic() - began)
+
+
+def keep_one(app: Application, run: Run) -> None:
+    """Runs an opened stream, and again after failures that may pass; its jobs share the workers with other streams."""
+    app.spark.sparkContext.setLocalProperty("spark.scheduler.pool", run.name)  # its query's threads inherit it
+    metrics, table = app.options.metrics, str(run.settings.table)
+    restarts = 0
+    try:
+        with ExitStack() as opened:
+
+            def reopen() -> None:
+                run.log.__exit__(Exception, None, None)  # lets go without touching what may be broken
+                again = open_stream(app.fs, app.layout, run.settings, opened, app.progress)
+                run.log, run.schema, run.opened_s = again.log, again.schema, again.opened_s
+                if metrics is not None:
+                    metrics.restarted(table, run.name)
+
+            def told(error: Exception, pause: float) -> None:
+                app.progress.restarts(run.name, pause)
+                if metrics is not None:
+                    metrics.failed(table, run.name, error)
+
+            restarts = keep_running(
+                run,
+                partial(run_one, app, run),
+                reopen,
+                stop=app.stop,
+                told=told,
+                can_go_on=lambda: not app.options.once and is_alive(app.spark),
+            )
+    except Exception as error:  # noqa: BLE001  what could not be closed; told by the command like any other
+        run.error = run.error or error
+    if run.error is not None and metrics is not None:
+        metrics.failed(table, run.name, run.error)
+    if restarts and run.totals is not None:
+        run.totals = replace(run.so_far, seconds=run.totals.seconds, epoch=run.totals.epoch)
+
+
+def run_one(app: Application, run: Run) -> None:
+    """Runs an opened stream in a session until it ends; what it did, or what ended it, is put on ``run``."""
+    fs, layout, options, progress, settings = app.fs, app.layout, app.options, app.progress, run.settings
+    keeps = settings.spec.bad_rows.allows_any
+    spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
+    target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
+    quarantine = quarantine_of(fs, layout, app.spark, settings) if keeps else None
+    milliseconds = max(0, round(settings.trigger_s * 1000))
+    metrics = options.metrics.stream(str(settings.table), run.log, run.watch) if options.metrics else None
+    if metrics is not None:
+        metrics.on_disk(fs, layout, settings.durability, settings.sync_s, run.opened_s)
+    listen, places = run.heard(progress), Places(run.log.state.offsets.positions())
+    budget, topic = Budget(spec.bad_rows), isinstance(settings.spec.feed, KafkaFeed)
+
+    def batch(done: BatchProgress) -> None:
+        run.so_far.add(done.outcome)
+        budget.committed(done.outcome)
+        if metrics is not None:
+            metrics.batch(done)
+        positions = run.log.state.offsets.positions()
+        for text in run.remarks.of(done.outcome):
+            progress.remark(run.name, text)
+        ends: Mapping[str, int] = {}
+        if run.watch is not None:
+            ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
+            done = replace(done, lag=total_lag(positions, ends))
+        line = places.line(positions, ends, done.seconds, shown=progress.places_shown)
+        progress.batch(run.name, done, line, topic=topic)
+
+    def heard(said: Mapping[str, Any]) -> None:
+        if metrics is not None:
+            metrics.reported(said)
+        listen(said)
+
+    plan = StreamPlan(
+        query_id=str(uuid.uuid4()),
+        trigger={"availableNow": True} if options.once else {"processingTime": f"{milliseconds} milliseconds"},
+        decode=Decoder(fs, spec, run.schema),
+        judge=budget,
+        park=quarantine.park if quarantine else None,
+        progress=batch,
+        report=heard,
+        warn=lambda error: progress.warn(run.name, error),
+        sync_seconds=settings.sync_s,
+    )
+    progress.loss_window(run.name, settings.durability, settings.sync_s)
+    try:
+        if quarantine is not None:
+            where = f"{settings.file}: bad_rows.quarantine"
+            settle(fs, layout, settings.table, run.log.state, quarantine, where)
+        feed = open_feed(app.spark, layout, settings)
+        plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
+        run.totals = run_stream(app.spark, feed.source, fs, run.log, target, plan, stop=app.stop)
+        progress.ended(run.name, run.totals)
+    except Exception as error:  # noqa: BLE001  told by the command, after the other streams have ended
+        run.error = jvm_gone(error) or error
+        progress.stopped(run.name, run.error)
+    finally:
+        if metrics is not None:
+            metrics.ended()
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set; a second SIGINT interrupts at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def start_session(build: Callable[[], SparkSession]) -> SparkSession:
+    """The session, built in another thread: in the main one, Spark would take SIGINT for itself."""
+    with ThreadPoolExecutor(1, "spark-start") as pool:
+        return pool.submit(build).result()

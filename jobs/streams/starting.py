@@ -1,0 +1,91 @@
+"""Which streams of a command can start: what is wrong before Spark runs keeps only its own stream from starting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from jobs.context import Door, report
+from jobs.settings.stream_file import StreamSettings, load_stream_file
+from jobs.settings.stream_schema import checked_schema
+from jobs.streams.feeds import require_there
+from store.errors import EXIT_DONE, SettingsError, SparkhavenError
+from store.io.fs import Fs
+from store.io.system_errors import as_ours
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """A stream file that could not become a running stream, and why; ``name`` and ``table``, if they are known."""
+
+    file: Path
+    error: Exception
+    name: str | None = None
+    table: str = ""
+
+    @property
+    def label(self) -> str:
+        """What to call it."""
+        return self.name or str(self.file)
+
+
+def load_streams(files: Iterable[Path]) -> tuple[list[StreamSettings], list[NotStarted]]:
+    """The settings of every file that has some. Of files that describe one and the same stream none is taken."""
+    found: list[StreamSettings] = []
+    failed: list[NotStarted] = []
+    for path in dict.fromkeys(files):
+        try:
+            found.append(load_stream_file(Fs(), path, os.environ))
+        except (SparkhavenError, OSError) as error:
+            failed.append(NotStarted(path, as_ours(error)))
+    by_stream: dict[tuple[str, str], list[StreamSettings]] = {}
+    for settings in found:
+        by_stream.setdefault((settings.spec.table, settings.spec.stream), []).append(settings)
+    for (table, stream), same in by_stream.items():
+        if len(same) > 1:
+            others = ", ".join(str(settings.file) for settings in same[:-1])
+            double = SettingsError(
+                f"two files describe stream {stream} of {table}",
+                where=same[-1].file,
+                found=f"the same in {others}",
+                hint="give each stream its own name",
+            )
+            failed.append(NotStarted(same[-1].file, double, stream, table))
+    return [same[0] for same in by_stream.values() if len(same) == 1], failed
+
+
+def each_that_can(
+    streams: Sequence[StreamSettings], step: Callable[[StreamSettings], T]
+) -> tuple[list[T], list[NotStarted]]:
+    """What ``step`` makes of each stream, and those that it fails for."""
+    made: list[T] = []
+    failed: list[NotStarted] = []
+    for settings in streams:
+        try:
+            made.append(step(settings))
+        except (SparkhavenError, OSError) as error:
+            failed.append(NotStarted(settings.file, as_ours(error), settings.spec.stream, settings.spec.table))
+    return made, failed
+
+
+def checked(fs: Fs, settings: StreamSettings) -> StreamSettings:
+    """The settings, if schema and feed fit them; raises what is wrong, nothing is made."""
+    checked_schema(fs, settings)
+    require_there(fs, settings)
+    return settings
+
+
+def report_failed(door: Door, failed: Iterable[NotStarted]) -> int:
+    """Tells each failure; the exit code of the first."""
+    code = EXIT_DONE
+    for stream in failed:
+        error = stream.error if isinstance(stream.error, SparkhavenError) else SparkhavenError(str(stream.error))
+        about = {"file": str(stream.file)} if stream.name is None else {"stream": stream.name}
+        told = report(door, error, **about)
+        code = code or told
+    return code

@@ -1,0 +1,165 @@
+"""Figures of a table for metrics: of its merges, its symbol tables, its files, and what this process holds of it.
+
+All but the last come from files of the database, as any other process would read them. Reading takes its time where
+there are many dates, so it is done while somebody scrapes, and not again until ``SHARE`` times as long has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric as MetricFamily
+from prometheus_client.registry import Collector
+
+from jobs.streams import metric_catalogue as named
+from jobs.streams.metric_catalogue import OF_TABLES, PREFIX
+from readers.stats import DiskUse, disk_use
+from store.epochs.pins import Pin, held
+from store.errors import SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.merges.records import MergeRecord, all_values, generations, load_record
+
+LEAST_S, SHARE = 10.0, 20
+Labels = tuple[str, ...]  # those after the table's
+
+
+@dataclass(slots=True)
+class Merges:
+    """What merge records tell. ``written`` are bytes of columns of all merges, ``used`` those of history in use."""
+
+    newest: MergeRecord | None = None
+    results: dict[str, int] = field(default_factory=lambda: {"merged": 0, "unfinished": 0})
+    written: int = 0
+    used: int = 0
+
+
+class TableFigures:
+    """The figures of one table. ``clock`` gives seconds that never go back. For one thread at a time."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
+        self._fs, self._layout, self.table, self._clock = fs, layout, table, clock
+        self._values: dict[str, dict[Labels, float]] = {}
+        self._read_at: float | None = None
+        self._due = 0.0
+        self._seen: WeakKeyDictionary[Pin, float] = WeakKeyDictionary()
+
+    def values(self) -> Mapping[str, Mapping[Labels, float]]:
+        """Values by the name of the metric and further labels. What cannot be read stays as it was, with its age."""
+        now = self._clock()
+        if self._read_at is None or now >= self._due:
+            with suppress(SparkhavenError, OSError):  # their age tells, and `verify` what is damaged
+                merges = read_merges(self._fs, self._layout, self.table)
+                self._values = _of_merges(merges) | _of_disk(disk_use(self._fs, self._layout, self.table))
+                self._read_at = now
+            began, now = now, self._clock()
+            self._due = now + max(LEAST_S, SHARE * (now - began))
+        return self._values | self._of_process(now)
+
+    def _of_process(self, now: float) -> dict[str, dict[Labels, float]]:
+        pins = held(self._layout, self.table)
+        since = [self._seen.setdefault(pin, now) for pin in pins]
+        return {
+            named.PINS.name: {(): len(pins)},
+            named.OLDEST_PIN.name: {(): now - min(since, default=now)},
+            named.OPEN_FILES.name: {(): _open_files(self._fs, self._layout, self.table)},
+            named.FIGURES_AGE.name: {(): float("inf") if self._read_at is None else now - self._read_at},
+        }
+
+
+class TableCollector(Collector):
+    """Gives a scraper the figures of tables."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, TableFigures] = {}
+
+    def add(self, figures: TableFigures) -> None:
+        """A table that a stream of this process writes to; a second stream of it adds nothing."""
+        self._tables.setdefault(str(figures.table), figures)
+
+    def describe(self) -> list[MetricFamily]:
+        """The names, without values."""
+        return [GaugeMetricFamily(PREFIX + item.name, item.help, labels=item.labels) for item in OF_TABLES]
+
+    def collect(self) -> Iterator[MetricFamily]:
+        """All values."""
+        found = {table: figures.values() for table, figures in list(self._tables.items())}
+        for item in OF_TABLES:
+            family = GaugeMetricFamily(PREFIX + item.name, item.help, labels=item.labels)
+            for table, values in found.items():
+                for labels, value in values.get(item.name, {}).items():
+                    family.add_metric([table, *labels], value)
+            yield family
+
+
+def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
+    """What the merge records of a table tell; raises what reading one does."""
+    found, newest_ms = Merges(), -1
+    for value in all_values(fs, layout, table):
+        numbers = generations(fs, layout, table, value)
+        records = [load_record(fs, layout, table, value, number) for number in numbers]
+        if not records:
+            continue
+        found.results["merged" if records[-1].complete else "unfinished"] += 1
+        complete = [record for record in records if record.complete]
+        known: set[str] = set()
+        for record in complete:
+            found.written += _bytes(record, known)
+            known |= {output.internal for output in record.outputs}
+            if (ended := ended_ms(record)) >= newest_ms:
+                found.newest, newest_ms = record, ended
+        if complete:
+            found.used += _bytes(complete[-1], set())
+    return found
+
+
+def ended_ms(record: MergeRecord) -> int:
+    """When a merge was published, in ms since the epoch."""
+    return int(record.details.get("switched_ms", record.time_ms))
+
+
+def _bytes(record: MergeRecord, known: set[str]) -> int:
+    """Bytes of the locations of a record, but for those that an earlier merge has written."""
+    outputs = (output for output in record.outputs if output.internal not in known)
+    return sum(state.size for output in outputs for state in output.files.values())
+
+
+def _of_merges(merges: Merges) -> dict[str, dict[Labels, float]]:
+    found: dict[str, dict[Labels, float]] = {
+        named.MERGE_DATES.name: {(result,): count for result, count in merges.results.items()}
+    }
+    record = merges.newest
+    if record is not None:
+        own = {entry[1] for entry in record.details.get("destinations", ())} or {o.internal for o in record.outputs}
+        mine = [output for output in record.outputs if output.internal in own]
+        found[named.MERGE_ROWS.name] = {(): sum(output.rows for output in mine)}
+        found[named.MERGE_BYTES.name] = {(): sum(state.size for output in mine for state in output.files.values())}
+        found[named.MERGE_SECONDS.name] = {(): max(0, ended_ms(record) - record.time_ms) / 1000}
+        found[named.MERGE_AT.name] = {(): ended_ms(record) / 1000}
+    if merges.used:
+        found[named.AMPLIFICATION.name] = {(): merges.written / merges.used}
+    return found
+
+
+def _of_disk(use: DiskUse) -> dict[str, dict[Labels, float]]:
+    return {
+        named.DISK.name: {(volume,): used for volume, (used, _) in use.volumes.items()},
+        named.WASTE.name: {(volume,): wasted for volume, (_, wasted) in use.volumes.items()},
+        named.SYMBOLS.name: {(column,): found.ids for column, found in use.symbols.items()},
+        named.SYMBOL_HITS.name: {
+            (column,): 1 - found.ids / found.rows for column, found in use.symbols.items() if found.rows
+        },
+    }
+
+
+def _open_files(fs: Fs, layout: Layout, table: TableName) -> int:
+    """Open files of this process in the intraday directory of the table, or in its namespace's history."""
+    below = layout.intraday(table), layout.system(table.namespace)
+    own = Path("/proc/self/fd")
+    opened = (fs.resolve(own / number) for number in fs.names(own))
+    return sum(any(place in path.parents for place in below) for path in opened)

@@ -1,0 +1,116 @@
+"""Rows of one slice of a scan as Arrow arrays: columns are opened when they are needed, filters run first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.epochs.pins import Pin, left
+from store.errors import FormatError
+from store.io.fs import Fs
+from store.predicate.expression import Predicate
+from store.scan.checksums import Checks
+from store.scan.columnfile import ColumnFile, open_column
+from store.scan.ranges import Slice
+from store.types.model import Column, Kind, Storage
+
+FILTER_ROWS = 1 << 20  # rows that a filter looks at in one go: bounds its temporary memory
+
+
+def arrow_type(column: Column, *, dictionaries: bool = True) -> pa.DataType:
+    """Arrow type of a column in results: symbols and the partitioning column are dictionaries unless told."""
+    if dictionaries and (column.kind is Kind.PARTITIONING or column.storage is Storage.SYMBOL):
+        return pa.dictionary(pa.int32(), pa.string())
+    return column.type.arrow
+
+
+class SliceReader:
+    """Reads ranges of one slice. ``values`` is the dictionary of partition values that all slices of a read share.
+
+    Columns are opened when they are needed. After that ``pin`` tells whether the files were still those of the
+    snapshot: before a row of them is looked at, or, where the caller asks for all slices at once ``later``, only if
+    they cannot be read. History needs no pin, because its names are never used again. ``checks`` compares each file
+    that is opened with its committed checksum; None: bytes are taken as they are.
+    """
+
+    def __init__(
+        self,
+        fs: Fs,
+        slice_: Slice,
+        shown: Sequence[Column],
+        filtered: Sequence[Column],
+        values: pa.Array,
+        pin: Pin | None = None,
+        *,
+        later: bool = False,
+        checks: Checks | None = None,
+    ) -> None:
+        self._fs = fs
+        self._slice = slice_
+        self._shown = tuple(shown)
+        self._filtered = tuple(filtered)
+        self._values = values
+        self._pin, self._later, self._checks = pin, later, checks
+        self._sizes = slice_.sizes
+        self._open: dict[str, ColumnFile] = {}
+
+    def read(self, start: int, stop: int, predicate: Predicate | None = None) -> Iterator[list[pa.Array]]:
+        """The shown columns of rows ``[start, stop)`` that the predicate takes, in parts of equal lengths.
+
+        SnapshotMovedError where the rows have left their place since the table was opened.
+        """
+        if predicate is None:
+            yield self._columns(self._shown, start, stop)
+            return
+        for first in range(start, stop, FILTER_ROWS):
+            yield from self._matching(first, min(first + FILTER_ROWS, stop), predicate)
+
+    def _matching(self, start: int, stop: int, predicate: Predicate) -> Iterator[list[pa.Array]]:
+        filtered = self._columns(self._filtered, start, stop)
+        known = {column.name: array for column, array in zip(self._filtered, filtered, strict=True)}
+        columns = known or {"": pa.nulls(stop - start)}  # a predicate of no column still has one answer a row
+        taken = predicate.evaluate(pa.record_batch(list(columns.values()), names=list(columns)))
+        count = pc.sum(taken).as_py() or 0
+        if not count:
+            return
+        rest = [column for column in self._shown if column.name not in known]
+        known |= {c.name: array for c, array in zip(rest, self._columns(rest, start, stop), strict=True)}
+        arrays = [known[column.name] for column in self._shown]
+        yield arrays if count == stop - start else [array.filter(taken) for array in arrays]
+
+    def _columns(self, columns: Sequence[Column], start: int, stop: int) -> list[pa.Array]:
+        """Columns of rows ``[start, stop)`` of the location."""
+        at = self._slice
+        missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
+        try:
+            for column in missing:
+                sizes, rows = self._sizes, at.rows
+                self._open[column.name] = open_column(self._fs, at.directory, column, sizes, rows, check=self._check)
+            if missing and not self._later:
+                self._require_pinned()
+            return [self._column(column, start, stop) for column in columns]
+        except (FileNotFoundError, FormatError) as error:
+            self._require_pinned(error)
+            raise
+
+    def _check(self, path: Path, data: pa.Buffer) -> None:
+        if self._checks is not None:
+            self._checks.require(self._fs, path, data, self._slice.files[path.name].crc)
+
+    def _column(self, column: Column, start: int, stop: int) -> pa.Array:
+        if column.kind is Kind.PARTITIONING:
+            index = self._values.index(self._slice.key.value).as_py()
+            return pa.DictionaryArray.from_arrays(pa.array(np.full(stop - start, index, np.int32)), self._values)
+        return self._open[column.name].read(start, stop, has_nulls=self._slice.has_nulls(column.name))
+
+    def _require_pinned(self, error: Exception | None = None) -> None:
+        """Raises if the location is not that of the snapshot; ``error`` is what reading it came to, if it failed."""
+        at = self._slice
+        if self._pin is not None:
+            self._pin.require([(at.key, at.directory)], error)
+        if error is not None and self._fs.stat(at.directory) is None:
+            raise left(at.directory, at.rows) from error

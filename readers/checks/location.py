@@ -1,0 +1,260 @@
+"""Read-only checks of one location: its record, its files, and with ``deep`` every byte of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from readers.checks.findings import Finding, finding, from_error
+from readers.checks.values import Expected, check_values
+from store.epochs.files.publish import OWNER, TABLE_DEFINITION
+from store.errors import SparkhavenError
+from store.format.column.prefix import Prefix
+from store.format.table.tablesize import NAME as TABLE_SIZE
+from store.format.table.tablesize import TableSize, decode, encode
+from store.format.table.tblread import decode_tbl
+from store.io.fs import Fs
+from store.scan.checksums import crc32
+from store.scan.columnfile import OVR, column_header, committed_prefix
+from store.types.committed import FileState
+from store.types.model import Column, TableSchema
+
+BLOCK = 8 << 20
+RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
+REMERGE = "merge the date again with --rewrite; reads do not use the grouping and go on"
+RECOVER = "run `sparkhaven recover`"
+AGAIN = "remove the file, then run `sparkhaven recover`: it is written anew from the schema"
+
+
+def check_location(
+    fs: Fs, schema: TableSchema, expected: Expected, definitions: Collection[bytes], *, deep: bool
+) -> Iterator[Finding]:
+    """Findings of one location, files in order; the next file is looked at whatever is wrong with one.
+
+    ``definitions`` are the contents that a ``table.tbl`` can have: those of all versions of the schema.
+    """
+    directory = expected.directory
+    names = fs.names(directory)
+    if not names:
+        if not expected.truncated:
+            yield finding(
+                "error",
+                directory,
+                "location is missing",
+                expected=f"{expected.rows} rows",
+                found="nothing",
+                hint=RESTORE,
+            )
+        return
+    yield from _record(fs, expected, names)
+    for name, state in sorted(expected.files.items()):
+        yield from _file(fs, schema, expected, name, state, deep=deep)
+    for column in schema.stored:
+        if column.files[0] in expected.files and column.files[0] in names:
+            yield from _column(fs, expected, column, names, deep=deep)
+    yield from _definition(fs, schema, expected, names, definitions)
+    yield from _strays(fs, schema, expected, names)
+
+
+def _definition(
+    fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str], definitions: Collection[bytes]
+) -> Iterator[Finding]:
+    """The location's ``table.tbl`` against the schemas that were deployed; readers here use the deployed schema."""
+    found = [name for name in (TABLE_DEFINITION, f"{schema.name}.tbl") if name in names]
+    path = expected.directory / (found[0] if found else TABLE_DEFINITION)
+    intraday = expected.tier == "intraday"
+    if not found:
+        if not expected.truncated:
+            hint = RECOVER if intraday else REMERGE
+            yield finding("error", path, "definition is missing", expected=TABLE_DEFINITION, found="nothing", hint=hint)
+        return
+    try:
+        data = fs.read(path)
+        if data in definitions:
+            return
+        decode_tbl(data, path)
+    except (SparkhavenError, OSError) as error:
+        told = from_error(error, path)
+        yield replace(told, hint=AGAIN if intraday else REMERGE) if isinstance(error, SparkhavenError) else told
+        return
+    yield finding(
+        "error",
+        path,
+        "definition is none that was deployed for this table",
+        expected=f"that of a version of {schema.full_name}",
+        found=f"{len(data)} bytes of another definition",
+        hint=AGAIN if intraday else REMERGE,
+    )
+
+
+def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
+    """The location's ``table.size`` against the truth."""
+    path = expected.directory / TABLE_SIZE
+    intraday = expected.tier == "intraday"
+    hint = RECOVER if intraday else "merge the date again with --rewrite"
+    if TABLE_SIZE not in names:
+        severity: Literal["error", "warning"] = "warning" if intraday else "error"
+        yield finding(
+            severity, path, "location is not published: its record is missing", expected=TABLE_SIZE, hint=hint
+        )
+        return
+    try:
+        data = fs.read(path)
+        if data == expected.published:
+            return
+        record = decode(data, path)
+    except (SparkhavenError, OSError) as error:
+        yield from_error(error, path)
+        return
+    for name in record.data_indexes:
+        if name not in names:
+            yield finding("error", expected.directory / name, "index is missing", expected="a directory", hint=hint)
+    sizes = {name: state.size for name, state in expected.files.items()}
+    same = (record.size, dict(record.data_file_sizes), record.truncated) == (expected.rows, sizes, expected.truncated)
+    sums = {name: state.crc for name, state in expected.files.items()}
+    if not intraday and same and dict(record.checksums) == sums and encode(record) == data:
+        return
+    behind = intraday and (record.epoch or 0) < (expected.epoch or 0)
+    yield finding(
+        "warning" if behind else "error",
+        path,
+        "record is behind the commit log" if behind else "record differs from what was committed",
+        expected=f"{expected.rows} rows, epoch {expected.epoch}"
+        + _differing(sizes, record)
+        + ("" if not same else _SAME),
+        found=f"{record.size} rows, epoch {record.epoch}",
+        hint=hint,
+    )
+
+
+_SAME = ", and what goes with them: times, stream, checksums"
+
+
+def _differing(sizes: Mapping[str, int], record: TableSize) -> str:
+    found = record.data_file_sizes
+    other = sorted(name for name in {*sizes, *found} if sizes.get(name) != found.get(name))
+    return f"; other lengths of {', '.join(other[:3])}{' ...' if len(other) > 3 else ''}" if other else ""
+
+
+def _file(
+    fs: Fs, schema: TableSchema, expected: Expected, name: str, state: FileState, *, deep: bool
+) -> Iterator[Finding]:
+    """Length of one file, and its checksum."""
+    path = expected.directory / name
+    found = fs.stat(path)
+    if found is None:
+        yield finding(
+            "error", path, "a committed file is missing", expected=f"{state.size} bytes", found="nothing", hint=RESTORE
+        )
+        return
+    offset = 0
+    if name.endswith(".dat"):
+        try:
+            offset = column_header(fs, path).data_offset
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, path)
+            return
+    length = offset + state.size
+    if found.size < length:
+        yield finding(
+            "error",
+            path,
+            "file is shorter than its committed length",
+            at=f"byte {found.size}",
+            expected=f"{length} bytes",
+            found=f"{found.size} bytes",
+            hint=RESTORE,
+        )
+        return
+    if found.size > length:
+        yield finding(
+            "warning",
+            path,
+            "uncommitted tail: readers ignore it, the next recovery cuts it",
+            at=f"byte {length}",
+            expected=f"{length} bytes",
+            found=f"{found.size} bytes",
+            hint=RECOVER + " if no stream is running",
+        )
+    if deep:
+        crc = checksum(fs, path, offset, state.size)
+        if crc != state.crc:
+            yield finding(
+                "error",
+                path,
+                "checksum does not match: committed bytes have changed",
+                at=f"bytes {offset} to {length}",
+                expected=f"CRC-32 {state.crc:08x}",
+                found=f"CRC-32 {crc:08x}",
+                hint=RESTORE,
+            )
+
+
+def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
+    """CRC-32 of ``length`` bytes from ``offset``, read in blocks."""
+    crc = 0
+    for at in range(offset, offset + length, BLOCK):
+        crc = crc32(fs.read_range(path, at, min(BLOCK, offset + length - at)), crc)
+    return crc
+
+
+def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[Finding]:
+    """Prefix, grouping and values of one column."""
+    path = expected.directory / column.files[0]
+    try:
+        prefix = committed_prefix(fs, path, column)
+        yield from _overflow(expected.directory, column, prefix, names)
+        if deep:
+            yield from check_values(fs, expected, column)
+    except (SparkhavenError, OSError) as error:
+        if "shorter than its committed length" not in str(error):  # told already, with the length of the file
+            yield from_error(error, path)
+
+
+def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[str]) -> Iterator[Finding]:
+    name = column.name + OVR
+    if prefix.overflow and name not in names:
+        yield finding(
+            "error",
+            directory / name,
+            "grouping is said to be here, but the file is missing",
+            expected="the file, as the overflow flag is TRUE",
+            found="nothing",
+            hint="merge the date again with --rewrite; reads without grouping go on",
+        )
+    if not prefix.overflow and name in names:
+        yield finding(
+            "error",
+            directory / name,
+            "grouping is here, but the overflow flag of the column says that there is none",
+            expected="overflow flag TRUE",
+            found="FALSE",
+            hint=REMERGE,
+        )
+
+
+def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
+    """Names in the directory that nothing accounts for."""
+    overflow = {column.name + OVR for column in schema.columns}
+    for name in names:
+        if (
+            name in expected.files
+            or name in overflow
+            or name in (TABLE_SIZE, OWNER, TABLE_DEFINITION, f"{schema.name}.tbl")
+        ):
+            continue
+        path = expected.directory / name
+        if name.startswith("Index-") or name == ".dh_metadata":
+            continue
+        if expected.truncated and name.endswith((".dat", ".sym", ".sym.bytes", ".bytes")):
+            continue  # kept until no reader can hold them
+        temporary = ".tmp-" in name
+        yield finding(
+            "note" if temporary else "warning",
+            path,
+            "left over from an interrupted replace" if temporary else "file that no epoch has committed",
+            found=f"{(found := fs.stat(path)) and found.size} bytes",
+            hint=RECOVER if expected.tier == "intraday" else "look at it with `sparkhaven inspect`, then remove it",
+        )

@@ -1,0 +1,197 @@
+"""Read-only checks of the files of a stream: torn tails, strays, and positions that were committed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+from readers.checks.findings import Finding, finding, from_error
+from store.epochs.files.head import open_head
+from store.epochs.files.ledger import read_ledger
+from store.epochs.files.load import list_streams, load_read, read_files
+from store.epochs.files.lock import in_progress, read_lock
+from store.epochs.files.removals import read_removals
+from store.epochs.recovery.rebuild import REPLACED
+from store.epochs.state.offsets import Offsets, settle_hint
+from store.epochs.state.records import CommitRecord
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import Batch, FileId
+from store.errors import PositionGapError, SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+TWICE = "roll the stream back to the epoch before this one"
+LOOKS = 5
+UNSAID = ("rejected",)  # heads of earlier releases do not have it
+STREAM_FILES = (".log", ".checkpoint", ".head", ".lock", ".removals", ".quarantine")
+
+
+def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Finding]:
+    """Files beside the logs that belong to no stream."""
+    streams = list_streams(fs, layout, table)
+    known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
+    for name in fs.names(layout.streams(table)):
+        if name.startswith(REPLACED):
+            what = "what a rebuild of a commit log has replaced"
+            yield finding(
+                "note", layout.streams(table) / name, what, hint="remove it once the table is as it should be"
+            )
+            continue
+        temporary = ".tmp-" in name
+        if name not in known and not (temporary and in_progress(fs, layout.streams(table) / name)):
+            yield finding(
+                "note" if temporary else "warning",
+                layout.streams(table) / name,
+                "left over from an interrupted replace" if temporary else "file of no stream",
+                hint="look at it with `sparkhaven inspect`",
+            )
+
+
+def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
+    """What is odd in a log that can be read; damage is raised by reading it."""
+    path = layout.stream_log(table, stream)
+    files = read_files(fs, layout, table, stream, whole=True)
+    removals = read_removals(fs, layout, table, stream)
+    yield from _torn(path, files.found.end, files.found.rest)
+    yield from _torn(layout.stream_removals(table, stream), removals.end, removals.torn)
+    base = files.checkpoint.state
+    taken: dict[str, tuple[FileId, int]] = {file.path: (file, base.epoch) for file in base.files}
+    horizon, offsets = base.horizon, base.offsets
+    bytes_at = {record.n: start for record, (start, _) in zip(files.records, files.places, strict=True)}
+    for record in files.chain():
+        if not isinstance(record, CommitRecord):
+            continue
+        at = f"epoch {record.epoch}, byte {bytes_at[record.n]}"
+        for file in record.batch.files:
+            before, epoch = taken.get(file.path, (None, 0))
+            if before is not None and before.mtime_ns >= horizon:  # an older one was forgotten: its name may come again
+                yield finding(
+                    "error",
+                    path,
+                    f"a source file was taken twice: {file.path}",
+                    at=at,
+                    expected="once",
+                    found=f"epoch {epoch} took {before.size} bytes, epoch {record.epoch} {file.size}",
+                    hint="roll the stream back to the epoch before the second one",
+                )
+            taken[file.path] = (file, record.epoch)
+        horizon = record.horizon
+        yield from _offsets(path, at, offsets, record.batch)
+        rows = sum(report.rows - report.base_rows for report in record.batch.reports)
+        if rows != record.batch.rows:
+            yield finding(
+                "error", path, "rows of an epoch do not add up", at=at, expected=record.batch.rows, found=rows
+            )
+
+
+def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """A log that was rebuilt, and of which nobody has said yet what of the source its rows hold."""
+    open_since = state.offsets.unsettled
+    if open_since is not None:
+        yield finding(
+            "warning",
+            layout.stream_log(table, state.stream),
+            "the commit log was rebuilt from locations, and its positions are not known: the stream takes nothing",
+            expected=f"positions up to epoch {open_since.stop}",
+            found=f"positions up to epoch {open_since.last_start}",
+            hint=settle_hint(table, state.stream),
+        )
+
+
+def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """Removals of a location that another epoch of the same number made: the log has been older, and went on."""
+    path = layout.stream_removals(table, state.stream)
+    for _, removal in read_removals(fs, layout, table, state.stream).entries:
+        at = state.locations.get(removal.key)
+        if at is not None and at.since == removal.since and not removal.means(at):
+            yield finding(
+                "warning",
+                path,
+                "the commit log was restored from an older copy and went on: other epochs had these numbers before",
+                at=f"{removal.phase} of {removal.key.internal}/{removal.key.value}, epoch {removal.epoch}",
+                expected=f"a location that epoch {at.since} made at {at.made_ms} ms",
+                found=f"one that it made at {removal.made_ms} ms",
+                hint="the removal leaves this location alone; rows of epochs that the copy did not have are gone unless"
+                " their source was read again: compare it with the table",
+            )
+
+
+def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
+    """The ledger of the quarantine, and whether the lock can be taken: files that only a writer needs."""
+    path = layout.stream_quarantine(table, state.stream)
+    try:
+        if read_ledger(fs, layout, table, state.stream) is None and state.rejected:
+            yield finding(
+                "warning",
+                path,
+                "the ledger of the quarantine is missing",
+                expected=f"a ledger, because rows were rejected in epoch {state.rejected}",
+                found="nothing",
+                hint="the next start of the stream makes it again from the commit log",
+            )
+    except (SparkhavenError, OSError) as error:
+        yield from_error(error, path)
+    lock = layout.stream_lock(table, state.stream)
+    try:
+        read_lock(fs, lock)
+    except OSError as error:
+        yield from_error(error, lock)
+
+
+def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
+    """A head that says something else than the log, or is damaged; one that is only old is not used, and no finding."""
+    path = layout.stream_head(table, stream)
+    if fs.stat(path) is None:
+        return
+    try:
+        open_head(fs.read(path), path)
+    except (SparkhavenError, OSError) as error:
+        yield finding("note", path, "head is damaged: it is not used, the stream replaces it", found=error)
+        return
+    for _ in range(LOOKS):
+        whole, quick = (load_read(fs, layout, table, stream, cached=cached) for cached in (False, True))
+        if (whole.state.n, whole.removals_end) == (quick.state.n, quick.removals_end):  # else written to in between
+            differ = [
+                f.name
+                for f in fields(whole.state)
+                if f.name not in UNSAID and getattr(whole.state, f.name) != getattr(quick.state, f.name)
+            ]
+            if differ:
+                yield finding(
+                    "error",
+                    path,
+                    "head says something else than the log",
+                    expected="the state that the log makes",
+                    found=f"other {', '.join(differ)}",
+                    hint="delete it: it is a cache, and everything that it should say is in checkpoint and log",
+                )
+            return
+
+
+def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[Finding]:
+    """Ranges must go on from the epoch before, gaps aside; takes ``offsets`` on by them."""
+    try:
+        verdict = offsets.judge(batch.ranges, batch.gaps)
+    except PositionGapError as error:
+        what = f"offsets of an epoch do not go on from the one before: {error.what}"
+        found = f"{error.where}, {error.found}" if error.found else error.where
+        yield finding("error", path, what, at=at, expected=error.expected, found=found, hint=TWICE)
+    else:
+        for proposed, rest in [*((again, None) for again in verdict.taken), *verdict.cut]:
+            expected = f"from offset {rest.start} on" if rest else "no offset of them"
+            found = getattr(proposed, "path", None)
+            yield finding("error", path, "offsets were taken twice", at=at, expected=expected, found=found, hint=TWICE)
+    offsets.take(batch.ranges)
+
+
+def _torn(path: Path, end: int, rest: int) -> Iterator[Finding]:
+    if rest:
+        yield finding(
+            "warning",
+            path,
+            "last record is torn: it was never acknowledged, recovery drops it",
+            at=f"byte {end}",
+            found=f"{rest} bytes",
+            hint="run `sparkhaven recover` if no stream is running",
+        )

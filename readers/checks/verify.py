@@ -1,0 +1,376 @@
+"""Read-only checks of whole tables: logs, locations, merge records, and what lies about. Nothing is changed.
+
+Shallow checks read records, prefixes and lengths. ``deep`` reads every committed byte: checksums, symbols, offsets,
+values against statistics and grouping. A stream may run meanwhile: what it has not committed yet is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from readers.checks.findings import Finding, Severity, finding, from_error
+from readers.checks.location import check_location
+from readers.checks.streams import (
+    check_beside,
+    check_head,
+    check_log,
+    check_positions,
+    check_removals,
+    stray_stream_files,
+)
+from readers.checks.values import Expected
+from store.epochs.files.load import StreamState, list_streams, load_stream
+from store.epochs.files.publish import record_bytes
+from store.epochs.recovery.aside import SET_ASIDE, list_set_aside
+from store.epochs.recovery.witnesses import Witnesses
+from store.epochs.state.removal import DOOMED
+from store.epochs.state.values import LocationState
+from store.errors import SparkhavenError
+from store.format.index.tlmi import IndexEntry, decode_tlmi
+from store.format.table import tablesize
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges import records as merges
+from store.merges.records import MergeRecord
+from store.scan.ranges import Stream
+from store.schema.deployed.deploy import load_deployed, standing_tables
+from store.schema.deployed.versions import definitions
+from store.types.model import TableSchema
+from store.volumes import require_volume
+
+REINDEX = "with the file removed, the next merge (of new rows, or --rewrite) writes the index from the locations"
+
+
+@dataclass(slots=True)
+class Report:
+    """Findings, and how much was looked at."""
+
+    findings: list[Finding] = field(default_factory=list)
+    tables: int = 0
+    streams: int = 0
+    locations: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    @property
+    def errors(self) -> int:
+        """Findings that mean lost or wrong data."""
+        return sum(f.severity == "error" for f in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        """The report as one JSON object."""
+        counts = {name: getattr(self, name) for name in ("tables", "streams", "locations", "rows", "bytes", "errors")}
+        return {**counts, "findings": [f.to_json() for f in self.findings]}
+
+
+def verify(
+    fs: Fs,
+    layout: Layout,
+    table: TableName | None = None,
+    *,
+    deep: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Checks one table or all; ``progress`` is told each location. Never raises for what it finds on disk.
+
+    Only a table of which there is nothing at all is a TableNotFoundError.
+    """
+    report = Report()
+    if table is not None and table not in standing_tables(fs, layout):
+        load_deployed(fs, layout, table)  # raises: there is no such table
+    for name in [table] if table else standing_tables(fs, layout):
+        report.tables += 1
+        found = _TableCheck(fs, layout, name, report, deep=deep, progress=progress).run()
+        report.findings += dict.fromkeys(found)  # a fault that two looks meet is one fault
+    return report
+
+
+class _TableCheck:
+    """One table: the parts look at what the parts before have loaded."""
+
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        table: TableName,
+        report: Report,
+        *,
+        deep: bool,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.fs, self.layout, self.table, self.report = fs, layout, table, report
+        self.deep, self.progress = deep, progress
+        self.streams: list[StreamState] = []
+        self.located: dict[LocationKey, LocationState] = {}
+        self.records: dict[str, MergeRecord] = {}
+        self.unfinished: dict[str, MergeRecord] = {}
+        self.definitions: frozenset[bytes] = frozenset()
+        self.times: dict[str, set[int]] = {}
+        self.aside: set[tuple[LocationKey, str]] = set()
+
+    def run(self) -> Iterator[Finding]:
+        """All findings of the table."""
+        try:
+            schema = load_deployed(self.fs, self.layout, self.table)
+            self.definitions = frozenset(definitions(self.fs, self.layout, self.table).values())
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, self.layout.schema(self.table))
+            return
+        yield from self._streams()
+        yield from self._merges()
+        yield from self._witnesses()
+        yield from self._set_aside()
+        for stream in self.streams:
+            for key in sorted(stream.locations):
+                at = _intraday(self.layout, self.table, stream.stream, stream.locations[key])
+                yield from self._location(schema, at)
+        for value, record in sorted(self.records.items()):
+            for output in record.outputs:
+                directory = self.layout.history_location(self.table, LocationKey(output.internal, value))
+                try:
+                    require_volume(self.fs, directory)
+                except SparkhavenError as error:
+                    yield from_error(error, directory)
+                    continue
+                yield from self._location(
+                    schema, Expected("history", directory, output.rows, output.files, output.stats)
+                )
+        yield from self._stray_intraday()
+        yield from self._stray_history()
+        yield from self._index()
+
+    def _location(self, schema: TableSchema, expected: Expected) -> Iterator[Finding]:
+        self.progress(str(expected.directory))
+        self.report.locations += 1
+        self.report.rows += expected.rows
+        self.report.bytes += sum(state.size for state in expected.files.values())
+        yield from check_location(self.fs, schema, expected, self.definitions, deep=self.deep)
+
+    def _streams(self) -> Iterator[Finding]:
+        yield from stray_stream_files(self.fs, self.layout, self.table)
+        for name in list_streams(self.fs, self.layout, self.table):
+            self.report.streams += 1
+            try:
+                state = load_stream(self.fs, self.layout, self.table, name, cached=False)
+                yield from check_log(self.fs, self.layout, self.table, name)
+                yield from check_head(self.fs, self.layout, self.table, name)
+                yield from check_removals(self.fs, self.layout, self.table, state)
+            except (SparkhavenError, OSError) as error:
+                yield from_error(error, self.layout.stream_log(self.table, name))
+                continue
+            self.streams.append(state)
+            yield from check_beside(self.fs, self.layout, self.table, state)
+            yield from check_positions(self.fs, self.layout, self.table, state)
+            for key, location in state.locations.items():
+                if key in self.located:
+                    yield finding(
+                        "error",
+                        self.layout.intraday_location(self.table, key),
+                        "two streams own this location",
+                        expected="one",
+                        found=f"{name} and another",
+                        hint="roll one of the streams back; a location has one writer",
+                    )
+                self.located[key] = location
+
+    def _witnesses(self) -> Iterator[Finding]:
+        """What names more than a commit log has. A stream whose log cannot be read was told of before."""
+        damaged = {*list_streams(self.fs, self.layout, self.table)} - {s.stream for s in self.streams}
+        try:
+            for witness in Witnesses(self.fs, self.layout, self.table, self.streams).all():
+                if witness.stream not in damaged:
+                    yield from_error(witness.error(), witness.path)
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, self.layout.merges(self.table))
+
+    def _set_aside(self) -> Iterator[Finding]:
+        try:
+            for each in list_set_aside(self.fs, self.layout, self.table):
+                self.aside.add((each.key, Path(each.path).name))
+                yield finding(
+                    "warning",
+                    each.path,
+                    f"{each.rows} rows of {each.internal}/{each.value}, stream {each.stream}, were set aside",
+                    found=each.reason,
+                    hint="reads of that date are refused; to accept the loss, move it out of the tree with its note",
+                )
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, self.layout.set_aside(self.table))
+
+    def _merges(self) -> Iterator[Finding]:
+        for value in merges.all_values(self.fs, self.layout, self.table):
+            directory = self.layout.merges(self.table) / value
+            try:
+                numbers = merges.generations(self.fs, self.layout, self.table, value)
+                for number in numbers:
+                    record = merges.load_record(self.fs, self.layout, self.table, value, number)
+                    self.times.setdefault(value, set()).add(record.time_ms)
+                    (self.records if record.complete else self.unfinished)[value] = record
+            except (SparkhavenError, OSError) as error:
+                yield from_error(error, directory)
+                continue
+            running = self.unfinished.get(value)
+            if running and (value not in self.records or self.records[value].generation < running.generation):
+                yield finding(
+                    "note",
+                    directory / f"{running.generation}.json",
+                    f"a merge runs or was interrupted after phase {running.phase}",
+                    hint="`sparkhaven merge` of the date goes on with it",
+                )
+            if value in self.records:
+                yield from self._proof(self.records[value], directory)
+        emptied = {key.value for key, at in self.located.items() if at.truncated}
+        for value in sorted(emptied - self.records.keys()):
+            yield from_error(
+                merges.record_missing(self.layout, self.table, value), self.layout.merges(self.table) / value
+            )
+
+    def _proof(self, record: MergeRecord, directory: object) -> Iterator[Finding]:
+        path = f"{directory}/{record.generation}.json"
+        if record.proof is None or not record.proof.holds:
+            found = record.proof and f"{record.proof.rows_in} in, {record.proof.rows_out} out"
+            yield finding(
+                "error", path, "merge has no proof that holds", expected="equal rows and digests", found=found
+            )
+        streams: Mapping[str, Stream] = {stream.stream: stream for stream in self.streams}
+        for taken in record.inputs:
+            stream = streams.get(taken.stream)
+            at = stream and stream.locations.get(LocationKey(taken.internal, record.value))
+            if at and at.since == taken.since and not at.truncated and at.rows < taken.rows:
+                yield finding(
+                    "error",
+                    path,
+                    "rows were rolled back after they had been merged: reads use intraday alone",
+                    at=f"source {taken.internal} of stream {taken.stream}",
+                    expected=f"{taken.rows} rows",
+                    found=f"{at.rows} rows",
+                    hint="merge the date again with --rewrite",
+                )
+
+    def _stray_intraday(self) -> Iterator[Finding]:
+        root = self.layout.intraday(self.table)
+        for internal in self.fs.names(root):
+            if internal in (".streams", ".set-aside"):
+                continue
+            for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else [None]:
+                key = LocationKey(internal, value or "")
+                moved = list(self._moved_away(key)) if value else []
+                yield from (found for found in moved if found is not None)
+                names = self.fs.names(root / internal / value) if value else []
+                if key in self.located or (moved and len(names) == len(moved)):
+                    continue
+                yield finding(
+                    "warning",
+                    root / internal / value if value else root / internal,
+                    "no stream has committed this: readers do not see it",
+                    hint="an interrupted batch leaves it, then `sparkhaven recover` removes it; else move it away",
+                )
+
+    def _moved_away(self, key: LocationKey) -> Iterator[Finding | None]:
+        """What was moved away within the directory of a date; None for what is told by its note."""
+        place = self.layout.intraday_location(self.table, key).parent
+        for name in self.fs.names(place):
+            if (key, name) in self.aside:
+                yield None
+            elif name.startswith(SET_ASIDE):
+                what = "set aside when the commit log was rebuilt: no part of the table"
+                yield finding("note", place / name, what, hint="compare it with the table, then remove it")
+            elif name.startswith(DOOMED):
+                again = f"`sparkhaven delete {self.table} --date {key.value}` removes it"
+                yield finding("note", place / name, "left over from a delete that was stopped", hint=again)
+
+    def _stray_history(self) -> Iterator[Finding]:
+        root = self.layout.partitions(self.table.namespace)
+        current = {LocationKey(out.internal, value) for value, r in self.records.items() for out in r.outputs}
+        coming = {LocationKey(out.internal, value) for value, r in self.unfinished.items() for out in r.outputs}
+        for internal in self.fs.names(root):
+            for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else []:
+                path = root / internal / value / self.table.table
+                if LocationKey(internal, value) in current or self.fs.stat(path) is None:
+                    continue
+                if LocationKey(internal, value) in coming:
+                    yield finding("note", path, "made by a merge that is not recorded yet: readers do not see it")
+                elif value in self.records:
+                    yield finding("note", path, "replaced by a newer merge: kept until no reader can hold it")
+                else:
+                    whole = self.fs.stat(path / tablesize.NAME) is not None
+                    yield finding(
+                        "error" if whole else "warning",
+                        path,
+                        "no merge record names this location: readers do not see it",
+                        expected=f"a record in {self.layout.merges(self.table) / value}",
+                        found="none",
+                        hint="restore the merge records of the date, or move the location away if it is a stray copy",
+                    )
+        writable = self.layout.writable_partitions(self.table.namespace)
+        for name in self.fs.names(writable):
+            if self.fs.stat(writable / name) is None:
+                yield finding("error", writable / name, "link of a writable partition leads nowhere")
+
+    def _index(self) -> Iterator[Finding]:
+        """The location index against the merge records."""
+        path = self.layout.metadata_index(self.table)
+        if self.fs.stat(path) is None:
+            if self.records:
+                hint = (
+                    "merge any date with new rows, or one with --rewrite: the index is written again from the locations"
+                )
+                yield finding(self._index_severity, path, "location index is missing", hint=hint)
+            return
+        try:
+            found = {(e.key.internal, e.key.value): e for e in decode_tlmi(self.fs.read(path), path, keep_empty=True)}
+        except (SparkhavenError, OSError) as error:
+            told = from_error(error, path)
+            yield replace(told, hint=REINDEX) if isinstance(error, SparkhavenError) else told
+            return
+        entries = {key: entry.rows for key, entry in found.items() if entry.rows}
+        wanted = {(o.internal, v): o.rows for v, r in self.records.items() for o in r.outputs if o.rows}
+        for key in sorted({*entries, *wanted}):
+            if entries.get(key) == wanted.get(key):
+                yield from self._index_time(path, found[key])
+            else:
+                yield finding(
+                    self._index_severity,
+                    path,
+                    "location index is out of step with the merge records",
+                    at=f"internal partition {key[0]}, {key[1]}",
+                    expected=wanted.get(key, "no entry"),
+                    found=entries.get(key, "no entry"),
+                    hint=REINDEX,
+                )
+
+    @property
+    def _index_severity(self) -> Severity:
+        """A merge that runs, or was killed, has not written the index yet."""
+        return "warning" if self.unfinished else "error"
+
+    def _index_time(self, path: Path, entry: IndexEntry) -> Iterator[Finding]:
+        """The time of an entry is that of a merge of its date, or of the location's own record."""
+        if entry.modified_ms in self.times.get(entry.key.value, ()):
+            return
+        with suppress(SparkhavenError, OSError):  # told with the location
+            size = tablesize.load(self.fs, self.layout.history_location(self.table, entry.key))
+            if size is None or size.last_modified_ms == entry.modified_ms:
+                return
+            yield finding(
+                "error",
+                path,
+                "location index has a time at which nothing was merged",
+                at=f"internal partition {entry.key.internal}, {entry.key.value}",
+                expected=size.last_modified_ms,
+                found=entry.modified_ms,
+                hint=REINDEX,
+            )
+
+
+def _intraday(layout: Layout, table: TableName, stream: str, at: LocationState) -> Expected:
+    directory, published = layout.intraday_location(table, at.key), record_bytes(stream, at)
+    return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated, published)
+
+
+def _is_dir(fs: Fs, path: object) -> bool:
+    found = fs.stat(path)  # type: ignore[arg-type]
+    return found is not None and found.is_dir

@@ -1,0 +1,183 @@
+"""The head of a stream: its state at a recent record, so that the newest state need not be put together from all.
+
+``<stream>.head`` is encoded as a checkpoint (``store.epochs.files.checkpoint``), magic ``SHVHED1``, number = the epoch
+of the state. Its first record has further keys:
+
+``durable``        newest epoch that is known to be on disk
+``at``             where in the log the frame of record ``n`` begins, the last one folded in
+``record``         length and CRC-32 of that frame, in hexadecimal
+``lastRemoval``    [offset, length and CRC-32 in hexadecimal] of the last frame of removals that is folded in
+``floor``          epoch of the checkpoint
+``dead``           [[epoch gone back to, epoch of the rollback], ...] after the checkpoint
+``deadLocations``  [[internal, value], ...] that epochs touched which were rolled back after the checkpoint
+
+It is a cache. *Writer.* The driver, between two batches, when log and removals have grown by 1 MiB and by twice the
+head's own size since the last one, so that the cost per epoch is constant; atomic replace without a sync. What cannot
+be written is left. A compaction replaces it. *Reader.* It is used for the newest state only, and only where its first
+record, index and tail are sound, the log goes on from this very checkpoint and has that frame at that place, the
+removals have theirs, and no later record goes back behind it; else it counts for nothing, and the log is read from the
+checkpoint on. So it is for a location or a list of files in it that turns out to be damaged. Numbers of records come
+again after a power cut has taken the end of the log (modes ``periodic`` and ``none``), but never with the same
+generation, which is part of every record. So the same frame at the same place means the same log up to it. The floor
+stays that of the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from store.epochs.files.checkpoint import Checkpoint, Saved, encode_checkpoint, open_saved
+from store.epochs.files.logfile import LogFile
+from store.epochs.files.removals import last_removal
+from store.epochs.files.rolled_back import Graves
+from store.epochs.state.records import BROKEN, decode_key
+from store.epochs.state.replay import StreamState
+from store.errors import CorruptFileError, UnsupportedVersionError
+from store.framing.frames import FRAME, HEAD_MAGIC, Source
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+HEAD_BYTES = 1 << 20
+GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write
+
+
+Mark = tuple[int, bytes]
+"""Where a frame begins, and its length and checksum as they lie there, which tell it from any other; or no bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A state with what binds it to log, removals and checkpoint; ``size`` of its file in bytes."""
+
+    state: StreamState
+    floor: int
+    mark: Mark
+    removals: int
+    last_removal: Mark
+    graves: Graves
+    size: int = 0
+
+
+def encode_head(head: Head) -> bytes:
+    """The whole file."""
+    more: dict[str, Any] = {
+        "durable": head.state.durable,
+        "at": head.mark[0],
+        "record": head.mark[1].hex(),
+        "lastRemoval": [head.last_removal[0], head.last_removal[1].hex()],
+        "floor": head.floor,
+        "dead": [[to, epoch] for to, epoch in head.graves.dead],
+        "deadLocations": [[key.internal, key.value] for key in sorted(head.graves.locations)],
+    }
+    return encode_checkpoint(Checkpoint(head.state, head.removals), magic=HEAD_MAGIC, more=more)
+
+
+def open_head(data: bytes | memoryview, where: object) -> Saved:
+    """The file with its checksums looked at; CorruptFileError where they do not hold."""
+    return open_saved(data, where, magic=HEAD_MAGIC)
+
+
+def decode_head(
+    saved: Saved, stream: str, size: int, *, locations: bool = True, rescue: Callable[[int], StreamState] | None = None
+) -> Head:
+    """The head in a file; CorruptFileError where a part is missing. Without ``locations`` the state has none."""
+    found, first = saved.decode(stream, locations=locations, rescue=rescue), saved.first
+    try:
+        dead = tuple((int(to), int(epoch)) for to, epoch in first["dead"])
+        graves = Graves(dead, frozenset(decode_key(key) for key in first["deadLocations"]))
+        mark = int(first["at"]), bytes.fromhex(first["record"])
+        last = int(first["lastRemoval"][0]), bytes.fromhex(first["lastRemoval"][1])
+    except BROKEN as error:
+        raise CorruptFileError(
+            "head is incomplete", where=saved.where, expected="all of its keys", found=repr(error)
+        ) from error
+    return Head(found.state, saved.number("floor"), mark, found.removals, last, graves, size)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFiles:
+    """Where the head of a stream is, and what it is bound to beside the log."""
+
+    fs: Fs
+    path: Path
+    removals: Path
+
+    @classmethod
+    def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str) -> HeadFiles:
+        """Those of a stream."""
+        return cls(fs, layout.stream_head(table, stream), layout.stream_removals(table, stream))
+
+    def read(self) -> memoryview | None:
+        """The bytes that are there; None where there is no head or it cannot be read."""
+        try:
+            found = self.fs.stat(self.path)
+            return memoryview(self.fs.map(self.path, found.size)) if found else None
+        except (OSError, CorruptFileError):
+            return None
+
+    def find(
+        self,
+        data: memoryview,
+        stream: str,
+        floor: int,
+        log: Source,
+        *,
+        locations: bool,
+        rescue: Callable[[int], StreamState] | None = None,
+    ) -> tuple[int, Head] | None:
+        """The head in ``data`` and where in the log the records after it begin; None if it is not to be used.
+
+        Whether a later record goes back behind it is not looked at. ``rescue`` as in ``Saved.decode``.
+        """
+        try:
+            head = decode_head(open_head(data, self.path), stream, len(data), locations=locations, rescue=rescue)
+            (at, mark), size = head.mark, FRAME.size
+            if head.floor != floor or len(mark) != size or log.read(at, size) != mark:
+                return None
+            end = at + size + FRAME.unpack(mark)[0]
+            if end > log.size or not last_removal(self.fs, self.removals, head.last_removal):
+                return None
+            return end, head
+        except (CorruptFileError, UnsupportedVersionError, OSError):
+            return None
+
+
+class HeadWriter:
+    """Keeps the head of one generation: when the next one is due, and writing it."""
+
+    def __init__(self, files: HeadFiles, least_bytes: int) -> None:
+        self._files, self._least = files, least_bytes
+        self._end = self._size = 0
+
+    def begin(self, end: int, size: int) -> None:
+        """The head in use ends at byte ``end`` of the log (0: there is none) and has about ``size`` bytes."""
+        self._end, self._size = end, size
+
+    def is_due(self, end: int) -> bool:
+        """Whether log and removals, of ``end`` bytes together, have grown enough since the last head."""
+        return end - self._end >= max(self._least, GROWTH * self._size)
+
+    def write(self, state: StreamState, graves: Graves, log: LogFile, removals: tuple[int, Mark]) -> bool:
+        """Replaces the head by ``state``, which the last record of ``log`` has made; False where that failed.
+
+        The log goes on without it then, as with the one before. ``removals``: how many bytes of them are folded in, and
+        the last of their frames.
+        """
+        done = self.replace(Head(state, state.floor, log.last, removals[0], removals[1], graves))
+        self._end = log.length + removals[0]
+        return done
+
+    def replace(self, head: Head) -> bool:
+        """Replaces the file; False where that failed."""
+        fs = self._files.fs
+        try:
+            with fs.during("write-head"):
+                data = encode_head(head)
+                fs.replace(self._files.path, data, sync=False)
+            self._size = len(data)
+        except OSError:
+            return False  # tried again when the log has grown as much once more
+        return True

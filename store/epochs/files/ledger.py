@@ -1,0 +1,89 @@
+"""The ledger of a stream's quarantine: where its rows are, and what it has not taken over from the commit log yet.
+
+``<stream>.quarantine`` is one JSON object: ``place`` (of the quarantine), ``file`` (the stream's settings), ``newest``
+(no row is parked or sent again under a later epoch), ``seen`` (the newest rollback that is taken over), ``dead``
+[[after, up to], ...] (epochs whose rows are still to be removed), ``version`` 2, ``table`` and ``stream`` that it
+belongs to, ``crc`` (CRC-32 of the object without it, keys sorted). Version 1 has the first five keys alone, so that
+neither another content nor another owner can be told. It is replaced as a whole, durably, before the quarantine
+changes. A stream that never parked a row has none.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from store.errors import CorruptFileError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+VERSION = 2
+_FIRST = frozenset({"place", "file", "newest", "seen", "dead"})
+AGAIN = "restore it from a copy, or remove it: the next start of the stream makes it again from the commit log"
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The content of the file. A pair of ``dead`` means the epochs after its first number, up to its second."""
+
+    place: str = ""
+    file: str = ""
+    newest: int = 0
+    seen: int = 0
+    dead: tuple[tuple[int, int], ...] = ()
+
+
+def read_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger | None:
+    """The ledger of a stream, None if there is none; CorruptFileError if it is damaged or another stream's."""
+    path = layout.stream_quarantine(table, stream)
+    try:
+        data = fs.read(path)
+    except FileNotFoundError:
+        return None
+    try:
+        value = json.loads(data)
+        dead = tuple((int(after), int(upto)) for after, upto in value["dead"])
+        ledger = Ledger(str(value["place"]), str(value["file"]), int(value["newest"]), int(value["seen"]), dead)
+        named = None if value.keys() == _FIRST else (str(value["table"]), str(value["stream"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path, repr(error)) from error
+    if named is None:
+        return ledger
+    if data != encode_ledger(ledger, *named):
+        raise _damaged(path, "bytes that do not have their checksum")
+    if named != (str(table), stream):
+        raise CorruptFileError(
+            "the ledger of a quarantine belongs to another stream",
+            where=path,
+            expected=f"that of {table}, stream {stream}",
+            found=f"that of {named[0]}, stream {named[1]}",
+            hint=AGAIN,
+        )
+    return ledger
+
+
+def write_ledger(fs: Fs, layout: Layout, table: TableName, stream: str, ledger: Ledger) -> None:
+    """Replaces the ledger; durable when it returns."""
+    with fs.during("quarantine-ledger"):
+        fs.replace(layout.stream_quarantine(table, stream), encode_ledger(ledger, str(table), stream))
+
+
+def encode_ledger(ledger: Ledger, table: str, stream: str) -> bytes:
+    """The content of the file."""
+    value: dict[str, Any] = {"place": ledger.place, "file": ledger.file, "newest": ledger.newest, "seen": ledger.seen}
+    value |= {"dead": ledger.dead, "version": VERSION, "table": table, "stream": stream}
+    value["crc"] = zlib.crc32(json.dumps(value, sort_keys=True).encode())
+    return json.dumps(value, sort_keys=True).encode() + b"\n"
+
+
+def _damaged(path: Path, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        "the ledger of a quarantine is damaged",
+        where=path,
+        expected="a JSON object with place, file, newest, seen, dead, its owner and its checksum",
+        found=found,
+        hint=AGAIN,
+    )

@@ -1,0 +1,158 @@
+"""Reading a stream's commit log without changing anything: for readers, maintenance, and the log's own recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from store.collector import no_cycles
+from store.epochs.files.reader import LogFiles, advance, read_files, read_newest, read_rollbacks
+from store.epochs.files.removals import read_removals
+from store.epochs.state.files import FileWindow
+from store.epochs.state.offsets import Offsets
+from store.epochs.state.records import CommitRecord, Record, RollbackRecord
+from store.epochs.state.removal import Named
+from store.epochs.state.replay import StreamState, chain
+from store.epochs.state.values import OffsetRange
+from store.framing.frames import Survey, refuse_damage
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+__all__ = [
+    "EpochEntry",
+    "Loaded",
+    "LogFiles",
+    "StreamState",
+    "list_epochs",
+    "list_streams",
+    "load_read",
+    "load_stream",
+    "read_files",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A state, the end of the log that it was read from, and the end of the removals that are in it.
+
+    ``named``: what removals name of the stream which neither checkpoint nor head has folded in.
+    """
+
+    state: StreamState
+    found: Survey
+    removals_end: int
+    named: Named
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEntry:
+    """One epoch as a list shows it; ``live`` is False once it was rolled back. ``ranges`` and ``gaps`` of offsets.
+
+    ``counts`` are those of its batch: rows rejected by reason, fields not stored by name, and the like.
+    """
+
+    epoch: int
+    kind: Literal["commit", "rollback"]
+    generation: int
+    time_ms: int
+    query_id: str | None
+    batch_id: int | None
+    rows: int
+    locations: int
+    files: int
+    restores: int | None
+    live: bool
+    ranges: tuple[OffsetRange, ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> int:
+        """Offsets that the epoch took."""
+        return sum(part.messages for part in self.ranges)
+
+
+def list_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+    """Names of the streams that have a commit log for a table, sorted; none for a table without streams."""
+    names = fs.names(layout.streams(table))
+    return [name[:-4] for name in names if name.endswith(".log") and not name.startswith(".")]
+
+
+def load_stream(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
+) -> StreamState:
+    """The state of a stream at its newest epoch, or at any epoch between the floor and now.
+
+    TableNotFoundError where there is no such stream or the epoch is not kept; CorruptFileError where the log or
+    checkpoint is damaged (a torn last record is not: it was never acknowledged). Removals hold at every epoch.
+    Without ``cached`` it is put together from checkpoint and log alone, whatever the head says.
+    """
+    return load_read(fs, layout, table, stream, epoch=epoch, cached=cached).state
+
+
+def load_read(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
+) -> Loaded:
+    """The same, with how far log and removals were read."""
+    path = layout.stream_log(table, stream)
+    with no_cycles():
+        files = read_newest(fs, layout, table, stream, cached=cached and epoch is None)
+        refuse_damage(files.found, path)
+        state = files.start
+        advance(state, files, epoch, path)
+    state.floor = files.floor
+    removals = read_removals(fs, layout, table, stream, files.removals)
+    for _, removal in removals.entries:
+        state.remove(removal)
+    return Loaded(state, files.found, removals.end, removals.named)
+
+
+def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[FileWindow, Offsets]:
+    """What the newest epoch has taken of a stream's source; raises what ``load_stream`` raises."""
+    path = layout.stream_log(table, stream)
+    with no_cycles():
+        files = read_newest(fs, layout, table, stream, reports=False)
+        refuse_damage(files.found, path)
+        state = files.start
+        advance(state, files, None, path, locations=False)
+        state.files.read()
+    return state.files, state.offsets
+
+
+def replay(state: StreamState, records: tuple[Record, ...], epoch: int | None, where: object) -> None:
+    """Takes a state of checkpoint or head forward to ``epoch`` (None: the newest) along its chain."""
+    floor = state.epoch
+    for record in records:
+        state.note(record)
+    for record in chain(records, floor, epoch, where):
+        state.apply(record)
+    state.floor = floor
+
+
+def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[EpochEntry]:
+    """The epochs in the log, oldest first: those between the floor and now, and those rolled back since."""
+    files = read_files(fs, layout, table, stream)
+    path = layout.stream_log(table, stream)
+    refuse_damage(files.found, path)
+    live = {record.n for record in chain(files.records, files.epoch, None, path)}
+    made = (files.full(r) for r in files.records if isinstance(r, CommitRecord | RollbackRecord))
+    return [_entry(r, r.n in live) for r in made if isinstance(r, CommitRecord | RollbackRecord)]
+
+
+def list_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[tuple[int, int]]:
+    """The rollbacks in the log, oldest first: (epoch of the rollback, epoch gone back to). Decodes hardly more."""
+    rollbacks = read_rollbacks(fs, layout, table, stream)
+    refuse_damage(rollbacks.found, layout.stream_log(table, stream))
+    return [(epoch, to) for to, epoch in rollbacks.logged]
+
+
+def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
+    made, generation = record.epoch, record.generation
+    if isinstance(record, RollbackRecord):
+        changed = len(record.changed)
+        return EpochEntry(made, "rollback", generation, record.time_ms, None, None, 0, changed, 0, record.to, live)
+    batch = record.batch
+    counts = batch.rows, len(batch.reports), len(batch.files)
+    names = batch.time_ms, batch.query_id, batch.batch_id
+    return EpochEntry(made, "commit", generation, *names, *counts, None, live, batch.ranges, batch.gaps, batch.counts)

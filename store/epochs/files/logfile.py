@@ -1,0 +1,142 @@
+"""The log file of one generation: appended to at a known length, never trusted again after a failed sync."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from store.epochs.files.lock import lock_lost
+from store.epochs.state.records import Record, encode
+from store.errors import CommitUnknownError, EpochConflictError, phase_of
+from store.framing.frames import FRAME, HEADER, LOG_MAGIC, Source, frame, header
+from store.io.fs import Fs
+
+PIECE = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a new log takes over from the one before, which begins at epoch ``base``: bytes ``[start, end)``."""
+
+    base: int
+    start: int = 0
+    end: int = 0
+    source: Source | None = field(default=None, compare=False)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes, piece by piece."""
+        for at in range(self.start, self.end, PIECE) if self.source else ():
+            assert self.source is not None  # noqa: S101 - asked above
+            yield self.source.read(at, min(PIECE, self.end - at))
+
+
+class LogFile:
+    """The file at ``path`` as this generation left it: ``length`` bytes under one inode, or poisoned.
+
+    ``last``: where its last record begins, and the length and checksum there.
+    """
+
+    def __init__(self, fs: Fs, path: Path, lock_path: Path) -> None:
+        self._fs, self._path, self._lock_path = fs, path, lock_path
+        self._inode = 0
+        self._poison: str | None = None
+        self.length = 0
+        self.last: tuple[int, bytes] = (HEADER.size, b"")
+
+    def begin(self, kept: Kept, more: bytes, record: Record) -> None:
+        """Replaces the file by what is kept, ``more`` and a record under a new inode, durably."""
+        last = frame(encode(record))
+        temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")
+        with self._fs.during("log-open"):
+            data, length = header(LOG_MAGIC, kept.base), 0
+            for piece in kept.pieces():
+                data += piece
+                if len(data) >= PIECE:
+                    self._fs.write_at(temporary, length, data)
+                    data, length = b"", length + len(data)
+            data += more + last
+            self._fs.write_at(temporary, length, data)
+            length += len(data)
+            self._fs.sync([temporary])
+            self._fs.rename(temporary, self._path)
+            self._fs.sync_dirs([self._path.parent])
+        self.adopt(length)
+        self.last = length - len(last), last[: FRAME.size]
+
+    def adopt(self, length: int, moved: int = 0) -> None:
+        """Takes the file that is there now, of that length, as ours; its records have ``moved`` to the front."""
+        found = self._fs.stat(self._path)
+        self._inode, self.length = found.inode if found else 0, length
+        self.last = self.last[0] - moved, self.last[1]
+
+    @property
+    def poisoned(self) -> bool:
+        """Whether it is unknown what is on disk."""
+        return self._poison is not None
+
+    def require_usable(self) -> None:
+        """CommitUnknownError once a sync has failed."""
+        if self._poison is not None:
+            raise CommitUnknownError(
+                "the commit log was given up after an earlier failure",
+                where=self._path,
+                found=self._poison,
+                hint="close it and open the stream again: recovery finds out what landed",
+            )
+
+    def require_owned(self) -> None:
+        """LockLostError when the file is not the one that this generation wrote last; costs one stat."""
+        found = self._fs.stat(self._path)
+        if found is None or (found.inode, found.size) != (self._inode, self.length):
+            raise lock_lost(self._fs, self._lock_path, "another generation has taken over the commit log")
+
+    def append(self, record: Record, *, sync: bool) -> None:
+        """Appends one record. EpochConflictError: nothing landed. CommitUnknownError: the sync failed."""
+        data = frame(encode(record))
+        try:
+            with self._fs.during("log-append"):
+                self._fs.write_at(self._path, self.length, data)
+        except OSError as error:
+            self._withdraw(error)
+        if sync:
+            with self.unknown_on_failure("the log could not be synced"), self._fs.during("log-sync"):
+                self._fs.sync([self._path])
+        self.last = self.length, data[: FRAME.size]
+        self.length += len(data)
+
+    @contextmanager
+    def unknown_on_failure(self, what: str) -> Iterator[None]:
+        """Turns an OSError of the body into CommitUnknownError and poisons the log: a sync is never tried twice."""
+        try:
+            yield
+        except OSError as error:
+            raise self.poison(what, error) from error
+
+    def poison(self, what: str, error: OSError) -> CommitUnknownError:
+        """Gives the log up; the error to raise."""
+        self._poison = f"{what}: {error}"
+        return CommitUnknownError(
+            what,
+            where=self._path,
+            expected="all of it on disk",
+            found=error,
+            hint="check the disk, then open the stream again: recovery finds out what landed; delete nothing",
+            phase=phase_of(error),
+        )
+
+    def _withdraw(self, error: OSError) -> NoReturn:
+        try:
+            self._fs.truncate(self._path, self.length)
+        except OSError as second:
+            raise self.poison("half a record could not be taken back from the log", second) from error
+        raise EpochConflictError(
+            "the record could not be written; the log is as it was",
+            where=self._path,
+            found=error,
+            hint="make room on the disk and try the batch again",
+            phase=phase_of(error),
+        ) from error

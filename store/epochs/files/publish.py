@@ -1,0 +1,88 @@
+"""``table.size`` of a location, derived from what the log says; it can be written again at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from store.epochs.state.values import LocationState
+from store.errors import FormatError, InvalidNameError
+from store.format.table.tablesize import TableSize, decode, encode
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName, check_stream
+
+OWNER = ".stream"  # names the stream of a location that has no table.size yet; a line feed ends it
+TABLE_SIZE = "table.size"
+TABLE_DEFINITION = "table.tbl"
+DATA_OFFSET = 4096  # intraday prefixes always have this length
+
+
+def physical_size(name: str, size: int) -> int:
+    """Bytes of a file whose data region has ``size`` bytes: a ``.dat`` starts with a prefix."""
+    return size + DATA_OFFSET if name.endswith(".dat") else size
+
+
+def walk_locations(
+    fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
+) -> Iterator[LocationKey]:
+    """What lies where a location of a date that ``takes`` accepts would be, committed or not: one listing of each
+    internal partition. Names with a dot are ours, and no location.
+    """
+    root = layout.intraday(table)
+    for internal in fs.names(root):
+        for value in fs.names(root / internal) if not internal.startswith(".") else ():
+            if not value.startswith(".") and takes(value):
+                yield LocationKey(internal, value)
+
+
+def record_bytes(stream: str, location: LocationState) -> bytes:
+    """The content of the ``table.size`` of a location."""
+    return encode(
+        TableSize(
+            size=location.rows,
+            last_modified_ms=location.time_ms,
+            data_file_sizes={name: location.files[name].size for name in sorted(location.files)},
+            epoch=location.epoch,
+            stream=stream,
+            schema_version=location.schema_version,
+            truncated=location.truncated,
+            checksums={name: location.files[name].crc for name in sorted(location.files)},
+        )
+    )
+
+
+def publish_location(fs: Fs, layout: Layout, table: TableName, stream: str, location: LocationState) -> None:
+    """Replaces the record of one location; not synced, because recovery derives it again."""
+    path = layout.intraday_location(table, location.key) / TABLE_SIZE
+    with fs.during("publish-location"):
+        fs.replace(path, record_bytes(stream, location), sync=False)
+
+
+def read_published(data: bytes, where: object) -> TableSize | None:
+    """The record in a file, None where it is torn or foreign (recovery then writes it again)."""
+    try:
+        return decode(data, where)
+    except FormatError:
+        return None
+
+
+def named_owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
+    """The stream that a location without ``table.size`` says it belongs to; None if it names none.
+
+    The file is durable from the first commit of the location on. Before that a power cut may have torn it: then it
+    lacks its last byte, the line feed. Files of the first releases have none, and count if there is such a stream.
+    """
+    try:
+        text = fs.read(directory / OWNER).decode()
+        stream = check_stream(text.removesuffix("\n"))
+    except (FileNotFoundError, UnicodeDecodeError, InvalidNameError):
+        return None
+    if text.endswith("\n"):
+        return stream
+    known = layout.stream_lock(table, stream), layout.stream_log(table, stream)
+    return stream if any(fs.stat(path) is not None for path in known) else None
+
+
+def owner_mark(stream: str) -> bytes:
+    """The content of the file that names the stream of a location."""
+    return f"{stream}\n".encode()

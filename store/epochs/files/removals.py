@@ -1,0 +1,307 @@
+"""Removals of a stream: which of its locations maintenance has emptied or deleted, and with what proof.
+
+``<stream>.removals`` has the frames of ``store.framing.frames``, magic ``SHVREM1``, number 0. One payload a removal:
+``at`` [internal, value], ``since`` (epoch that made the location), ``made`` (ms, time of the commit that made it, where
+that is known), ``rows`` (what it held), ``phase`` ("truncate" or "delete"), ``epoch`` and ``generation`` (of the stream
+at that time), ``proof`` (object), ``time`` (ms). Several removals that are recorded
+together are one payload, ``group`` [removal, ...], so that a power cut leaves all of them or none.
+
+A file that was replaced has magic ``SHVREM2``. Its number is by how many bytes it was shortened: a record keeps its
+*place*, which is the number and its byte in the file. The records before a place are then one record of
+``store.epochs.files.folded``, which ends at that place.
+
+*Writer.* Appends under the lock of commits, which is that of the file itself; a commit of the stream takes the same
+lock, so no rows can arrive between the check and the record. The header is synced before the first frame is written,
+and without a sound header and frame nothing was ever recorded. A file with several names (a backup made of hard links)
+is never appended to, but replaced. The stream's writer folds the records when they have outgrown what is folded. Who
+replaces the file locks the new one first (``store.epochs.files.lock``). A process of an earlier release does not look
+whether the file that it has locked is still the one; the other magic stops it before it reads or writes anything.
+
+*Reader.* A location with the same key, ``since`` and ``made`` has rows 0 (truncate) or is gone (delete), at every
+epoch. The stream's writer appends nothing here; checkpoint and head say up to which place they have folded removals in,
+and those are not read; where the file is folded beyond that place, all of them are read, and doing one again changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.epochs.files.folded import OPENING, decode_folded, encode_folded, named_in_folded
+from store.epochs.files.lock import replace_locked, take_gate
+from store.epochs.state.removal import Named, Phase, Removal, from_json, to_json
+from store.errors import CorruptFileError
+from store.framing.canonical import dump, load
+from store.framing.frames import (
+    FRAME,
+    HEADER,
+    REMOVALS_MAGIC,
+    REMOVALS_MAGIC_1,
+    Source,
+    Survey,
+    ending,
+    frame,
+    header,
+    read_header,
+    refuse_damage,
+    survey,
+    version,
+    walk,
+)
+from store.io.fs import Fs, Lock
+from store.layout import Layout, TableName
+
+__all__ = ["Named", "Phase", "Removal", "Removals", "decode_removals", "encode_removals", "read_removals"]
+
+_BASE = 40  # bits of the number in a header; above them is a checksum of them
+FOLD_SHARE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """Removals, each with the place up to which all are known with it; ``end``: place of the next (0: no file yet).
+
+    ``last``: place of the last record, and its length and checksum (none was read: no bytes).
+    """
+
+    entries: tuple[tuple[int, Removal], ...]
+    end: int
+    torn: int
+    last: tuple[int, bytes] = (HEADER.size, b"")
+
+    @property
+    def named(self) -> Named:
+        """What they name of the stream."""
+        return Named.by(removal for _, removal in self.entries)
+
+
+def encode_removals(removals: Sequence[Removal]) -> bytes:
+    """The payload of removals that are recorded together."""
+    values = [to_json(removal) for removal in removals]
+    return dump(values[0] if len(values) == 1 else {"group": values})
+
+
+def decode_removals(payload: bytes, where: object) -> tuple[Removal, ...]:
+    """The removals of a payload; CorruptFileError when parts are missing."""
+    if payload.startswith(OPENING):
+        return decode_folded(payload, where)
+    value = load(payload, where)
+    try:
+        return tuple(from_json(each) for each in value.get("group", [value]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(
+            "removal record is incomplete", where=where, expected="all of its keys", found=repr(error)
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that is open, the place of its first byte, and where its folded record ends (it has none: its header)."""
+
+    source: Source
+    base: int
+    folded: int
+    magic: bytes
+
+    @property
+    def header(self) -> bytes:
+        """As it lies there."""
+        return _header(self.base) if self.magic == REMOVALS_MAGIC else header(self.magic, 0)
+
+    def placed(self, found: Survey) -> tuple[int, bytes]:
+        """Place and checksum of the last record."""
+        return found.last[0] + self.base, found.last[1]
+
+
+def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: int = 0) -> Removals:
+    """Removals from place ``start`` on (0: all); what lies before is not looked at, unless it is folded with them.
+
+    A torn tail is left out. CorruptFileError: damage before the tail, or a file that ends before ``start``.
+    """
+    path = layout.stream_removals(table, stream)
+    file = _opened(fs, path)
+    size = file.base + file.source.size if file else 0
+    if size < start:
+        raise CorruptFileError(
+            "removals that the stream has taken over are missing",
+            where=path,
+            expected=f"{start} bytes or more",
+            found=f"{size} bytes",
+            hint="restore log, checkpoint and removals from one copy; nothing was changed or deleted",
+        )
+    if file is None:
+        return Removals((), 0, 0)
+    base, at = file.base, max(start - file.base, HEADER.size)
+    if at < file.folded:
+        at = HEADER.size
+    entries: list[tuple[int, Removal]] = []
+    last, end = None, at
+    for part in walk(file.source, at):
+        last, end = part, part.end
+        *others, final = decode_removals(part.payload, f"{path} at byte {part.offset}")
+        entries += ((base + part.offset, each) for each in others)
+        entries.append((base + part.end, final))
+    found = ending(file.source, end, last)
+    refuse_damage(found, path)
+    return Removals(tuple(entries), base + found.end, found.rest, file.placed(found))
+
+
+def read_named(fs: Fs, layout: Layout, table: TableName, stream: str) -> Named:
+    """What all removals name of the stream; raises what ``read_removals`` raises, and decodes none that is folded."""
+    path = layout.stream_removals(table, stream)
+    file = _opened(fs, path)
+    if file is None:
+        return Named()
+    first = next(walk(file.source), None) if file.folded > HEADER.size else None
+    if first is None:
+        return read_removals(fs, layout, table, stream).named
+    where = f"{path} at byte {first.offset}"
+    return named_in_folded(first.payload, where) | read_removals(fs, layout, table, stream, file.base + first.end).named
+
+
+def last_removal(fs: Fs, path: Path, at: tuple[int, bytes]) -> bool:
+    """Whether the removals have that record, by its length and checksum, at that place; no bytes: any removals."""
+    place, mark = at
+    if not mark:
+        return True
+    file = _opened(fs, path)
+    return file is not None and place >= file.base and file.source.read(place - file.base, len(mark)) == mark
+
+
+def _opened(fs: Fs, path: Path) -> _File | None:
+    """The file; None where nothing was recorded yet."""
+    found = fs.stat(path)
+    if found is None or found.size == 0:
+        return None
+    source = fs.open(path)
+    try:
+        first = source.read(0, HEADER.size)
+        number = read_header(first, REMOVALS_MAGIC, path)
+    except CorruptFileError:
+        torn = survey(source)
+        if torn.end > HEADER.size or torn.beyond:
+            raise
+        return None  # the machine went down while the header was written
+    if version(first) == 1:
+        return _File(source, 0, HEADER.size, REMOVALS_MAGIC_1)
+    base = number & ((1 << _BASE) - 1)
+    if first != _header(base):
+        raise CorruptFileError(
+            "the header of the removals is damaged",
+            where=path,
+            expected="a number with its checksum",
+            found=f"{number:#x}",
+            hint="restore log, checkpoint and removals from one copy; nothing was changed or deleted",
+        )
+    opening = source.read(HEADER.size, FRAME.size + len(OPENING))
+    folded = opening[FRAME.size :] == OPENING
+    end = HEADER.size + (FRAME.size + FRAME.unpack_from(opening)[0] if folded else 0)
+    return _File(source, base, end, REMOVALS_MAGIC)
+
+
+def _header(base: int) -> bytes:
+    """That of a file whose first byte has this place."""
+    return header(REMOVALS_MAGIC, base | zlib.crc32(base.to_bytes(8, "little")) >> 8 << _BASE)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------
+
+
+def write_removals(
+    fs: Fs, layout: Layout, table: TableName, stream: str, removals: Sequence[Removal], *, gate: Lock | None = None
+) -> None:
+    """Appends and syncs, all or none. ``gate``: the lock of commits, of who has checked the state under it; None takes
+    it for this call alone.
+
+    The last record that is there is written again with them: its writer may have died before its sync, or been told
+    that it failed, and then no later sync brings those bytes to the disk. So an empty list makes durable what is there.
+    A file that another tree has too is replaced, since that tree does not remove anything.
+    """
+    path = layout.stream_removals(table, stream)
+    with _held(fs, path, gate) as lock:
+        file = _opened(fs, path)
+        if file is None and not removals:
+            return
+        new = frame(encode_removals(removals)) if removals else b""
+        found = None if file is None else _sound(file, path)
+        stat = fs.stat(path)
+        if removals and stat is not None and stat.links > 1:
+            kept = file.source.read(HEADER.size, found.end - HEADER.size) if file and found else b""
+            with fs.during("removals-replace"):
+                replace_locked(fs, lock, _header(file.base if file else 0) + kept + new)
+        else:
+            _append(fs, path, file, found, new)
+
+
+def _append(fs: Fs, path: Path, file: _File | None, found: Survey | None, new: bytes) -> None:
+    if file is None or found is None or not found.last[1]:
+        with fs.during("removals-header"):
+            if file is None:
+                fs.truncate(path, 0)
+            fs.write_at(path, 0, file.header if file else header(REMOVALS_MAGIC_1, 0))
+            fs.sync([path])
+            fs.sync_dirs([path.parent])
+    start = end = HEADER.size
+    if file is not None and found is not None:
+        end = found.end
+        again = found.last[1] and found.last[0] >= file.folded  # what is folded was synced before it had its name
+        start = found.last[0] if again else end
+    data = fs.read_range(path, start, end - start) if end > start else b""
+    with fs.during("removals-append"):
+        if found is not None and found.rest and new:
+            fs.truncate(path, end)
+        fs.write_at(path, start, data + new)
+    with fs.during("removals-sync"):
+        fs.sync([path])
+        fs.sync_dirs([path.parent])
+
+
+def fold_removals(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, least_bytes: int, gate: Lock | None = None
+) -> tuple[int, bytes] | None:
+    """Shortens the file where at least so many bytes, and a quarter of what is folded, came since.
+
+    Returns what ``Removals.last`` is then; None: nothing was changed.
+
+    Only for the process that has the stream: one of an earlier release does not see that the file became shorter.
+    """
+    path = layout.stream_removals(table, stream)
+    with _held(fs, path, gate) as lock:
+        file = _opened(fs, path)
+        if file is None or file.source.size - file.folded < max(least_bytes, file.folded // FOLD_SHARE):
+            return None
+        found = _sound(file, path)
+        data = frame(encode_folded([each for _, each in read_removals(fs, layout, table, stream).entries]))
+        base = file.base + found.end - HEADER.size - len(data)
+        if base <= file.base:
+            return None
+        with fs.during("removals-fold"):
+            replace_locked(fs, lock, _header(base) + data)
+    return base + HEADER.size, data[: FRAME.size]
+
+
+def empty_removals(fs: Fs, layout: Layout, table: TableName, stream: str, *, gate: Lock | None = None) -> None:
+    """Puts an empty file in the place of one that cannot be read."""
+    path = layout.stream_removals(table, stream)
+    with _held(fs, path, gate) as lock:
+        replace_locked(fs, lock, b"")
+
+
+def _sound(file: _File, path: Path) -> Survey:
+    found = survey(file.source)
+    refuse_damage(found, path)
+    return found
+
+
+@contextmanager
+def _held(fs: Fs, path: Path, gate: Lock | None) -> Iterator[Lock]:
+    lock = gate if gate is not None else take_gate(fs, path)
+    try:
+        yield lock
+    finally:
+        if gate is None:
+            lock.release()

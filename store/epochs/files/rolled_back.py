@@ -1,0 +1,33 @@
+"""What was rolled back between the floor and now, as recovery has to know it to find what may have been left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from store.epochs.state.records import CommitRecord, Record, RollbackRecord
+from store.layout import LocationKey
+
+
+@dataclass(frozen=True, slots=True)
+class Graves:
+    """``dead``: the rollbacks, each (epoch gone back to, its own epoch). ``locations``: those of rolled-back epochs."""
+
+    dead: tuple[tuple[int, int], ...] = ()
+    locations: frozenset[LocationKey] = frozenset()
+
+    @staticmethod
+    def of(records: Iterable[Record], kept: Sequence[Record]) -> Graves:
+        """Of records, of which ``kept`` are on the chain to the newest epoch."""
+        live = {record.n for record in kept}
+        dead: list[tuple[int, int]] = []
+        locations: set[LocationKey] = set()
+        for record in records:
+            if isinstance(record, RollbackRecord):
+                dead.append((record.to, record.epoch))
+            elif isinstance(record, CommitRecord) and record.n not in live:
+                locations.update(report.key for report in record.batch.reports)
+        return Graves(tuple(dead), frozenset(locations))
+
+    def __add__(self, later: Graves) -> Graves:
+        return Graves(self.dead + later.dead, self.locations | later.locations)

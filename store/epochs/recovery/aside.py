@@ -1,0 +1,161 @@
+"""Locations that were set aside because their files are damaged: out of what is walked, nothing deleted.
+
+``<internal>/<value>/.set-aside-<Table>-<since>``       the directory as it was, under another name in the same place
+``.set-aside/<internal>/<value>/<Table>-<since>.json``  what it was: stream, epochs, rows, reason, time, path
+
+*Writer.* ``set_aside``, while no process has the stream: the note is written and synced, then the directory is renamed,
+then the location is recorded in the removals, as a delete whose proof names the place. A stop in between leaves a
+stream that still does not open, and the same call ends it. *Reader.* A note speaks as long as it lies there: whoever
+would need those rows is told. To accept their loss, move the directory with its note out of the tree.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from store.epochs.files.load import load_stream
+from store.epochs.files.lock import take_gate, take_lock
+from store.epochs.files.removals import write_removals
+from store.epochs.state.removal import Removal
+from store.epochs.state.values import LocationState
+from store.errors import CorruptFileError, TableNotFoundError
+from store.io.fs import Fs, Lock
+from store.layout import Layout, LocationKey, TableName, check_stream
+from store.merges.records import lock_table, newest
+
+NOTE = ".json"
+SET_ASIDE = ".set-aside-"
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """One location that was set aside: committed ``rows`` of it since epoch ``since``, the last at ``epoch``."""
+
+    stream: str
+    internal: str
+    value: str
+    since: int
+    epoch: int
+    rows: int
+    reason: str
+    time_ms: int
+    path: str
+
+    @property
+    def key(self) -> LocationKey:
+        """Where it was."""
+        return LocationKey(self.internal, self.value)
+
+
+def list_set_aside(
+    fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
+) -> list[SetAside]:
+    """What was set aside of the dates that ``takes`` accepts; one listing where nothing was."""
+    root = layout.set_aside(table)
+    found = []
+    for internal in fs.names(root):
+        for value in fs.names(root / internal):
+            if takes(value):
+                names = (name for name in fs.names(root / internal / value) if name.endswith(NOTE) and name[0] != ".")
+                found += [_read(fs, root / internal / value / name) for name in names]
+    return found
+
+
+def refuse_set_aside(fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool], hint: str) -> None:
+    """CorruptFileError if a date that is needed lacks rows that were set aside and that history does not hold."""
+    for each in list_set_aside(fs, layout, table, takes):
+        record = newest(fs, layout, table, each.value)
+        merged = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
+        missing = each.rows - merged.get((each.stream, each.internal, each.since), 0)
+        if missing > 0:
+            raise CorruptFileError(
+                "rows are missing: their location was set aside because its files are damaged",
+                where=each.path,
+                expected=f"{missing} rows of {each.internal}/{each.value}, stream {each.stream}",
+                found=each.reason,
+                hint=hint + "; to accept their loss, move that directory and its note in .set-aside out of the tree",
+            )
+
+
+def set_aside(
+    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, *, reason: str, time_ms: int
+) -> SetAside:
+    """Takes a location out of its stream, durably. May be run again after a crash.
+
+    TableNotFoundError if the stream does not have it. LockLostError while a process runs the stream, or a merge or
+    removal of the table is on its way.
+    """
+    load_stream(fs, layout, table, check_stream(stream))  # an unknown stream must not get files
+    lock = take_lock(fs, layout.stream_lock(table, stream))
+    try:
+        history = lock_table(fs, layout, table)
+        try:
+            gate = take_gate(fs, layout.stream_removals(table, stream))
+            try:
+                return _set_aside(fs, layout, table, stream, key, reason, time_ms, gate)
+            finally:
+                gate.release()
+        finally:
+            history.release()
+    finally:
+        lock.release()
+
+
+def _set_aside(
+    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, reason: str, time_ms: int, gate: Lock
+) -> SetAside:
+    state = load_stream(fs, layout, table, stream)
+    location = state.locations.get(key)
+    if location is None:
+        raise TableNotFoundError(
+            f"stream {stream!r} has no such location",
+            where=layout.intraday_location(table, key),
+            expected="INTERNAL/DATE of a location that its log has",
+            found=f"{key.internal}/{key.value}",
+            hint=f"`sparkhaven epochs show {table} {stream}` lists them",
+        )
+    directory = layout.intraday_location(table, key)
+    place = directory.with_name(f"{SET_ASIDE}{directory.name}-{location.since}")
+    note = layout.set_aside(table) / key.internal / key.value / f"{table.table}-{location.since}{NOTE}"
+    if fs.stat(place) is None:
+        made = _note(stream, location, reason, time_ms, place)
+        fs.keep_dirs(note.parent, layout.root)
+        with fs.during("set-aside-note"):
+            fs.replace(note, json.dumps(asdict(made), sort_keys=True).encode() + b"\n")
+    else:  # an earlier run was stopped after its rename
+        made = _read(fs, note)
+    with fs.during("set-aside-rename"):
+        if fs.stat(directory) is not None:
+            fs.rename(directory, place)
+        if fs.stat(place) is not None:
+            fs.sync_dirs([place.parent])
+    proof = {"setAside": str(place.relative_to(layout.root)), "reason": reason}
+    removal = Removal(key, location.since, location.rows, "delete", state.epoch, proof, time_ms)
+    with fs.during("set-aside-record"):
+        write_removals(fs, layout, table, stream, [removal], gate=gate)
+    return made
+
+
+def _note(stream: str, at: LocationState, reason: str, time_ms: int, place: Path) -> SetAside:
+    key = at.key
+    return SetAside(stream, key.internal, key.value, at.since, at.epoch, at.rows, reason, time_ms, str(place))
+
+
+def _read(fs: Fs, path: Path) -> SetAside:
+    try:
+        found = SetAside(**json.loads(fs.read(path)))
+        numbers = found.since, found.epoch, found.rows, found.time_ms
+        if not all(isinstance(number, int) for number in numbers):
+            raise ValueError("since, epoch, rows and time_ms are whole numbers")
+    except (ValueError, TypeError) as error:
+        raise CorruptFileError(
+            "the note about a location that was set aside is damaged",
+            where=path,
+            expected="a JSON object with stream, internal, value, since, epoch, rows, reason, time_ms, path",
+            found=repr(error),
+            hint="restore it from a copy, or move it out of the tree with what it names to accept the loss",
+        ) from error
+    return found

@@ -1,0 +1,120 @@
+"""What is left of unsynced epochs after the machine or the process went down (modes ``periodic`` and ``none``).
+
+Epochs up to the durable one are on disk. Of the later ones any write may be lost, in any order; what holds is the
+longest prefix of epochs whose files are long enough and whose running CRC-32 agrees at every epoch. Only bytes that
+came after the durable epoch are read.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.epochs.files.publish import DATA_OFFSET, TABLE_DEFINITION, physical_size
+from store.epochs.files.unsynced import Unsynced
+from store.epochs.state.records import CommitRecord
+from store.epochs.state.values import LocationState
+from store.errors import FormatError
+from store.format.column.prefix import decode_prefix
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.types.committed import FileState
+
+CHUNK = 8 << 20
+
+
+@dataclass(slots=True)
+class _Trail:
+    """The lengths and checksums that one file went through, from its durable one (None: new) on."""
+
+    base: FileState | None
+    marks: list[tuple[int, FileState]] = field(default_factory=list)
+
+
+def first_lost(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    durable: Mapping[LocationKey, LocationState],
+    commits: Iterable[CommitRecord],
+) -> int | None:
+    """The oldest of ``commits`` (in order, after the ``durable`` locations) that did not survive; None if all did."""
+    trails: dict[Path, _Trail] = {}
+    lost: list[int] = []
+    for commit in commits:
+        for report in commit.batch.reports:
+            directory = layout.intraday_location(table, report.key)
+            base = durable.get(report.key)
+            if report.base_epoch == 0 and not _has_definition(fs, directory):
+                lost.append(commit.epoch)
+            for name, state in report.files.items():
+                before = base.files.get(name) if base and report.base_epoch else None
+                trail = trails.setdefault(directory / name, _Trail(before))
+                trail.marks.append((commit.epoch, state))
+    lost.extend(epoch for path, trail in trails.items() if (epoch := _first_bad(fs, path, trail)) is not None)
+    return min(lost, default=None)
+
+
+def first_unwritten(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    durable: Mapping[LocationKey, LocationState],
+    commits: Sequence[CommitRecord],
+) -> int | None:
+    """The same for a machine that did not go down: makes the epochs durable, and reads back what the disk has of them.
+
+    A sync that failed before is not told again: the kernel has given those pages up, and a second sync succeeds. So
+    success proves nothing about epochs of a process that has ended. Files that are missing or too short were not lost
+    that way; they are left to the plan of recovery, which tells it as damage. OSError where a sync fails.
+    """
+    unsynced = Unsynced(layout, table)
+    unsynced.note(report for commit in commits for report in commit.batch.reports)
+    paths = unsynced.files(fs)
+    lengths: dict[Path, int] = {}
+    for commit in commits:
+        for report in commit.batch.reports:
+            directory = layout.intraday_location(table, report.key)
+            lengths |= {directory / name: physical_size(name, state.size) for name, state in report.files.items()}
+    for path, length in lengths.items():
+        found = fs.stat(path)
+        if found is None or found.size < length:
+            return None
+    unsynced.sync(fs)
+    fs.drop_cached(paths)
+    return first_lost(fs, layout, table, durable, commits)
+
+
+def _has_definition(fs: Fs, directory: Path) -> bool:
+    found = fs.stat(directory / TABLE_DEFINITION)
+    return found is not None and found.size > 0
+
+
+def _first_bad(fs: Fs, path: Path, trail: _Trail) -> int | None:
+    found = fs.stat(path)
+    start = DATA_OFFSET if path.name.endswith(".dat") else 0
+    if found is None or (start and trail.base is None and not _has_prefix(fs, path, found.size)):
+        return trail.marks[0][0]
+    position, crc = (trail.base.size, trail.base.crc) if trail.base else (0, 0)
+    for epoch, mark in trail.marks:
+        if not position <= mark.size <= found.size - start:
+            return epoch
+        while position < mark.size:
+            length = min(CHUNK, mark.size - position)
+            crc = zlib.crc32(fs.read_range(path, start + position, length), crc)
+            position += length
+        if crc != mark.crc:
+            return epoch
+    return None
+
+
+def _has_prefix(fs: Fs, path: Path, size: int) -> bool:
+    if size < DATA_OFFSET:
+        return False
+    try:
+        decode_prefix(fs.read_range(path, 0, DATA_OFFSET), path)
+    except FormatError:
+        return False
+    return True

@@ -1,0 +1,241 @@
+"""A commit log that is lost or too old, made anew from what the locations themselves record (``table.size``).
+
+What a location records is rows, lengths and checksums of its files, epoch, schema version and stream, and all bytes are
+compared with the checksums. What it does not record is what the source had been read to. That is known from the newest
+state that can still be read: log and checkpoint, or either of the two, or the head. Where locations are newer than that
+state, the caller says what holds (``Choice``); else the new log carries a mark, and the stream takes nothing until the
+positions are given, so no row is ever taken twice in silence.
+
+*Writer.* ``rebuild``, under all locks of the stream. In order: damaged locations are set aside where that was asked;
+old files are copied to ``.streams/.replaced-<generation>``; the new checkpoint takes its place; the new log takes its
+place; the head goes. A stop in between leaves a log that is told as missing or too old, and the same call ends it. The
+new epoch and generation are beyond all that anything in the tree names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from store.epochs.files.checkpoint import Checkpoint, encode_checkpoint
+from store.epochs.files.publish import TABLE_SIZE
+from store.epochs.files.removals import empty_removals, read_removals
+from store.epochs.recovery.aside import NOTE, SET_ASIDE, SetAside
+from store.epochs.recovery.remains import Found, read_stones
+from store.epochs.state.locations import Locations
+from store.epochs.state.offsets import REBUILT, OffsetEnd, Offsets
+from store.epochs.state.records import OpenRecord, encode
+from store.epochs.state.replay import StreamState
+from store.epochs.state.rollbacks import fold
+from store.epochs.state.values import LocationState
+from store.errors import CorruptFileError, FormatError, SettingsError, TableExistsError
+from store.format.table.tablesize import TableSize, decode
+from store.framing.frames import LOG_MAGIC, frame, header
+from store.io.fs import Fs, Lock
+from store.layout import Layout, LocationKey, TableName
+
+REPLACED = ".replaced-"  # the directory of what a rebuild has replaced begins with it; then its generation
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is said of the source's positions where locations are newer than the newest state that can be read.
+
+    ``positions``: (topic, partition) -> next offset. ``taken_until``: files modified before it (ns) count as taken.
+    ``accept``: the known positions hold, although locations are newer. ``back``: rows after the known state go, and the
+    source sends them again.
+    """
+
+    positions: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    taken_until: int | None = None
+    accept: bool = False
+    back: bool = False
+
+    @property
+    def made(self) -> bool:
+        """Whether anything was said."""
+        return bool(self.positions) or self.taken_until is not None or self.accept or self.back
+
+
+def rebuild(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    found: Found,
+    choice: Choice,
+    *,
+    aside: Collection[LocationKey] = (),
+    time_ms: int,
+    gate: Lock | None = None,
+) -> StreamState:
+    """Writes the new log; its state. The caller holds the stream, the table's merges and, as ``gate``, its commits.
+
+    CorruptFileError for damaged or missing locations that are not to be set ``aside``; SettingsError and
+    TableExistsError for a choice that cannot be had.
+    """
+    stream = found.known.stream
+    state = plan_state(layout, table, found, choice, aside=aside)
+    for key in sorted({*found.damaged, *found.missing} & set(aside)):
+        _set_aside(fs, layout, table, stream, key, found, time_ms)
+    for directory in _dropped(layout, table, found, choice):
+        _move_aside(fs, directory, f"{SET_ASIDE}{table.table}-{found.epoch}")
+    generation, directory = state.generation, layout.streams(table)
+    paths = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream), layout.stream_head(table, stream)
+    removals = layout.stream_removals(table, stream)
+    with fs.during("rebuild-keep"):
+        _keep(fs, layout, directory / f"{REPLACED}{generation}", (*paths, removals))
+    folded = 0
+    if read_stones(fs, layout, table, stream) is None:
+        empty_removals(fs, layout, table, stream, gate=gate)
+    else:
+        folded = read_removals(fs, layout, table, stream).end
+    log, checkpoint, head = paths
+    with fs.during("rebuild-checkpoint"):
+        fs.replace(checkpoint, encode_checkpoint(Checkpoint(state, folded)))
+    opened = OpenRecord(
+        n=state.n + 1,
+        epoch=state.epoch,
+        generation=generation,
+        time_ms=time_ms,
+        boot_id=fs.boot_id(),
+        pid=0,
+        host="",
+        query_id="rebuilt from locations",
+        durability="fsync",
+        keep_epochs=0,
+        durable=state.epoch,
+        schema_version=state.schema_version,
+        columns=(),
+        zone=state.zone,
+    )
+    with fs.during("rebuild-log"):
+        fs.replace(log, header(LOG_MAGIC, state.epoch) + frame(encode(opened)))
+    with fs.during("rebuild-head"):
+        fs.unlink(head)
+    return state
+
+
+def plan_state(
+    layout: Layout, table: TableName, found: Found, choice: Choice, *, aside: Collection[LocationKey] = ()
+) -> StreamState:
+    """The state that the new log will begin with; raises what ``rebuild`` raises. Changes nothing."""
+    known, epoch = found.known, found.epoch + 1
+    _refuse_damage(layout, table, found, aside)
+    locations: Mapping[LocationKey, LocationState] = found.locations
+    if choice.back:
+        locations = _back(table, found)
+    offsets, files = Offsets(known.offsets), known.files.copy()
+    ends = {place: end for place, end in offsets.items() if place != (REBUILT, 0)}
+    for (topic, partition), stop in choice.positions.items():
+        ends[topic, partition] = OffsetEnd(stop, "", stop, "")
+    if choice.taken_until is not None:
+        files.take((), choice.taken_until)
+    if not found.complete and not choice.made:
+        ends[REBUILT, 0] = OffsetEnd(found.epoch, "", known.epoch, "")
+    versions = [location.schema_version for location in locations.values()]
+    return replace(
+        known,
+        generation=found.generation + 1,
+        epoch=epoch,
+        floor=epoch,
+        files=files,
+        locations=Locations(locations),
+        schema_version=max([known.schema_version, *versions]),
+        durability="fsync",
+        durable=epoch,
+        n=known.n + 1,
+        offsets=Offsets(ends),
+        rolled_back=fold(known.rolled_back, known.epoch, epoch) if choice.back else known.rolled_back,
+    )
+
+
+def _back(table: TableName, found: Found) -> dict[LocationKey, LocationState]:
+    """The locations of the known state; refused where history has taken in more, or they are not as they were."""
+    known = found.known
+    if known.offsets.unsettled is not None or not known.epoch:
+        raise SettingsError(
+            "there is no known state to go back to",
+            expected="an older log, checkpoint or head whose positions are known",
+            found="none" if not known.epoch else "one that was rebuilt without its positions",
+            hint="give the positions instead: --position, --taken-until or --accept-positions",
+        )
+    for key, taken in found.merged.items():
+        if taken.epoch > known.epoch:
+            raise TableExistsError(
+                "going back would take back rows that are in history",
+                where=f"{table} {key.internal}/{key.value}",
+                expected=f"merges up to epoch {known.epoch}",
+                found=f"{taken.rows} rows merged at epoch {taken.epoch}",
+                hint="give the positions instead: --position, --taken-until or --accept-positions",
+            )
+    locations = {}
+    for key, then in known.locations.items():
+        now = found.locations.get(key)
+        if not then.truncated and (now is None or now.since != then.since or now.rows < then.rows):
+            raise TableExistsError(
+                "a location is not what the known state has",
+                where=f"{table} {key.internal}/{key.value}",
+                expected=f"{then.rows} rows since epoch {then.since}",
+                found="nothing" if now is None else f"{now.rows} rows since epoch {now.since}",
+                hint="give the positions instead: --position, --taken-until or --accept-positions",
+            )
+        locations[key] = then if now is None else replace(then, epoch=found.epoch + 1)
+    return locations
+
+
+def _refuse_damage(layout: Layout, table: TableName, found: Found, aside: Collection[LocationKey]) -> None:
+    for key, wrong in [*found.damaged.items(), *((key, "it is not there") for key in found.missing)]:
+        if key not in aside:
+            raise CorruptFileError(
+                f"a location cannot be taken over: {wrong}",
+                where=layout.intraday_location(table, key),
+                expected="files as its table.size records them",
+                found=wrong,
+                hint=f"restore it from a copy, or set it aside as well: --quarantine {key.internal}/{key.value}",
+            )
+
+
+# --- putting away ------------------------------------------------------------------------------------------
+
+
+def _keep(fs: Fs, layout: Layout, place: Path, paths: Collection[Path]) -> None:
+    fs.keep_dirs(place, layout.root)
+    kept = [path for path in paths if fs.stat(path) is not None]
+    for path in kept:
+        fs.write_new(place / path.name, fs.read(path))
+    fs.sync([place / path.name for path in kept])
+    fs.sync_dirs([place])
+
+
+def _dropped(layout: Layout, table: TableName, found: Found, choice: Choice) -> list[Path]:
+    """Directories that do not go on: never published, or not in the state that is gone back to."""
+    gone = (key for key in found.locations if choice.back and key not in found.known.locations)
+    return [*found.unpublished, *(layout.intraday_location(table, key) for key in gone)]
+
+
+def _move_aside(fs: Fs, directory: Path, name: str) -> None:
+    if fs.stat(directory) is not None:
+        with fs.during("rebuild-move"):
+            fs.rename(directory, directory.with_name(name))
+            fs.sync_dirs([directory.parent])
+
+
+def _set_aside(
+    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, found: Found, time_ms: int
+) -> None:
+    directory, then = layout.intraday_location(table, key), found.known.locations.get(key)
+    try:
+        record = decode(fs.read(directory / TABLE_SIZE), directory)
+    except (OSError, FormatError):
+        record = TableSize(then.rows if then else 0, 0, {}, epoch=then.epoch if then else 0)
+    epoch, place = record.epoch or 0, directory.with_name(f"{SET_ASIDE}{table.table}-{found.epoch}")
+    reason = found.damaged.get(key, "it is not there")
+    since = then.since if then is not None else epoch
+    note = SetAside(stream, key.internal, key.value, since, epoch, record.size, reason, time_ms, str(place))
+    path = layout.set_aside(table) / key.internal / key.value / f"{table.table}-{since}{NOTE}"
+    fs.keep_dirs(path.parent, layout.root)
+    if fs.stat(path) is None:  # else an earlier run was stopped
+        fs.replace(path, json.dumps(asdict(note), sort_keys=True).encode() + b"\n")
+    _move_aside(fs, directory, place.name)

@@ -1,0 +1,171 @@
+"""What a new generation starts from: the sound records of the log, and which epochs outlived a power cut. Reads only.
+
+The last record may be torn: it was never acknowledged and is left out. A damaged earlier one is a CorruptFileError,
+except where the machine went down in mode ``periodic`` or ``none``: then records after the durable epoch were never
+synced, and what is left of them ends at the first damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from store.epochs.files.logfile import Kept
+from store.epochs.files.reader import Newest, advance, graves_of, read_newest
+from store.epochs.files.removals import read_removals
+from store.epochs.files.rolled_back import Graves
+from store.epochs.recovery.durable_prefix import first_lost, first_unwritten
+from store.epochs.recovery.witnesses import Witnesses, refuse
+from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode, encode
+from store.epochs.state.replay import StreamState, chain
+from store.epochs.state.values import LocationState
+from store.framing.frames import HEADER, Survey, frame, refuse_damage, survey, walk
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """State at the newest epoch that holds, and the log up to it.
+
+    ``log`` is what the new log begins with, and ``more`` a record behind it; the files of their epochs are on disk.
+    ``head_end``: where in it the record lies that the head in use ends with (0: none was used). ``went_down`` is True
+    when epochs without a sync met another boot id.
+    """
+
+    state: StreamState
+    log: Kept
+    removals_end: int
+    more: bytes = b""
+    last_removal: tuple[int, bytes] = (HEADER.size, b"")
+    checkpoint_bytes: int = 0
+    head_end: int = 0
+    head_bytes: int = 0
+    graves: Graves = field(default_factory=Graves)
+    dropped_bytes: int = 0
+    lost: tuple[int, ...] = ()
+    went_down: bool = False
+
+
+def resume(
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: str, time_ms: int, settle: bool = True
+) -> Resumed:
+    """Reads checkpoint, log and removals and decides what holds; CorruptFileError where that cannot be told.
+
+    Without ``settle`` nothing is synced: what lies in memory counts as written.
+    """
+    path = layout.stream_log(table, stream)
+    if fs.stat(path) is None:
+        return _first(fs, layout, table, stream)
+    files = _read(fs, layout, table, stream)
+    found = survey(files.source)
+    if files.head is not None and found.end < files.at:  # the damage lies before the head
+        files = read_newest(fs, layout, table, stream, cached=False)
+    records, state, base = files.records, files.start, files.start.epoch
+    start = _first_kept(files, path)
+    kept_log = Kept(files.floor, start, max(start, found.end), files.source)
+    for record in records:
+        state.note(record)
+    went_down = state.boot_id != boot_id and state.durability != "fsync"
+    _refuse_damage(found, path, went_down=went_down)
+    kept = chain(records, base, None, path)
+    durable = _apply(state, kept, files)
+    unsynced = [r for r in kept if isinstance(r, CommitRecord) and r.epoch > state.durable]
+    lost: tuple[int, ...] = ()
+    more = b""
+    if unsynced:
+        commits = [r for r in map(files.full, unsynced) if isinstance(r, CommitRecord)]
+        with fs.during("resume-sync"):
+            left = first_unwritten if settle and not went_down else first_lost
+            first = left(fs, layout, table, durable, commits)
+        if first is not None:
+            gone = [r for r in commits if r.epoch >= first]
+            rollback = _fall_back(kept, gone, state, base, time_ms)
+            lost = tuple(r.epoch for r in gone)
+            more = frame(encode(rollback))
+            files = _read(fs, layout, table, stream)
+            files = replace(files, records=(*files.records, rollback))
+            state, records = files.start, files.records
+            advance(state, files, None, path)
+    state.floor = files.floor
+    removals = read_removals(fs, layout, table, stream, files.removals)
+    for _, removal in removals.entries:
+        state.remove(removal)
+    state.locations.settle()
+    state.files.read()
+    graves = graves_of(records, base, files.full)
+    last = files.head.last_removal if files.head and not removals.last[1] else removals.last
+    return Resumed(
+        state=state,
+        log=kept_log,
+        more=more,
+        removals_end=removals.end,
+        last_removal=last,
+        checkpoint_bytes=files.checkpoint_bytes,
+        head_end=HEADER.size + files.at - start if files.head else 0,
+        head_bytes=files.head.size if files.head else 0,
+        graves=files.head.graves + graves if files.head else graves,
+        dropped_bytes=found.rest,
+        lost=lost,
+        went_down=went_down,
+    )
+
+
+def _first_kept(files: Newest, path: Path) -> int:
+    """Where the first record after the checkpoint begins."""
+    for part in walk(files.source):
+        if decode(part.payload, f"{path} at byte {part.offset}", reports=False).n > files.folded:
+            return part.offset
+    return HEADER.size
+
+
+def _read(fs: Fs, layout: Layout, table: TableName, stream: str) -> Newest:
+    """From the head on, unless epochs before it are not known to be on disk: then their records are asked for."""
+    files = read_newest(fs, layout, table, stream)
+    if files.head is not None:
+        noted = replace(files.start)
+        for record in files.records:
+            noted.note(record)
+        if noted.durable < files.start.epoch:
+            return read_newest(fs, layout, table, stream, cached=False)
+    return files
+
+
+def _first(fs: Fs, layout: Layout, table: TableName, stream: str) -> Resumed:
+    refuse(found for found in Witnesses(fs, layout, table, ()).all() if found.stream == stream)
+    removals = read_removals(fs, layout, table, stream)
+    return Resumed(StreamState(stream), Kept(0), removals.end, last_removal=removals.last)
+
+
+def _refuse_damage(found: Survey, path: Path, *, went_down: bool) -> None:
+    later = [decode(part.payload, f"{path} at byte {part.offset}", reports=False) for part in found.beyond]
+    if not went_down or any(not isinstance(record, CommitRecord) for record in later):
+        refuse_damage(found, path)
+
+
+def _apply(state: StreamState, kept: list[Record], files: Newest) -> Mapping[LocationKey, LocationState]:
+    """Takes the state along the chain; returns the locations as they were at the durable epoch."""
+    snapshot: Mapping[LocationKey, LocationState] | None = None
+    durable = state.durable
+    for record in kept:
+        if snapshot is None and isinstance(record, CommitRecord) and record.epoch > durable:
+            snapshot = dict(state.locations)
+        state.apply(files.full(record), later=files.head is not None)
+    return snapshot if snapshot is not None else state.locations
+
+
+def _fall_back(
+    kept: list[Record], gone: list[CommitRecord], state: StreamState, base: int, time_ms: int
+) -> RollbackRecord:
+    made = [r.epoch for r in kept if isinstance(r, CommitRecord | RollbackRecord) and r.epoch < gone[0].epoch]
+    touched = {report.key for record in gone for report in record.batch.reports if report.base_epoch}
+    return RollbackRecord(
+        n=state.n + 1,
+        epoch=state.epoch + 1,
+        generation=state.generation,
+        time_ms=time_ms,
+        to=made[-1] if made else base,
+        reason="these epochs were not synced, and the disk does not have them",
+        changed=tuple(sorted(touched)),
+    )

@@ -1,0 +1,178 @@
+"""What the directories of a stream's locations need so that they hold what the log says: the plan. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.epochs.files.publish import TABLE_DEFINITION, TABLE_SIZE, physical_size, read_published, record_bytes
+from store.epochs.recovery.witnesses import Witnesses, refuse, restore_hint
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import LocationState
+from store.errors import CorruptFileError
+from store.format.table.tablesize import TableSize
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+
+COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A file to be cut to ``length``.
+
+    ``shared`` if readers may hold the bytes that go, or another name of the file does (a backup made of hard links):
+    then it gets a new inode.
+    """
+
+    path: Path
+    length: int
+    dropped: int
+    shared: bool
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What has to be done so that the directories hold what the log says.
+
+    ``ahead`` is the newest epoch of the stream that a file of the tree names, where that is beyond the log. ``damaged``
+    are locations that were left as they are.
+    """
+
+    cuts: list[Cut] = field(default_factory=list)
+    stray_files: list[Path] = field(default_factory=list)
+    stray_locations: list[Path] = field(default_factory=list)
+    foreign: list[Path] = field(default_factory=list)
+    unpublished: list[LocationState] = field(default_factory=list)
+    undefined: list[LocationState] = field(default_factory=list)
+    ahead: int = 0
+    damaged: dict[LocationKey, CorruptFileError] = field(default_factory=dict)
+
+
+def settle_locations(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    state: StreamState,
+    keys: Iterable[LocationKey],
+    *,
+    ahead: bool,
+    leave_damaged: bool = False,
+) -> Settlement:
+    """Plans for locations of the state. ``ahead``: a record of a later epoch is no damage (the machine went down).
+
+    With ``leave_damaged`` locations with missing or too short files are noted, else the first is a CorruptFileError.
+    """
+    plan = Settlement()
+    for key in keys:
+        location = state.locations[key]
+        directory = layout.intraday_location(table, key)
+        names = set(fs.names(directory))
+        if location.truncated and not names:
+            continue
+        data = fs.read(directory / TABLE_SIZE) if TABLE_SIZE in names else None
+        current = data == record_bytes(state.stream, location)
+        record = None
+        if data is not None and not current:  # to decode one takes longer than to make one
+            record = _published(fs, layout, table, key, state, data, ahead=ahead)
+        if record is not None:
+            plan.ahead = max(plan.ahead, beyond(record, state))
+        damage = None if location.truncated else _damage(fs, table, state.stream, location, directory, names)
+        if damage is not None:
+            if not leave_damaged:
+                raise damage
+            plan.damaged[key] = damage
+            continue
+        if not current:
+            plan.unpublished.append(location)
+        if not location.truncated and TABLE_DEFINITION not in names and fs.stat(layout.schema(table)) is not None:
+            plan.undefined.append(location)
+        if not location.truncated:
+            _settle_files(fs, directory, location, names, record, plan)
+    return plan
+
+
+def damage_of(fs: Fs, layout: Layout, table: TableName, state: StreamState, key: LocationKey) -> str | None:
+    """What is wrong with the files of a location, in a sentence; None where they have what is committed."""
+    directory = layout.intraday_location(table, key)
+    location = state.locations.get(key)
+    if location is None:
+        return None
+    found = _damage(fs, table, state.stream, location, directory, set(fs.names(directory)))
+    return None if found is None else f"{found.what}: {found.where}, expected {found.expected}, found {found.found}"
+
+
+def _damage(
+    fs: Fs, table: TableName, stream: str, location: LocationState, directory: Path, names: set[str]
+) -> CorruptFileError | None:
+    """The error of the first file that does not have what is committed, None where all have it."""
+    for name, committed in location.files.items():
+        path, expected = directory / name, physical_size(name, committed.size)
+        found = fs.stat(path) if name in names else None
+        if found is None or found.size < expected:
+            place = f"{location.key.internal}/{location.key.value}"
+            return CorruptFileError(
+                "committed file is missing" if found is None else "file is shorter than its committed length",
+                where=path,
+                expected=f"{expected} bytes",
+                found="nothing" if found is None else f"{found.size} bytes",
+                hint="restore the file from a copy; or roll back to an epoch before it; or set the location aside with"
+                f" `sparkhaven recover {table} {stream} --quarantine {place}`; nothing was changed or deleted",
+            )
+    return None
+
+
+def _published(
+    fs: Fs, layout: Layout, table: TableName, key: LocationKey, state: StreamState, data: bytes, *, ahead: bool
+) -> TableSize | None:
+    """The record of a location, which is not what would be written now; None if it is torn."""
+    path = layout.intraday_location(table, key) / TABLE_SIZE
+    found = read_published(data, path)
+    if found is None:
+        return None
+    if beyond(found, state) and not ahead:
+        log = layout.stream_log(table, state.stream)
+        raise CorruptFileError(
+            "a location was published at an epoch that the commit log does not have: acknowledged records are lost",
+            where=path,
+            expected=f"epoch {state.epoch} at most",
+            found=f"epoch {found.epoch}",
+            hint=restore_hint(table, state.stream, log),
+        )
+    if found.stream not in (None, state.stream):
+        raise CorruptFileError(
+            "a location of this stream was published by another one",
+            where=path,
+            expected=f"stream {state.stream}, whose log has {key.internal}/{key.value}",
+            found=f"stream {found.stream}",
+            hint="a location has one writer: restore the directory from a copy, or set it aside; nothing was changed",
+        )
+    if found.truncated and not state.locations[key].truncated:
+        refuse(Witnesses(fs, layout, table, [state]).location(key))
+    return found
+
+
+def beyond(found: TableSize, state: StreamState) -> int:
+    """The epoch of a record of this stream that the log does not have, else 0."""
+    epoch = found.epoch or 0
+    return epoch if found.stream == state.stream and epoch > state.epoch else 0
+
+
+def _settle_files(
+    fs: Fs, directory: Path, location: LocationState, names: set[str], published: TableSize | None, plan: Settlement
+) -> None:
+    for name, committed in location.files.items():
+        path, expected = directory / name, physical_size(name, committed.size)
+        found = fs.stat(path)
+        if found is not None and found.size > expected:
+            mapped = published is not None and published.data_file_sizes.get(name, 0) > committed.size
+            plan.cuts.append(Cut(path, expected, found.size - expected, mapped or found.links > 1))
+    for name in sorted(names - location.files.keys()):
+        if name.endswith(COLUMN_SUFFIXES) or is_temporary(name):
+            plan.stray_files.append(directory / name)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is that of a temporary file of an atomic replace."""
+    return name.startswith(".") and ".tmp-" in name

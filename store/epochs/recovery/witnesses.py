@@ -1,0 +1,367 @@
+"""Witnesses: files that name an epoch or a generation of a stream, held against its commit log.
+
+A log that is lost, or that was restored from an older copy, cannot be told from a sound one by looking at it alone. But
+a published ``table.size``, a merge record, a removal, the head, the quarantine ledger and the lock each name what the
+log had reached when they were written, and the log is always written first. One that names more than the log has, or
+stands where there is no log, says that acknowledged records are gone.
+
+Everything here only reads, and a writer may go on meanwhile. So before a finding is told the log is read again: only
+what goes beyond the newest epoch is one. Epochs without a sync (modes ``periodic`` and ``none``) may go with the
+machine: for such a stream nothing beyond its log counts until the start after the next boot has settled it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from store.epochs.files.head import open_head
+from store.epochs.files.ledger import read_ledger
+from store.epochs.files.load import StreamState, load_stream
+from store.epochs.files.lock import named_generation
+from store.epochs.files.publish import TABLE_SIZE, walk_locations
+from store.epochs.files.removals import read_named
+from store.epochs.state.locations import Locations
+from store.epochs.state.removal import Named
+from store.epochs.state.rollbacks import RolledBack, restored
+from store.epochs.state.values import Durability
+from store.errors import CorruptFileError, FormatError, TableNotFoundError
+from store.format.table.tablesize import TRUNCATED, decode, published
+from store.framing.frames import HEAD_MAGIC, HEADER, read_header
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import MergeRecord, all_values, newest
+
+BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log
+
+
+class Known(Protocol):
+    """What is compared of a stream's state."""
+
+    @property
+    def stream(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def durability(self) -> Durability: ...
+    @property
+    def boot_id(self) -> str: ...
+    @property
+    def rolled_back(self) -> RolledBack: ...
+    @property
+    def locations(self) -> Locations: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A file at ``path`` that names what the log of a stream does not have."""
+
+    stream: str
+    path: Path
+    what: str
+    expected: str
+    found: str
+    hint: str
+
+    def error(self) -> CorruptFileError:
+        """As the error of who needs the log."""
+        return CorruptFileError(
+            self.what, where=self.path, expected=self.expected, found=self.found, hint=self.hint, stream=self.stream
+        )
+
+
+class Witnesses:
+    """The witnesses of one table, compared with states of its streams as they were loaded, at any of their epochs."""
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, states: Iterable[Known]) -> None:
+        self._fs, self._layout, self._table = fs, layout, table
+        self._states: dict[str, Known] = {state.stream: state for state in states}
+        self._newest: dict[str, StreamState | None] = {}
+        self._told: set[str] = set()  # streams of which it was told that the log is missing
+
+    # --- what may be asked -----------------------------------------------------------------------------
+
+    def beside_logs(self) -> Iterator[Witness]:
+        """Files of ``.streams``: one listing, and a few bytes of each stream's lock and head."""
+        directory = self._layout.streams(self._table)
+        names = self._fs.names(directory)
+        logs = {name for name in names if name.endswith(".log")}
+        for suffix in BESIDE:
+            for name in names:
+                stream = name.removesuffix(suffix)
+                if name.endswith(suffix) and not name.startswith(".") and f"{stream}.log" not in logs:
+                    yield from self._without_log(stream, directory / name)
+        for stream in sorted(self._states):
+            yield from self._lock(stream)
+            yield from self.names_epoch(stream, self._named_by_head(stream), self._head(stream), "the head")
+            named = named_by_ledger(self._fs, self._layout, self._table, stream)
+            ledger = self._layout.stream_quarantine(self._table, stream)
+            yield from self.names_epoch(stream, named, ledger, "the quarantine ledger")
+
+    def removals(self) -> Iterator[Witness]:
+        """Removals that were recorded at an epoch or generation beyond the log; reads all of them."""
+        for stream in sorted(self._states):
+            yield from self.removed_by(stream, read_named(self._fs, self._layout, self._table, stream))
+
+    def removed_by(self, stream: str, named: Named) -> Iterator[Witness]:
+        """The same for what removals name of a stream."""
+        path = self._layout.stream_removals(self._table, stream)
+        older = list(self.names_epoch(stream, named.epoch, path, "a removal"))
+        yield from older or self._names_generation(stream, named.generation, path, "a removal")
+
+    def locations(self, takes: Callable[[str], bool] = lambda value: True) -> Iterator[Witness]:
+        """Published locations of the dates that ``takes`` accepts: one listing of each internal partition, and one read
+        of each ``table.size``.
+        """
+        for key in walk_locations(self._fs, self._layout, self._table, takes):
+            yield from self.location(key)
+
+    def date(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
+        """Locations and merge record of one date; costs nothing for the others. ``complete`` as in ``merge``."""
+        for internal in self._internals():
+            yield from self.location(LocationKey(internal, value))
+        yield from self.merge(value, complete)
+
+    def _internals(self) -> Iterator[str]:
+        return (name for name in self._fs.names(self._layout.intraday(self._table)) if not name.startswith("."))
+
+    def merged_locations(self) -> Iterator[Witness]:
+        """The same for what logs still have of dates that were merged: one read of each that is not truncated there."""
+        for value in all_values(self._fs, self._layout, self._table):
+            for state in self._states.values():
+                for location in state.locations.of_date(value):
+                    if not location.truncated:
+                        yield from self.location(location.key)
+
+    def merges(self) -> Iterator[Witness]:
+        """The newest merge record of each date: the streams that it took rows from must have got that far."""
+        for value in all_values(self._fs, self._layout, self._table):
+            yield from self.merge(value)
+
+    def merge(self, value: str, complete: Sequence[MergeRecord] | None = None) -> Iterator[Witness]:
+        """The same for one date. ``complete``: its complete records by generation, where they have been read."""
+        if complete is None:
+            record = newest(self._fs, self._layout, self._table, value)
+        else:
+            record = complete[-1] if complete else None
+        path = self._layout.merges(self._table) / value
+        for taken in record.inputs if record is not None else ():
+            yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")
+
+    def all(self) -> Iterator[Witness]:
+        """Everything there is."""
+        yield from self.beside_logs()
+        yield from self.removals()
+        yield from self.locations()
+        yield from self.merges()
+
+    def names_epoch(self, stream: str, epoch: int, path: Path, what: str) -> Iterator[Witness]:
+        """The witness if a file that names an epoch of a stream goes beyond its log, or the stream has none.
+
+        A table of which nothing but history is there has no streams: it was moved without them.
+        """
+        state = self._states.get(stream)
+        if state is None:
+            yield from self._without_log(stream, path)
+        elif epoch > state.epoch and not self._may_have_lost(state):
+            again = self._again(stream, lambda now: now.epoch >= epoch)
+            if again is None:
+                yield from self._without_log(stream, path)
+            elif again.epoch < epoch:
+                yield self._older(stream, path, what, f"epoch {again.epoch} at most", f"epoch {epoch}")
+
+    # --- one kind each ---------------------------------------------------------------------------------
+
+    def _lock(self, stream: str) -> Iterator[Witness]:
+        path = self._layout.stream_lock(self._table, stream)
+        yield from self._names_generation(stream, named_generation(self._fs, path), path, "the lock")
+
+    def _names_generation(self, stream: str, named: int, path: Path, what: str) -> Iterator[Witness]:
+        """Generations begin with a sync in each mode: none goes with the machine."""
+        state = self._states.get(stream)
+        if state is not None and named > state.generation:
+            again = self._again(stream, lambda now: now.generation >= named)
+            if again is not None and again.generation < named:
+                yield self._older(stream, path, what, f"generation {again.generation} at most", f"generation {named}")
+
+    def _head(self, stream: str) -> Path:
+        return self._layout.stream_head(self._table, stream)
+
+    def _named_by_head(self, stream: str) -> int:
+        return named_by_head(self._fs, self._head(stream), beyond=self._states[stream].epoch)
+
+    def location(self, key: LocationKey) -> Iterator[Witness]:
+        """What one published location names."""
+        path = self._layout.intraday_location(self._table, key) / TABLE_SIZE
+        try:
+            data = self._fs.read(path)
+            stream, epoch = published(data, path)
+        except (FileNotFoundError, NotADirectoryError, FormatError):
+            return  # not published, or torn: who needs it tells
+        if stream is None:
+            return
+        yield from self.names_epoch(stream, epoch, path, "the location")
+        state = self._states.get(stream)
+        if state is None or epoch > state.epoch:
+            return
+        if key not in state.locations:
+            yield from self._unknown(stream, epoch, key, path)
+        elif TRUNCATED in data and not state.locations[key].truncated:
+            yield from self._not_removed(stream, key, path, data)
+
+    def _unknown(self, stream: str, epoch: int, key: LocationKey, path: Path) -> Iterator[Witness]:
+        """A location that was published at an epoch that the log has, but that no epoch of the log knows."""
+        now = self._again(stream, lambda now: key in now.locations)
+        gone = now is None or key in now.locations or restored(now.rolled_back, epoch) is not None
+        if gone or self._fs.stat(path) is None:
+            return  # left over from a rollback, or removed just now
+        yield self._older(stream, path, "the location", f"a location that {stream}.log knows", f"one of epoch {epoch}")
+
+    def _not_removed(self, stream: str, key: LocationKey, path: Path, data: bytes) -> Iterator[Witness]:
+        """A location that was published as truncated, of which no removal is on record.
+
+        The removal is recorded first. So if the same file is there before and after removals are read, they lack it.
+        """
+        now = self._again(stream, lambda now: key not in now.locations or now.locations[key].truncated)
+        if now is None or key not in now.locations or now.locations[key].truncated:
+            return
+        try:
+            if not decode(data, path).truncated or self._fs.read(path) != data:
+                return
+        except (FileNotFoundError, NotADirectoryError, FormatError):
+            return
+        removals = self._layout.stream_removals(self._table, stream)
+        yield Witness(
+            stream,
+            path,
+            f"the removals of stream {stream!r} are older than what was truncated: merged rows would be read again",
+            f"a truncate of {key.internal}/{key.value} in {removals}",
+            f"{now.locations[key].rows} rows",
+            f"stop the stream; restore {removals.name} from the newest copy of {removals.parent}; without one"
+            f" `sparkhaven truncate {self._table} --date {key.value} --source {key.internal}` records it again;"
+            " nothing was changed or deleted",
+        )
+
+    # --- what they share -------------------------------------------------------------------------------
+
+    def _may_have_lost(self, state: Known) -> bool:
+        return state.durability != "fsync" and state.boot_id != self._fs.boot_id()
+
+    def _again(self, stream: str, enough: Callable[[StreamState], bool]) -> StreamState | None:
+        """The newest state of a stream, read after the witness; one read before serves where it is ``enough``."""
+        known = self._newest.get(stream)
+        if known is None or not enough(known):
+            try:
+                known = load_stream(self._fs, self._layout, self._table, stream)
+            except TableNotFoundError:
+                known = None
+            self._newest[stream] = known
+        return known
+
+    def _without_log(self, stream: str, path: Path) -> Iterator[Witness]:
+        log = self._layout.stream_log(self._table, stream)
+        if stream in self._told or self._fs.stat(log) is not None:
+            return  # the stream has come since the states were loaded
+        if self._layout.system(self._table.namespace) in path.parents and self._fs.stat(log.parent) is None:
+            return  # history alone, moved here without its streams
+        if path.parent == log.parent and not self._speaks(stream, path):
+            return
+        self._told.add(stream)
+        yield Witness(
+            stream,
+            log,
+            f"the commit log of stream {stream!r} is missing: committed rows cannot be read",
+            f"a log, because {path} is there",
+            "nothing",
+            restore_hint(self._table, stream, log),
+        )
+
+    def _speaks(self, stream: str, path: Path) -> bool:
+        """Whether a file beside a log that is not there says that there was one: a first start may have been cut."""
+        if path.suffix == ".lock":
+            return named_generation(self._fs, path) > 0
+        found = self._fs.stat(path)
+        return found is not None and (path.suffix != ".removals" or found.size > HEADER.size)
+
+    def _older(self, stream: str, path: Path, who: str, expected: str, found: str) -> Witness:
+        log = self._layout.stream_log(self._table, stream)
+        return Witness(
+            stream,
+            path,
+            f"the commit log of stream {stream!r} is older than {who}: acknowledged records are lost",
+            f"{expected}, the newest in {log}",
+            found,
+            restore_hint(self._table, stream, log),
+        )
+
+
+def named_by_head(fs: Fs, path: Path, *, beyond: int = 0) -> int:
+    """The epoch of a head if it is ``beyond`` one; 0 where there is none or it is damaged, as a cache may be."""
+    try:
+        epoch = read_header(fs.read_range(path, 0, HEADER.size), HEAD_MAGIC, path)
+        if epoch > beyond:
+            open_head(fs.read(path), path)
+            return epoch
+    except (OSError, FormatError):
+        pass
+    return 0
+
+
+def named_by_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> int:
+    """The newest epoch that a quarantine ledger proves; 0 where there is none, or it is damaged (who uses it tells).
+
+    Rows are set aside under the number of the epoch that is about to be committed, so the one before it was.
+    """
+    try:
+        ledger = read_ledger(fs, layout, table, stream)
+        return max(ledger.newest - 1, ledger.seen) if ledger is not None else 0
+    except (OSError, CorruptFileError):
+        return 0
+
+
+def named_beyond(fs: Fs, layout: Layout, table: TableName, state: Known) -> int:
+    """The newest epoch of a stream that files beside its log name, where that is beyond the log, else 0."""
+    named = (
+        read_named(fs, layout, table, state.stream).epoch,
+        named_by_head(fs, layout.stream_head(table, state.stream), beyond=state.epoch),
+        named_by_ledger(fs, layout, table, state.stream),
+    )
+    return max(named) if max(named) > state.epoch else 0
+
+
+def streams_without_log(fs: Fs, layout: Layout, table: TableName) -> list[str]:
+    """Streams of a table that have left something behind, but no commit log, sorted."""
+    return sorted({witness.stream for witness in Witnesses(fs, layout, table, ()).all()})
+
+
+def require_stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamState:
+    """The newest state of a stream after every witness was asked; raises what ``load_stream`` raises.
+
+    CorruptFileError where its log is older than something names it, or is missing although something does.
+    """
+    try:
+        state = load_stream(fs, layout, table, stream)
+    except TableNotFoundError:
+        refuse(found for found in Witnesses(fs, layout, table, ()).all() if found.stream == stream)
+        raise
+    refuse(found for found in Witnesses(fs, layout, table, [state]).all() if found.stream == stream)
+    return state
+
+
+def restore_hint(table: TableName, stream: str, log: Path) -> str:
+    """What to do about a log that is lost or older than what it has published."""
+    return (
+        f"stop the stream; restore {log.name} with its .checkpoint and .removals from the newest copy of {log.parent};"
+        f" without one `sparkhaven recover {table} {stream} --from-locations --dry-run` shows what can be rebuilt;"
+        " nothing was changed or deleted"
+    )
+
+
+def refuse(witnesses: Iterable[Witness]) -> None:
+    """Raises the first one as a CorruptFileError."""
+    for witness in witnesses:
+        raise witness.error()

@@ -1,0 +1,173 @@
+"""The locations of a state: those of a checkpoint or head, each decoded when it is asked for, and what came since.
+
+A location of a checkpoint of version 2 is one frame, little-endian: i8 since, i8 epoch, i8 rows, i8 time (ms), i8
+time when it was made (ms), i4 schema version, u1 truncated, u4 place of its shape; files
+(``store.epochs.state.packed``); for each group of columns u4 number of rows of statistics, the u4 length of each, and
+the rows (``store.epochs.state.rows``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from itertools import accumulate, pairwise
+from typing import Protocol
+
+from store.epochs.state.packed import Files, Stats
+from store.epochs.state.reports import Shape
+from store.epochs.state.values import LocationReport, LocationState
+from store.layout import LocationKey
+
+_FIXED = struct.Struct("<qqqqqiBI")
+_COUNT = struct.Struct("<I")
+
+
+def shape_of(location: LocationState) -> tuple[Shape, Files, Stats]:
+    """The names of a location, and what is known under them."""
+    files, stats = Files.of(location.files), Stats.of(location.stats)
+    return (files.names, tuple(names for names, _ in stats.groups)), files, stats
+
+
+def encode_location(location: LocationState, shapes: MutableMapping[Shape, int]) -> bytes:
+    """The payload of a location's frame; ``shapes`` numbers them."""
+    shape, files, stats = shape_of(location)
+    times = location.since, location.epoch, location.rows, location.time_ms, location.made_ms
+    parts = [_FIXED.pack(*times, location.schema_version, location.truncated, shapes[shape]), files.data]
+    for _, rows in stats.groups:
+        parts.append(struct.pack(f"<{1 + len(rows)}I", len(rows), *map(len, rows)))
+        parts += rows
+    return b"".join(parts)
+
+
+def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) -> LocationState:
+    """The inverse; IndexError, ValueError or struct.error where a part is missing."""
+    since, epoch, rows, time_ms, made_ms, schema, truncated, shape = _FIXED.unpack_from(data)
+    names, groups = shapes[shape]
+    at = _FIXED.size
+    length = Files.length(len(names), data, at)
+    files = Files(names, data[at : at + length])
+    at += length
+    found = []
+    for columns in groups:
+        (count,) = _COUNT.unpack_from(data, at)
+        ends = [*accumulate(struct.unpack_from(f"<{count}I", data, at + 4), initial=at + 4 + 4 * count)]
+        found.append((columns, tuple(data[a:b] for a, b in pairwise(ends))))
+        at = ends[-1]
+    if at != len(data):
+        raise ValueError(f"location ends at byte {at} of {len(data)}")
+    stats = Stats(tuple(found))
+    return LocationState(key, since, epoch, rows, files, stats, schema, time_ms, bool(truncated), made_ms)
+
+
+class Saved(Protocol):
+    """Locations that lie in a file."""
+
+    def keys(self) -> Iterator[LocationKey]:
+        """All of them, by value and internal partition."""
+
+    def of_value(self, value: str) -> list[LocationKey]:
+        """Those of one value of the partitioning column."""
+
+    def values(self) -> list[str]:
+        """The values that there are."""
+
+    def find(self, key: LocationKey) -> LocationState | None:
+        """One of them, decoded."""
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, key: object) -> bool: ...
+
+
+Grow = Callable[[LocationState | None, LocationReport], LocationState]
+
+
+class Locations(MutableMapping[LocationKey, LocationState]):
+    """Locations by key. What nobody asks for costs nothing: neither what lies in a file nor what reports say of it."""
+
+    __slots__ = ("_gone", "_known", "_later", "_saved")
+
+    def __init__(self, known: Mapping[LocationKey, LocationState] | None = None, saved: Saved | None = None) -> None:
+        self._known: dict[LocationKey, LocationState] = dict(known or {})
+        self._saved = saved
+        self._gone: set[LocationKey] = set()
+        self._later: dict[LocationKey, list[Callable[[LocationState | None], LocationState]]] = {}
+
+    def __getitem__(self, key: LocationKey) -> LocationState:
+        found = self._known.get(key)
+        if found is None and self._saved is not None and key not in self._gone:
+            found = self._saved.find(key)
+        for step in self._later.pop(key, ()):
+            found = step(found)
+        if found is None:
+            raise KeyError(key)
+        self._known[key] = found
+        return found
+
+    def __setitem__(self, key: LocationKey, location: LocationState) -> None:
+        self._later.pop(key, None)
+        self._known[key] = location
+
+    def __delitem__(self, key: LocationKey) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._known.pop(key, None)
+        self._later.pop(key, None)
+        if self._saved is not None:
+            self._gone.add(key)
+
+    def later(self, key: LocationKey, step: Callable[[LocationState | None], LocationState]) -> None:
+        """Changes a location, or makes it, when it is asked for."""
+        self._later.setdefault(key, []).append(step)
+
+    def settle(self) -> None:
+        """Decodes and changes all that waits for being asked for, and lets the file go."""
+        self._known = {key: self[key] for key in list(self)}
+        self._saved = None
+        self._gone.clear()
+
+    def __contains__(self, key: object) -> bool:
+        if key in self._known or key in self._later:
+            return True
+        return self._saved is not None and key not in self._gone and key in self._saved
+
+    def __iter__(self) -> Iterator[LocationKey]:
+        saved = () if self._saved is None else self._saved.keys()
+        seen = self._known.keys() | self._later.keys()
+        yield from list(self._known)
+        yield from [key for key in self._later if key not in self._known]
+        yield from (key for key in saved if key not in seen and key not in self._gone)
+
+    def __len__(self) -> int:
+        if self._saved is None:
+            return len(self._known.keys() | self._later.keys())
+        return sum(1 for _ in self)
+
+    def dates(self) -> set[str]:
+        """Values of the partitioning column of which there are locations."""
+        found = {key.value for key in self._known} | {key.value for key in self._later}
+        if self._saved is None:
+            return found
+        doubtful = {key.value for key in self._gone}
+        found |= {value for value in self._saved.values() if value not in doubtful}
+        return found | {value for value in doubtful if any(k not in self._gone for k in self._saved.of_value(value))}
+
+    def of_date(self, value: str) -> list[LocationState]:
+        """The locations of a value, decoded."""
+        keys = {key for key in (*self._known, *self._later) if key.value == value}
+        if self._saved is not None:
+            keys |= {key for key in self._saved.of_value(value) if key not in self._gone}
+        return [self[key] for key in sorted(keys)]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return set(self) == set(other) and all(self[key] == other[key] for key in self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr({key: self[key] for key in self})
+
+    def __copy__(self) -> Locations:
+        return Locations({key: self[key] for key in self})

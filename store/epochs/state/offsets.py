@@ -1,0 +1,248 @@
+"""Positions of a source with offsets: how far each partition of each topic is committed.
+
+A position is one number a partition, so the state is as large as the source has partitions. A proposed range is judged
+against the committed ``end`` of its partition (R1 to R9 of the resume rules):
+
+======  ==================================================  ====================================================
+rule    a proposed range                                    verdict
+======  ==================================================  ====================================================
+R1      starts at ``end``                                   ``fresh``
+R2      is the last committed range, same digest            ``taken``: a no-op, whatever the batch id
+R3      is the last committed range, other digest           PositionGapError: the source is not repeatable
+R4      starts before ``end`` and stops after it            ``cut``: only the part from ``end`` on is fresh
+R5      stops at or before ``end``                          ``taken``
+R6      starts after ``end``                                PositionGapError, unless a gap permits exactly this jump
+R7      batch id restarted, new query id                    not looked at
+R9      of a partition never seen                           ``fresh``, from wherever it starts
+======  ==================================================  ====================================================
+
+A range of another topic id than the committed one is of a topic that was deleted and made again: its offsets mean other
+messages, so it is a PositionGapError unless a gap with the new id permits the jump. A range without messages,
+``start == stop``, writes down where a partition begins. Ranges of one partition in one batch follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from store.epochs.state.files import Verdict
+from store.epochs.state.values import OffsetRange, Split
+from store.epochs.state.versions import TABLE, unpacked
+from store.errors import PositionGapError
+
+QUARANTINE = "@quarantine"  # rows that are sent again: a source of our own, by a name that no topic of Kafka can have
+REBUILT = "@rebuilt"  # its stop is the epoch up to which rows were found without the positions that they came from
+_NO_TOPICS = (QUARANTINE, TABLE, REBUILT)
+Place = tuple[str, int]  # topic, partition
+GAP_HINT = (
+    "messages between the two were deleted before they were read, or the source was started elsewhere; bring them back,"
+    " or set allow_gap in the stream file: then the gap is recorded in the epoch"
+)
+
+
+def settle_hint(table: object, stream: str) -> str:
+    """What to do about a log that was rebuilt without its positions."""
+    return (
+        f"say it with `sparkhaven recover {table} {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET (the"
+        " next one to read), --taken-until TIME (of files), or --accept-positions"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetEnd:
+    """Offsets below ``stop`` are committed; the last range began at ``last_start`` and had this ``digest``."""
+
+    stop: int
+    topic_id: str
+    last_start: int
+    digest: str
+
+
+class Offsets(Mapping[Place, OffsetEnd]):
+    """The end of every partition that was ever read, by (topic, partition)."""
+
+    __slots__ = ("_ends",)
+
+    def __init__(self, ends: Mapping[Place, OffsetEnd] | None = None) -> None:
+        self._ends: dict[Place, OffsetEnd] = dict(ends or {})
+
+    def __getitem__(self, place: Place) -> OffsetEnd:
+        return self._ends[place]
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(sorted(self._ends))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __repr__(self) -> str:
+        return f"Offsets({self._ends})"
+
+    def positions(self) -> dict[str, int]:
+        """The committed ends of the feed as people read them: ``{"topic/partition": stop}``.
+
+        Of a table that is followed by version: ``version`` (or ``snapshot``, of a version) and ``file`` to read next.
+        """
+        ends = {f"{topic}/{part}": self._ends[topic, part].stop for topic, part in self if topic not in _NO_TOPICS}
+        if (TABLE, 0) in self._ends:
+            at = unpacked(self._ends[TABLE, 0].stop)
+            ends |= {"snapshot" if at.snapshot else "version": at.version, "file": at.file}
+        return ends
+
+    @property
+    def requeued(self) -> int:
+        """How many rows of the quarantine were ever sent again: the position of the next one."""
+        end = self._ends.get((QUARANTINE, 0))
+        return end.stop if end else 0
+
+    @property
+    def unsettled(self) -> OffsetEnd | None:
+        """Of a log that was rebuilt, while nobody has said what its rows came from: ``stop`` is the epoch up to which
+        rows were found, ``last_start`` the one up to which positions are known.
+        """
+        return self._ends.get((REBUILT, 0))
+
+    def require_settled(self, where: object) -> None:
+        """PositionGapError if the log was rebuilt and nobody has said yet what its rows came from."""
+        end = self.unsettled
+        if end is not None:
+            raise PositionGapError(
+                "the commit log was rebuilt from locations, and what of the source they hold is not known",
+                where=where,
+                expected="positions of the rows up to the rebuilt epoch",
+                found=f"rows up to epoch {end.stop}, positions up to epoch {end.last_start}",
+                hint=settle_hint("NS.T", "STREAM"),
+            )
+
+    def judge(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Verdict:
+        """Sorts the ranges of a batch by what to do with them, keeping their order; ``gaps`` are permitted jumps.
+
+        A gap is a jump from its ``start``, the committed end, to its ``stop``, where a range of the batch begins. One
+        that no range needs is a PositionGapError too, because it would be recorded without having happened.
+        """
+        given = tuple(ranges)
+        permitted = {(gap.topic, gap.partition, gap.start, gap.stop): gap for gap in gaps}
+        ends: dict[Place, OffsetEnd] = {}
+        named: dict[Place, OffsetRange] = {}
+        verdicts: dict[OffsetRange, OffsetRange | None] = {}
+        for proposed in sorted(given, key=_order):
+            place = proposed.topic, proposed.partition
+            _require_once(proposed, named.get(place))
+            named[place] = proposed
+            end = ends.get(place) or self._ends.get(place)
+            gap = permitted.get((*place, end.stop, proposed.start)) if end else None
+            if end is not None and gap is not None and gap.topic_id == proposed.topic_id:
+                del permitted[(*place, gap.start, gap.stop)]
+                fresh: OffsetRange | None = proposed
+            else:
+                fresh = _fresh_part(proposed, end)
+            verdicts[proposed] = fresh
+            if fresh is not None:
+                ends[place] = _end_of(fresh, end)
+        for gap in permitted.values():
+            raise PositionGapError(
+                "a batch permits a gap that is none", where=gap.path, expected="a range after it", found="no such range"
+            )
+        kept = [(proposed, verdicts[proposed]) for proposed in given]
+        fresh_parts: tuple[Split, ...] = tuple(fresh for _, fresh in kept if fresh is not None)
+        taken: tuple[Split, ...] = tuple(proposed for proposed, fresh in kept if fresh is None)
+        cut = tuple((proposed, fresh) for proposed, fresh in kept if fresh is not None and fresh != proposed)
+        return Verdict(fresh_parts, taken, cut=cut)
+
+    def jumps(self, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+        """The gaps that a batch of these ranges needs: offsets missing before a range, or a topic made again."""
+        ends: dict[Place, OffsetEnd] = {}
+        found = []
+        for proposed in sorted(ranges, key=_order):
+            place = proposed.topic, proposed.partition
+            end = ends.get(place) or self._ends.get(place)
+            jump = end is not None and (proposed.start > end.stop or _made_again(proposed, end))
+            if jump and end is not None:
+                found.append(replace(proposed, start=end.stop, stop=proposed.start, digest=""))
+            if jump or end is None or proposed.stop > end.stop:
+                ends[place] = _end_of(proposed, end)
+        return tuple(found)
+
+    def take(self, ranges: Iterable[OffsetRange]) -> None:
+        """Goes on to the stops of committed ranges."""
+        for taken in sorted(ranges, key=_order):
+            place = taken.topic, taken.partition
+            self._ends[place] = _end_of(taken, self._ends.get(place))
+
+
+def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | None:
+    """What of a range is not committed yet, without a permission to jump."""
+    if end is None:
+        return proposed
+    if _made_again(proposed, end):
+        raise PositionGapError(
+            "the topic was deleted and made again since its last epoch",
+            where=proposed.path,
+            expected=f"topic id {end.topic_id}, from offset {end.stop}",
+            found=f"topic id {proposed.topic_id}",
+            hint="its offsets are other messages now: read it as a new stream, or set allow_gap to go on with the new"
+            " topic from its first offset",
+        )
+    if proposed.stop <= end.stop:
+        last = (proposed.start, proposed.stop) == (end.last_start, end.stop)
+        if last and proposed.digest and end.digest and proposed.digest != end.digest:
+            raise PositionGapError(
+                "committed offsets were read again and hold other messages: the source is not repeatable",
+                where=proposed.path,
+                expected=f"digest {end.digest}",
+                found=f"digest {proposed.digest}",
+                hint="nothing was committed; find out what changed the source, then roll back or take it as a new one",
+            )
+        return None
+    if proposed.start > end.stop:
+        raise PositionGapError(
+            "the source does not go on where the last epoch ends",
+            where=proposed.path,
+            expected=f"offset {end.stop}",
+            found=f"offset {proposed.start}",
+            hint=GAP_HINT,
+        )
+    return proposed if proposed.start == end.stop else replace(proposed, start=end.stop, digest="")
+
+
+def _require_once(proposed: OffsetRange, before: OffsetRange | None) -> None:
+    if not 0 <= proposed.start <= proposed.stop:
+        raise PositionGapError("a batch names a range that is none", where=proposed.path, expected="0 <= start <= stop")
+    if before is not None and proposed.start < before.stop:
+        raise PositionGapError(
+            "a batch names some offsets twice",
+            where=proposed.path,
+            expected=f"offset {before.stop} or later, after {before.path}",
+            found=f"offset {proposed.start}",
+            hint="delete Spark's checkpoint of this stream; the commit log decides what is taken",
+        )
+
+
+def _end_of(taken: OffsetRange, before: OffsetEnd | None) -> OffsetEnd:
+    kept = before.topic_id if before else ""
+    return OffsetEnd(taken.stop, taken.topic_id or kept, taken.start, taken.digest)
+
+
+def _made_again(proposed: OffsetRange, end: OffsetEnd) -> bool:
+    return bool(proposed.topic_id and end.topic_id and proposed.topic_id != end.topic_id)
+
+
+def _order(split: OffsetRange) -> tuple[str, int, int, int]:
+    return (split.topic, split.partition, split.start, split.stop)
+
+
+def encode_offsets(offsets: Offsets) -> list[list[str | int]]:
+    """[[topic, partition, stop, topic id, last start, digest], ...] in order."""
+    return [
+        [topic, partition, end.stop, end.topic_id, end.last_start, end.digest]
+        for (topic, partition), end in ((place, offsets[place]) for place in offsets)
+    ]
+
+
+def decode_offsets(value: Iterable[Sequence[str | int]]) -> Offsets:
+    """The inverse of ``encode_offsets``; TypeError or ValueError where a part is missing."""
+    ends = {}
+    for topic, partition, stop, topic_id, last_start, digest in value:
+        ends[str(topic), int(partition)] = OffsetEnd(int(stop), str(topic_id), int(last_start), str(digest))
+    return Offsets(ends)

@@ -1,0 +1,95 @@
+"""One location of a stream that maintenance has emptied or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from store.epochs.state.records import decode_key
+from store.epochs.state.values import LocationState
+from store.layout import LocationKey
+
+Phase = Literal["truncate", "delete"]
+DOOMED = ".doomed-"  # what a delete has moved away begins with it, until it is unlinked
+PHASES: tuple[Phase, ...] = ("truncate", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One location emptied or deleted; ``since`` and ``made_ms`` tell it from another location of the same key.
+
+    ``epoch`` and ``generation`` are those of the stream at that time. 0 = unknown, of ``made_ms`` and ``generation``.
+    """
+
+    key: LocationKey
+    since: int
+    rows: int
+    phase: Phase
+    epoch: int
+    proof: Mapping[str, Any] = field(default_factory=dict)
+    time_ms: int = 0
+    made_ms: int = 0
+    generation: int = 0
+
+    def means(self, location: LocationState) -> bool:
+        """Whether it is this very location, and not one that was made anew under its key.
+
+        A log that was restored from an older copy gives epochs again, but not at the same time.
+        """
+        made = {self.made_ms, location.made_ms} - {0}
+        return (self.key, self.since) == (location.key, location.since) and len(made) < 2
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The newest epoch and generation of a stream that some of its removals name, 0 where none does.
+
+    The log is written first: one that has less of either is older than the removals.
+    """
+
+    epoch: int = 0
+    generation: int = 0
+
+    def __or__(self, other: Named) -> Named:
+        """The newest of both."""
+        return Named(max(self.epoch, other.epoch), max(self.generation, other.generation))
+
+    @staticmethod
+    def by(removals: Iterable[Removal]) -> Named:
+        """Those of given removals."""
+        epoch = generation = 0
+        for removal in removals:
+            epoch, generation = max(epoch, removal.epoch), max(generation, removal.generation)
+        return Named(epoch, generation)
+
+
+def to_json(removal: Removal) -> dict[str, Any]:
+    """The value of one removal."""
+    more = {"made": removal.made_ms, "generation": removal.generation}
+    return {name: number for name, number in more.items() if number} | {
+        "at": [removal.key.internal, removal.key.value],
+        "since": removal.since,
+        "rows": removal.rows,
+        "phase": removal.phase,
+        "epoch": removal.epoch,
+        "proof": dict(removal.proof),
+        "time": removal.time_ms,
+    }
+
+
+def from_json(value: Mapping[str, Any]) -> Removal:
+    """The inverse; KeyError, TypeError or ValueError where a part is missing or wrong."""
+    if value["phase"] not in ("truncate", "delete"):
+        raise ValueError(f"phase {value['phase']!r}")
+    return Removal(
+        decode_key(value["at"]),
+        int(value["since"]),
+        int(value["rows"]),
+        value["phase"],
+        int(value["epoch"]),
+        dict(value["proof"]),
+        int(value["time"]),
+        int(value.get("made", 0)),
+        int(value.get("generation", 0)),
+    )

@@ -1,0 +1,200 @@
+"""From records to state: what a stream's table is after any of its epochs.
+
+The state of an epoch is the checkpoint's state plus the records of its *chain*: walking back from the epoch's record,
+a rollback continues at the epoch that it restored. Records that were rolled back lie in the log, but on no later chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from store.epochs.state.files import FileWindow, Verdict
+from store.epochs.state.locations import Locations
+from store.epochs.state.offsets import Offsets
+from store.epochs.state.packed import Files, Stats
+from store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord
+from store.epochs.state.removal import Removal
+from store.epochs.state.reports import Reports
+from store.epochs.state.rollbacks import RolledBack, fold
+from store.epochs.state.values import REJECTED, Durability, FileId, LocationReport, LocationState, OffsetRange, Split
+from store.errors import CorruptFileError, TableNotFoundError
+
+
+@dataclass(slots=True)
+class StreamState:
+    """What a stream has committed up to ``epoch``; ``floor`` is the oldest epoch that can be asked for.
+
+    ``generation``, ``boot_id``, ``durability``, ``durable`` (newest epoch known to be on disk) and ``n`` (number of the
+    last record) are those of the newest record, whatever epoch was asked for. So is ``rejected``, the newest epoch with
+    rejected rows, also when it was rolled back: the stream has a quarantine. So is ``zone``, the time zone whose days
+    or hours are the partition values: "" where they are not taken from instants, None where the log does not tell. The
+    log's own state is live: a reader of it does not change it and does not keep it over a commit.
+    """
+
+    stream: str
+    generation: int = 0
+    epoch: int = 0
+    floor: int = 0
+    files: FileWindow = field(default_factory=FileWindow)
+    locations: Locations = field(default_factory=Locations)
+    last_query: str | None = None
+    last_batch: int | None = None
+    boot_id: str = ""
+    schema_version: int = 0
+    durability: Durability = "fsync"
+    durable: int = 0
+    n: int = 0
+    offsets: Offsets = field(default_factory=Offsets)
+    rolled_back: RolledBack = ()
+    rejected: int = 0
+    zone: str | None = None
+
+    @property
+    def horizon(self) -> int:
+        """Files modified before it (ns) are never taken."""
+        return self.files.horizon
+
+    def judge(self, splits: Iterable[Split], gaps: Iterable[OffsetRange] = ()) -> Verdict:
+        """What of a proposed batch is to be written; PositionGapError where the source does not go on from here."""
+        given = tuple(splits)
+        files = self.files.judge(split for split in given if isinstance(split, FileId))
+        ranges = self.offsets.judge((split for split in given if isinstance(split, OffsetRange)), gaps)
+        return Verdict((*files.fresh, *ranges.fresh), (*files.taken, *ranges.taken), files.below, ranges.cut)
+
+    def apply(self, record: Record, *, later: bool = False) -> None:
+        """Goes on by one record of the chain; ``later``: locations change when they are asked for."""
+        if later and isinstance(record, CommitRecord) and isinstance(record.batch.reports, Reports):
+            for place, key in enumerate(record.batch.reports.keys):
+                self.locations.later(key, partial(_grow, record, place))
+            record = replace(record, batch=replace(record.batch, reports=()))
+        for _ in self.steps(record):
+            pass
+
+    def steps(self, record: Record) -> Iterator[None]:
+        """The same location by location, for who wants to do something else in between."""
+        match record:
+            case CommitRecord(batch=batch):
+                for report in batch.reports:
+                    found = self.locations.get(report.key)
+                    self.locations[report.key] = grown(found, report, record.epoch, batch.schema_version, batch.time_ms)
+                    yield
+                self.files.take(batch.files, record.horizon)
+                self.offsets.take(batch.ranges)
+                self.epoch = record.epoch
+                self.last_query, self.last_batch = batch.query_id, batch.batch_id
+            case RollbackRecord():
+                for key in record.changed:
+                    found = self.locations.get(key)
+                    if found is not None:
+                        time_ms = found.time_ms if found.truncated else record.time_ms
+                        self.locations[key] = replace(found, epoch=record.epoch, time_ms=time_ms)
+                self.rolled_back = fold(self.rolled_back, record.to, record.epoch)
+                self.epoch = record.epoch
+            case OpenRecord() | SyncRecord():
+                pass
+
+    def note(self, record: Record) -> None:
+        """Takes over what does not depend on the chain: numbers, generation, boot, durability."""
+        self.n = record.n
+        self.generation = record.generation
+        match record:
+            case OpenRecord():
+                self.boot_id, self.durability, self.durable = record.boot_id, record.durability, record.durable
+                self.schema_version = record.schema_version or self.schema_version
+                self.zone = self.zone if record.zone is None else record.zone
+            case CommitRecord(batch=batch):
+                if self.durability == "fsync":
+                    self.durable = record.epoch
+                if REJECTED in batch.counts:
+                    self.rejected = record.epoch
+            case SyncRecord() | RollbackRecord():
+                self.durable = record.epoch
+
+    def remove(self, removal: Removal) -> LocationState | None:
+        """Empties or drops the location that a removal means; returns it as it is now, None if it is gone."""
+        found = self.locations.get(removal.key)
+        if found is None or not removal.means(found):
+            return None
+        if removal.phase == "delete":
+            del self.locations[removal.key]
+            return None
+        emptied = replace(found, rows=0, files={}, stats={}, truncated=True, time_ms=removal.time_ms or found.time_ms)
+        self.locations[removal.key] = emptied
+        return emptied
+
+
+def grown(
+    base: LocationState | None, report: LocationReport, epoch: int, schema_version: int, time_ms: int
+) -> LocationState:
+    """A location after one append; ``base``, what there was, counts for nothing where the report is of a new one."""
+    if not report.base_epoch:
+        base = None
+    return LocationState(
+        key=report.key,
+        since=base.since if base else epoch,
+        epoch=epoch,
+        rows=report.rows,
+        files=Files.of(report.files),
+        stats=Stats.of(base.stats if base else {}).extended(report.stats),
+        schema_version=schema_version,
+        time_ms=time_ms,
+        made_ms=base.made_ms if base else time_ms,
+    )
+
+
+def _grow(record: Record, place: int, base: LocationState | None) -> LocationState:
+    assert isinstance(record, CommitRecord)  # noqa: S101 - made by apply
+    batch = record.batch
+    return grown(base, batch.reports[place], record.epoch, batch.schema_version, batch.time_ms)
+
+
+def chain(records: Sequence[Record], base: int, epoch: int | None, where: object) -> list[Record]:
+    """The records that lead from epoch ``base`` (a checkpoint) to ``epoch`` (None: the newest), in order.
+
+    Raises TableNotFoundError for an epoch that is not kept or was rolled back.
+    """
+    made = {r.epoch: i for i, r in enumerate(records) if isinstance(r, CommitRecord | RollbackRecord)}
+    newest = _walk(records, made, base, len(records) - 1, where)
+    if epoch is None:
+        return newest
+    kept = [r.epoch for r in newest if isinstance(r, CommitRecord | RollbackRecord)]
+    if epoch == base:
+        return []
+    if epoch not in kept:
+        raise TableNotFoundError(
+            "this epoch cannot be read: it is behind the floor, was rolled back, or does not exist",
+            where=where,
+            expected=f"one of the kept epochs, {base} to {kept[-1] if kept else base}",
+            found=epoch,
+            hint="`sparkhaven epochs list` shows the kept ones",
+        )
+    return newest[: kept_index(newest, epoch) + 1]
+
+
+def kept_index(records: Sequence[Record], epoch: int) -> int:
+    """Where in a chain the record lies that made an epoch."""
+    for index in range(len(records) - 1, -1, -1):
+        record = records[index]
+        if record.epoch == epoch and isinstance(record, CommitRecord | RollbackRecord):
+            return index
+    raise KeyError(epoch)
+
+
+def _walk(records: Sequence[Record], made: dict[int, int], base: int, index: int, where: object) -> list[Record]:
+    found: list[Record] = []
+    while index >= 0:
+        record = records[index]
+        found.append(record)
+        if not isinstance(record, RollbackRecord):
+            index -= 1
+        elif record.to == base:
+            break
+        elif record.to in made and made[record.to] < index:
+            index = made[record.to]
+        else:
+            raise CorruptFileError(
+                "a rollback goes to an epoch that the log does not hold", where=where, expected=base, found=record.to
+            )
+    return found[::-1]

@@ -1,0 +1,162 @@
+"""What a commit log says, as values: reports of a batch, and the state that their sum makes.
+
+State is bounded by the data: per location and file one length and one running CRC-32 of the committed data
+region, per column statistics merged into row ranges, and for the source a bounded set of positions.
+Single epochs are kept apart only between the rollback floor and now, by ``store.epochs.log``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from store.epochs.state.versions import TABLE, unpacked
+from store.layout import LocationKey
+from store.types.committed import FileState, RangeStats
+
+
+@dataclass(frozen=True, slots=True)
+class LocationState:
+    """One committed location. ``since`` is the epoch that made it, ``epoch`` the last that changed it.
+
+    ``made_ms``: time of the commit that made it, which tells it from one that a log had at the same epoch before it was
+    restored from a copy; 0 = unknown.
+    ``truncated``: emptied for good by maintenance, rows 0, takes no more until it is deleted.
+    """
+
+    key: LocationKey
+    since: int
+    epoch: int
+    rows: int
+    files: Mapping[str, FileState]
+    stats: Mapping[str, tuple[RangeStats, ...]] = field(default_factory=dict)
+    schema_version: int = 1
+    time_ms: int = 0
+    truncated: bool = False
+    made_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LocationReport:
+    """What a task appended to one location: ``base_*`` is what it started from, the rest the new totals.
+
+    ``base_epoch`` is 0 for a new location. ``stats`` covers the appended rows only, one entry a column.
+    """
+
+    key: LocationKey
+    base_epoch: int
+    base_rows: int
+    rows: int
+    files: Mapping[str, FileState]
+    stats: Mapping[str, RangeStats]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileId:
+    """Identity of a feed file: absolute path, size in bytes, modification time in ns since the epoch."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FilePart(FileId):
+    """The rows of a file that begin in bytes ``[start, stop)``; ``size`` is that of the file. Not itself a position."""
+
+    start: int
+    stop: int
+
+    @property
+    def whole(self) -> FileId:
+        """The file."""
+        return FileId(self.path, self.size, self.mtime_ns)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Messages ``[start, stop)`` of one partition of a topic, whatever of them exists (compaction leaves holes).
+
+    ``topic_id`` is the broker's id of the topic, other once it is deleted and made again; "" = unknown. ``digest``
+    tells contents apart where a source can prove nothing else; "" = not taken.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    stop: int
+    topic_id: str = ""
+    digest: str = ""
+
+    @property
+    def path(self) -> str:
+        """What to call it in messages, as a file's path is."""
+        if self.topic == TABLE:
+            return f"Delta table from {unpacked(self.start)} to {unpacked(self.stop)}"
+        return f"{self.place} [{self.start}, {self.stop})"
+
+    @property
+    def messages(self) -> int:
+        """Offsets from start to stop; 0 of a table that is followed by version, where positions are no offsets."""
+        return 0 if self.topic == TABLE else self.stop - self.start
+
+    @property
+    def place(self) -> str:
+        """Topic and partition as people read them."""
+        return f"{self.topic}/{self.partition}"
+
+
+Split = FileId | OffsetRange
+"""What a task reads: the unit of a source position."""
+
+
+MAX_IGNORED = 50
+IGNORED = "ignored."
+"""Before the name of a field in the counts of a batch: in so many rows it was there and not stored."""
+
+
+REJECTED = "rejected"
+"""How many rows of a batch were set aside, in its counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the driver wants to commit as one epoch."""
+
+    query_id: str
+    batch_id: int
+    files: tuple[FileId, ...]
+    reports: Sequence[LocationReport]
+    schema_version: int
+    rows: int
+    counts: dict[str, int] = field(default_factory=dict)  # ignored fields, rejected rows, ...
+    time_ms: int = 0
+    ranges: tuple[OffsetRange, ...] = ()
+    gaps: tuple[OffsetRange, ...] = ()  # jumps over offsets, by permission: from ``start`` to ``stop``
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """Fields that were not stored, with the rows that had them."""
+        return ignored_in(self.counts)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """All source positions of the batch."""
+        return (*self.files, *self.ranges)
+
+
+Durability = Literal["fsync", "periodic", "none"]
+
+
+def ignored_in(counts: Mapping[str, int]) -> dict[str, int]:
+    """The fields among the counts of a batch or a run that were not stored, with the rows that had them."""
+    return {name.removeprefix(IGNORED): rows for name, rows in counts.items() if name.startswith(IGNORED)}
+
+
+def add_count(counts: dict[str, int], name: str, amount: int) -> None:
+    """Adds to a named sum; of fields that were not stored, only so many get a sum of their own."""
+    if name not in counts and name.startswith(IGNORED) and len(ignored_in(counts)) >= MAX_IGNORED:
+        return
+    if amount:
+        counts[name] = counts.get(name, 0) + amount

@@ -1,0 +1,302 @@
+"""Text of a string column as bytes, in the six charsets, a whole array at a time.
+
+A value is the text in the column's charset; the empty string is the single byte 00; null is no bytes at all. So
+a text whose bytes would be just 00 cannot be stored. Nothing is ever replaced by another character.
+Where the charset is not UTF-8, one call of Python's codec converts all values, and numpy finds the new ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
+from store.format.java.reader import HINT
+
+Ends = npt.NDArray[np.int64]
+Octets = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Place = Callable[[int], str]  # from the index of a value to where it stands
+
+
+def row_place(index: int) -> str:
+    """Where a value stands if nothing more is known: its row in the array."""
+    return f"row {index}"
+
+
+MAX_SMALL = 2**31 - 1
+_BOM_BIG, _BOM_LITTLE = (0xFE, 0xFF), (0xFF, 0xFE)
+
+
+@dataclass(frozen=True, slots=True)
+class Charset:
+    """One charset: its code in a ``.tbl``, Python's codec, bytes per unit, and whether values start with a BOM.
+
+    ``lead`` is the first UTF-8 byte that only characters outside the charset contain; 256 = none.
+    """
+
+    name: str
+    code: int
+    codec: str
+    unit: int
+    lead: int = 256
+    bom: bool = False
+
+
+ROWS = (
+    Charset("ISO_8859_1", 1, "latin-1", 1, lead=0xC4),
+    Charset("UTF_8", 2, "utf-8", 1),
+    Charset("US_ASCII", 4, "ascii", 1, lead=0x80),
+    Charset("UTF_16", 8, "utf-16-be", 2, bom=True),
+    Charset("UTF_16BE", 16, "utf-16-be", 2),
+    Charset("UTF_16LE", 32, "utf-16-le", 2),
+)
+BY_NAME = {row.name: row for row in ROWS}
+BY_CODE = {row.code: row for row in ROWS}
+
+
+def charset(name: str, where: object = None) -> Charset:
+    """The row of a charset; an unknown name is an UnsupportedVersionError."""
+    row = BY_NAME.get(name)
+    if row is None:
+        raise UnsupportedVersionError("unknown charset", where=where, expected=", ".join(BY_NAME), found=name)
+    return row
+
+
+def _parts(array: pa.Array) -> tuple[Ends, Octets]:
+    """Offsets (one more than values, not from 0 in a slice) and data of a string array."""
+    wide = pa.types.is_large_string(array.type)
+    _, offsets, data = array.buffers()
+    if offsets is None or len(array) == 0:
+        return np.zeros(1, np.int64), np.empty(0, np.uint8)
+    kind: npt.DTypeLike = np.int64 if wide else np.int32
+    ends = np.frombuffer(offsets, kind, len(array) + 1, array.offset * np.dtype(kind).itemsize)
+    return ends.astype(np.int64), np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+
+
+def _sums(flags: npt.NDArray[Any], ends: Ends) -> Ends:
+    """Sum of ``flags`` (one per byte or unit from the first end on) up to each end."""
+    total = np.zeros(len(flags) + 1, np.int64)
+    np.cumsum(flags, out=total[1:])
+    found: Ends = total[ends - ends[0]]
+    return found
+
+
+def unencodable(array: pa.Array, encoding: str) -> Mask:
+    """Mask of the values (string or large_string) that cannot be stored in a charset; a null never is one."""
+    row = charset(encoding)
+    ends, data = _parts(array)
+    lengths = np.diff(ends)
+    bad = np.zeros(len(array), np.bool_)
+    if row.unit == 1:
+        single = np.flatnonzero(lengths == 1)
+        bad[single] = data[ends[:-1][single]] == 0
+    if row.lead < 256:
+        used = data[ends[0] : ends[-1]]
+        outside = used >= row.lead
+        if outside.any():
+            bad |= np.diff(_sums(outside, ends)) > 0
+    if array.null_count:
+        bad &= pc.is_valid(array).to_numpy(zero_copy_only=False)
+    return bad
+
+
+def _refuse(array: pa.Array, bad: Mask, encoding: str, place: Place) -> SchemaMismatchError:
+    row = int(np.flatnonzero(bad)[0])
+    text = array[row].as_py()
+    return SchemaMismatchError(
+        "text cannot be stored in the column's charset",
+        where=place(row),
+        expected=f"text that {encoding} can encode" if text != "\0" else "text other than the single character U+0000",
+        found=ascii(text[:80]),
+        hint="reject the row, or declare another encoding for the column",
+    )
+
+
+def encode_values(array: pa.Array, encoding: str, place: Place) -> tuple[Ends, memoryview]:
+    """Ends of the values, counted from 0, and their bytes.
+
+    ``array`` is string or large_string. A value that cannot be stored is a SchemaMismatchError at ``place(index)``.
+    """
+    row = charset(encoding)
+    bad = unencodable(array, encoding)
+    if bad.any():
+        raise _refuse(array, bad, encoding, place)
+    ends, data = _parts(array)
+    lengths = np.diff(ends)
+    empty = lengths == 0
+    if array.null_count:
+        nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+        empty &= ~nulls
+        if lengths[nulls].any():  # Arrow lets a null cover bytes
+            array = pc.fill_null(array, "")
+            ends, data = _parts(array)
+            lengths = np.diff(ends)
+    start, stop = int(ends[0]), int(ends[-1])
+    if row.codec == "utf-8" or not (data[start:stop] >= 0x80).any():
+        text, rel = data[start:stop], ends - start
+        if row.unit == 2:
+            text, rel = _widen(text, row), rel * 2
+    else:
+        text, rel = _convert(data[start:stop], ends, row)
+    if row.bom:
+        text, rel = _insert(text, rel, rel[:-1][np.diff(rel) > 0], _BOM_BIG, np.diff(rel) > 0)
+    if empty.any():
+        text, rel = _insert(text, rel, rel[:-1][empty], (0,), empty)
+    return rel[1:], text.data
+
+
+def _widen(ascii_text: Octets, row: Charset) -> Octets:
+    wide = np.zeros(2 * len(ascii_text), np.uint8)
+    wide[0 if row.codec.endswith("le") else 1 :: 2] = ascii_text
+    return wide
+
+
+def _convert(utf8: Octets, ends: Ends, row: Charset) -> tuple[Octets, Ends]:
+    """UTF-8 as another charset, with the ends moved along: each character is found by its first byte."""
+    units = (utf8 & 0xC0) != 0x80
+    if row.unit == 2:
+        units = units.astype(np.int8) + (utf8 >= 0xF0)  # two units above U+FFFF
+    text = utf8.tobytes().decode("utf-8").encode(row.codec)
+    return np.frombuffer(text, np.uint8), _sums(units, ends) * row.unit
+
+
+def _insert(text: Octets, rel: Ends, before: Ends, extra: tuple[int, ...], where: Mask) -> tuple[Octets, Ends]:
+    """The bytes ``extra`` put in at positions ``before``, the starts of the values that ``where`` selects."""
+    size = len(extra)
+    moved = rel.copy()
+    moved[1:] += np.cumsum(where) * size
+    out = np.empty(len(text) + size * len(before), np.uint8)
+    keep = np.ones(len(out), np.bool_)
+    at = before + np.arange(len(before)) * size
+    for position, byte in enumerate(extra):
+        out[at + position] = byte
+        keep[at + position] = False
+    out[keep] = text
+    return out, moved
+
+
+def decode_values(data: pa.Buffer, ends: Ends, encoding: str, place: Place) -> pa.Array:
+    """Values from their bytes: string, or large_string from 2 GiB on; a value without bytes is null.
+
+    ``ends`` has one more entry than there are values and starts with where the first one starts in ``data``; the
+    caller has checked that they ascend within ``data``. Bytes that are not text of the charset are a
+    CorruptFileError at ``place(index)``. UTF-8 without empty strings is not copied.
+    """
+    row = charset(encoding)
+    lengths = np.diff(ends)
+    nulls = lengths == 0
+    octets = np.frombuffer(data, np.uint8) if data.size else np.empty(0, np.uint8)
+    single = np.flatnonzero(lengths == 1)
+    blank = np.zeros(len(lengths), np.bool_)
+    blank[single] = octets[ends[:-1][single]] == 0
+    if blank.any() or (row.codec != "utf-8" and (row.unit == 2 or (octets[ends[0] : ends[-1]] >= 0x80).any())):
+        text, ends = _drop(octets[ends[0] : ends[-1]], ends - ends[0], ends[:-1][blank] - ends[0], blank, 1)
+        if row.unit == 2:
+            text, ends = _from_units(text, ends, row, place)
+        elif row.codec != "utf-8":
+            text, ends = _from_bytes(text, ends, row, place)
+        data = pa.py_buffer(text)
+    return _array(data, ends, nulls, place, encoding)
+
+
+def _drop(text: Octets, rel: Ends, at: Ends, where: Mask, size: int) -> tuple[Octets, Ends]:
+    """The ``size`` bytes at each of ``at`` taken out, the starts of the values that ``where`` selects."""
+    if not len(at):
+        return text, rel
+    keep = np.ones(len(text), np.bool_)
+    for position in range(size):
+        keep[at + position] = False
+    moved = rel.copy()
+    moved[1:] -= np.cumsum(where) * size
+    return text[keep], moved
+
+
+def _invalid(index: int, encoding: str, place: Place, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        "bytes are not text in the column's charset", where=place(index), expected=encoding, found=found, hint=HINT
+    )
+
+
+def _value_of(position: int, ends: Ends) -> int:
+    return int(np.searchsorted(ends, position, side="right")) - 1
+
+
+def _from_bytes(text: Octets, ends: Ends, row: Charset, place: Place) -> tuple[Octets, Ends]:
+    high = text >= 0x80
+    if row.codec == "ascii" and high.any():
+        at = int(np.argmax(high))
+        raise _invalid(_value_of(at, ends), row.name, place, f"byte {text[at]:02x}")
+    utf8 = text.tobytes().decode(row.codec).encode("utf-8")
+    return np.frombuffer(utf8, np.uint8), _sums(high.astype(np.int8) + 1, ends)
+
+
+def _from_units(text: Octets, ends: Ends, row: Charset, place: Place) -> tuple[Octets, Ends]:
+    odd = np.flatnonzero(np.diff(ends) % 2)
+    if len(odd):
+        raise _invalid(int(odd[0]), row.name, place, "an odd number of bytes")
+    units = text.view(">u2" if row.codec.endswith("be") else "<u2").astype(np.uint16)
+    ends = ends // 2
+    if row.bom:
+        units, ends = _without_bom(units, ends)
+    high, low = (units & 0xFC00) == 0xD800, (units & 0xFC00) == 0xDC00
+    # a low surrogate follows a high one and nothing else does, and no value ends with a high one
+    paired = np.zeros(len(units), np.bool_)
+    paired[1:] = high[:-1]
+    stray = low != paired
+    last = ends[1:][np.diff(ends) > 0] - 1
+    stray[last] |= high[last]
+    if stray.any():
+        at = int(np.argmax(stray))
+        raise _invalid(_value_of(at, ends), row.name, place, f"stray surrogate {units[at]:04x}")
+    widths = np.full(len(units), 3, np.int8)
+    widths[units < 0x800] = 2
+    widths[units < 0x80] = 1
+    widths[high | low] = 2
+    utf8 = units.tobytes().decode("utf-16-le").encode("utf-8")
+    return np.frombuffer(utf8, np.uint8), _sums(widths, ends)
+
+
+def _without_bom(units: npt.NDArray[np.uint16], ends: Ends) -> tuple[npt.NDArray[np.uint16], Ends]:
+    starts, lengths = ends[:-1], np.diff(ends)
+    some = np.flatnonzero(lengths > 0)
+    first = np.zeros(len(lengths), np.uint16)
+    first[some] = units[starts[some]]
+    swapped = first == 0xFFFE
+    if swapped.any():
+        units = np.where(np.repeat(swapped, lengths), units.byteswap(), units)
+    marked = swapped | (first == 0xFEFF)
+    if not marked.any():
+        return units, ends
+    keep = np.ones(len(units), np.bool_)
+    keep[starts[marked]] = False
+    moved = ends.copy()
+    moved[1:] -= np.cumsum(marked)
+    return units[keep], moved
+
+
+def _array(data: pa.Buffer, ends: Ends, nulls: Mask, place: Place, encoding: str) -> pa.Array:
+    count = len(nulls)
+    small = int(ends[-1]) <= MAX_SMALL
+    offsets = ends.astype(np.int32) if small else ends
+    missing = int(nulls.sum())
+    bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if missing else None
+    kind = pa.string() if small else pa.large_string()
+    made = pa.Array.from_buffers(kind, count, [bitmap, pa.py_buffer(offsets), data], missing)
+    try:
+        made.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = np.frombuffer(data, np.uint8)
+        for index in range(count):
+            try:
+                raw[ends[index] : ends[index + 1]].tobytes().decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise _invalid(index, encoding, place, error.reason) from None
+        raise
+    return made

@@ -1,0 +1,216 @@
+"""The table of codecs: how the values of each type and storage become files, and come back.
+
+One row per (storage, type). A type without a row is known to the schema language but not stored by this release;
+using such a column is an UnsupportedVersionError that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from store.errors import CorruptFileError, UnsupportedVersionError
+from store.format.column.blobs import decode_blobs, encode_blobs
+from store.format.column.charset import Mask, Place, unencodable
+from store.format.column.ends import WIDTH
+from store.format.column.fixed import decode_fixed, encode_fixed, sentinels
+from store.format.column.prefix import LITTLE, ByteOrder, charset_of
+from store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
+from store.format.java.reader import HINT
+from store.types.datatypes import TYPES
+from store.types.model import Column, Storage
+
+DAT, SYM, SYM_BYTES, BYTES = ".dat", ".sym", ".sym.bytes", ".bytes"
+Reading = Callable[[int, int, bool | None], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Where an append starts: committed rows, committed bytes by file name, and numbers of the symbols so far."""
+
+    rows: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    symbols: Mapping[str, int] = field(default_factory=dict)
+
+    def size(self, name: str) -> int:
+        """Committed bytes of a file; 0 where it is new."""
+        return self.sizes.get(name, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What to append: bytes by file name, in the order of writing (``.dat`` last), and the symbols that are new."""
+
+    parts: dict[str, memoryview]
+    symbols: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The committed bytes of a column's files; ``where`` names the ``.dat`` file, companions are by suffix.
+
+    ``null`` is read as null in place of the type's own (an old null char).
+    """
+
+    column: Column
+    where: str
+    order: ByteOrder
+    rows: int
+    dat: pa.Buffer
+    companions: Mapping[str, pa.Buffer]
+    null: int | None = None
+
+    def place(self, suffix: str) -> str:
+        """Path of a companion file."""
+        return self.where.removesuffix(DAT) + suffix
+
+    def entries(self, start: int, stop: int) -> pa.Buffer:
+        """The ``.dat`` entries of rows ``[start, stop)``."""
+        width = self.column.width
+        return self.dat.slice(start * width, (stop - start) * width)
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """One row. ``refused`` masks values that cannot be stored, ``encode`` makes appends, ``open`` gives a reader."""
+
+    storage: Storage
+    type: str
+    refused: Callable[[Column, pa.Array], Mask]
+    encode: Callable[[Column, pa.Array, Base, bool], Encoded]
+    open: Callable[[Region], Reading]
+
+
+def _place(column: Column, base: Base) -> Place:
+    return lambda index: f"column {column.name}, row {base.rows + index}"
+
+
+# --- fixed width -------------------------------------------------------------------------------------------
+
+
+def _encode_fixed(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+    data = encode_fixed(array, column.type, place=_place(column, base), allow_null_alias=alias)
+    return Encoded({column.name + DAT: data})
+
+
+def _open_fixed(region: Region) -> Reading:
+    def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
+        entries = region.entries(start, stop)
+        return decode_fixed(
+            entries, stop - start, region.column.type, region.order, has_nulls=has_nulls, null=region.null
+        )
+
+    return read
+
+
+# --- strings -----------------------------------------------------------------------------------------------
+
+
+def _refused_text(column: Column, array: pa.Array) -> Mask:
+    if not pa.types.is_dictionary(array.type):
+        return unencodable(array, charset_of(column))
+    bad = np.append(unencodable(array.dictionary, charset_of(column)), False)
+    codes = array.indices.cast(pa.int64()).fill_null(len(array.dictionary))
+    return np.asarray(bad[codes.to_numpy()], np.bool_)
+
+
+def _encode_symbols(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+    numbers, new = assign_numbers(array, base.symbols)
+    name = column.name
+
+    def place(index: int) -> str:
+        return f"column {name}, symbol {len(base.symbols) + index}"
+
+    ends, data = encode_symbols(new, charset_of(column), base.size(name + SYM_BYTES), place=place)
+    return Encoded({name + SYM_BYTES: data, name + SYM: ends, name + DAT: numbers}, new)
+
+
+def _open_symbols(region: Region) -> Reading:
+    texts = decode_symbols(
+        region.companions[SYM], region.companions[SYM_BYTES], charset_of(region.column), region.order, region.place(SYM)
+    )
+
+    def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
+        return decode_rows(region.entries(start, stop), texts, region.order, region.where, first_row=start)
+
+    return read
+
+
+def _encode_blobs(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    ends, data = encode_blobs(array, charset_of(column), base.size(column.name + BYTES), place=_place(column, base))
+    return Encoded({column.name + BYTES: data, column.name + DAT: ends})
+
+
+def _open_blobs(region: Region) -> Reading:
+    data = region.companions[BYTES]
+    last = _end(region, region.rows)
+    if last != data.size:
+        raise CorruptFileError(
+            "last value does not end with the committed bytes",
+            where=f"{region.where}, row {region.rows - 1}",
+            expected=data.size,
+            found=last,
+            hint=HINT,
+        )
+
+    def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
+        entries, first = region.entries(start, stop), _end(region, start)
+        return decode_blobs(
+            entries, data, first, charset_of(region.column), region.order, region.where, first_row=start
+        )
+
+    return read
+
+
+def _end(region: Region, row: int) -> int:
+    """Where the values before a row end."""
+    if row == 0:
+        return 0
+    entry = region.dat.slice((row - 1) * WIDTH, WIDTH).to_pybytes()
+    return int.from_bytes(entry, "little" if region.order == LITTLE else "big", signed=True)
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+ROWS = (
+    *(
+        Codec(Storage.FIXED, row.name, lambda c, a: sentinels(a, c.type), _encode_fixed, _open_fixed)
+        for row in TYPES
+        if row.stored and row.width
+    ),
+    Codec(Storage.SYMBOL, "String", _refused_text, _encode_symbols, _open_symbols),
+    Codec(Storage.BLOB, "String", _refused_text, _encode_blobs, _open_blobs),
+)
+_TABLE = {(row.storage, row.type): row for row in ROWS}
+
+
+def codec_for(column: Column) -> Codec:
+    """The codec of a column; one whose type this release does not store is an UnsupportedVersionError."""
+    codec = _TABLE.get((column.storage, column.type.name))
+    if codec is None:
+        raise UnsupportedVersionError(
+            f"column {column.name} has type {column.type.name}, which this release cannot store or read",
+            where=f"column {column.name}",
+            expected="one of " + ", ".join(sorted({row.type for row in ROWS})),
+            found=f"{column.type.name} ({column.storage.value})",
+            hint="leave the column out, or declare it as one of these types",
+        )
+    return codec
+
+
+def refused(column: Column, array: pa.Array) -> Mask:
+    """Mask of the values that the column cannot store: the null of its type, text outside its charset."""
+    return codec_for(column).refused(column, array)
+
+
+def encode_column(column: Column, array: pa.Array, base: Base, *, allow_null_alias: bool = False) -> Encoded:
+    """What to append to a column's files for a chunk of values.
+
+    A value that cannot be stored is a SchemaMismatchError with its row; ``refused`` finds them all before.
+    """
+    return codec_for(column).encode(column, array, base, allow_null_alias)

@@ -1,0 +1,106 @@
+"""Entries of fixed width: numbers, chars, Booleans and Instants in a ``.dat`` file.
+
+A null is a distinguished value of the type. A value equal to it cannot be stored, unless the caller allows that it
+is read back as null. Written little endian; read in either order. NaN, infinities and -0.0 keep their bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.errors import SchemaMismatchError
+from store.format.column.charset import Mask, Place, row_place
+from store.format.column.prefix import LITTLE, ByteOrder
+from store.types.datatypes import DataType
+
+
+def _entry(data_type: DataType) -> np.dtype[Any]:
+    if data_type.numpy is None:
+        raise SchemaMismatchError("type has no entries of fixed width", found=data_type.name)
+    return np.dtype(data_type.numpy)
+
+
+def _values(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
+    """The entries as numpy, without a copy; what stands under a null is anything."""
+    dtype = _entry(data_type)
+    if array.type != data_type.arrow:
+        raise SchemaMismatchError(
+            "array has another type than the column", expected=data_type.arrow, found=array.type, hint="cast it before"
+        )
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.int8())
+    buffer = array.buffers()[1]
+    if buffer is None or len(array) == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(buffer, dtype.newbyteorder("="), len(array), array.offset * dtype.itemsize)
+
+
+def sentinels(array: pa.Array, data_type: DataType) -> Mask:
+    """Mask of the values that are the null of their type, and so cannot be stored; a null itself is not one."""
+    if pa.types.is_boolean(array.type):
+        return np.zeros(len(array), np.bool_)
+    values = _values(array, data_type)
+    found: Mask = values == values.dtype.type(data_type.null)
+    if array.null_count:
+        found &= pc.is_valid(array).to_numpy(zero_copy_only=False)
+    return found
+
+
+def encode_fixed(
+    array: pa.Array, data_type: DataType, *, place: Place = row_place, allow_null_alias: bool = False
+) -> memoryview:
+    """The entries of an array as bytes; without nulls on a little-endian machine they are not copied.
+
+    A value equal to the null of its type is a SchemaMismatchError at ``place(index)``.
+    """
+    values = _values(array, data_type)
+    if not allow_null_alias:
+        alias = sentinels(array, data_type)
+        if alias.any():
+            row = int(np.argmax(alias))
+            raise SchemaMismatchError(
+                "value is the one that means null on disk",
+                where=place(row),
+                expected=f"{data_type.name} other than {data_type.null}",
+                found=values[row],
+                hint="reject the row, or set allow_null_alias to store it as null",
+            )
+    if array.null_count:
+        nulls = pc.is_null(array).to_numpy(zero_copy_only=False)
+        values = values.copy()
+        values[nulls] = data_type.null
+    return np.ascontiguousarray(values, _entry(data_type)).view(np.uint8).data
+
+
+def decode_fixed(
+    buffer: pa.Buffer,
+    rows: int,
+    data_type: DataType,
+    byte_order: ByteOrder,
+    *,
+    has_nulls: bool | None = None,
+    null: int | float | None = None,
+) -> pa.Array:
+    """An array over ``rows`` entries; in native order their bytes are not copied.
+
+    ``has_nulls`` False promises that there are none, and saves looking. ``null`` is read instead of the type's own.
+    """
+    dtype = _entry(data_type).newbyteorder("<" if byte_order == LITTLE else ">")
+    values = np.frombuffer(buffer, dtype, rows) if rows else np.empty(0, dtype)
+    if not dtype.isnative:
+        values = values.astype(dtype.newbyteorder("="))
+        buffer = pa.py_buffer(values)
+    bitmap, missing = None, 0
+    if has_nulls is not False:
+        nulls = values == values.dtype.type(data_type.null if null is None else null)
+        missing = int(np.count_nonzero(nulls))
+        if missing:
+            bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    if pa.types.is_boolean(data_type.arrow):
+        buffer = pa.py_buffer(np.packbits(values != 0, bitorder="little"))
+    return pa.Array.from_buffers(data_type.arrow, rows, [bitmap, buffer], missing)

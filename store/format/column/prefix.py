@@ -1,0 +1,304 @@
+"""The prefix of a ``.dat`` file: byte order, width, type and grouping of a column, before row 0.
+
+A ``java.util.LinkedHashMap`` as a Java stream, then zeros up to ``dataOffset``, where the data region starts. Keys::
+
+    version     Integer  1
+    byteOrder   String   LITTLE_ENDIAN (what we write) or BIG_ENDIAN: of the data region and of .sym
+    dataOffset  Long     4096, or the next multiple of it that the map fits below
+    dataType    String   as Class.getName()
+    width       Integer  bytes per row; of a String 4 (symbol) or 8 (blob)
+    encoding    String   charset, of text only
+    columnId    Integer  never given to another column of the table; without it the file is matched by name
+    overflow    Boolean  TRUE: the grouping stands in an .ovr file
+    metadata    LinkedHashMap or null: the grouping
+
+Readers take order and width from the prefix and compare the rest with the definition; unknown keys are ignored. In a
+file that readers may have open nothing but the one byte of ``overflow`` ever changes.
+
+No checksum covers these bytes, and none is needed: the same content has one form. A reader writes what it has decoded
+again and compares, up to the last zero before the data, so a change that leaves the prefix readable is found too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from store.errors import CorruptFileError, FormatError, SchemaError, SchemaMismatchError, UnsupportedVersionError
+from store.format.index.grouping import GroupRanges, encode_ovr, read_map, write_map
+from store.format.java.reader import HINT, Reader
+from store.format.java.values import JInt, JLong, JMap
+from store.format.java.writer import Writer
+from store.types.datatypes import TYPES
+from store.types.model import CHARSETS, Column, Storage
+
+ByteOrder = Literal["LITTLE_ENDIAN", "BIG_ENDIAN"]
+LITTLE: ByteOrder = "LITTLE_ENDIAN"
+BIG: ByteOrder = "BIG_ENDIAN"
+VERSION = 1
+PAGE = DATA_OFFSET = 4096
+MAX_DATA_OFFSET = 64 << 20
+DEFAULT_CHARSET = "ISO_8859_1"  # what Deephaven assumes where nothing is set
+
+_FIXED_WIDTHS = {row.java: row.width for row in TYPES if row.width}
+_STRING, _STRING_SET = "java.lang.String", "io.deephaven.stringset.StringSet"
+_KEYS = frozenset(("version", "byteOrder", "dataOffset", "dataType", "width", "encoding", "columnId", "overflow"))
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What a prefix says. ``metadata`` is the raw map of an inline grouping; ``length`` the object's bytes.
+
+    ``column_id`` None means that the file is matched by name. ``encoding`` is None unless a string type.
+    """
+
+    byte_order: ByteOrder
+    data_offset: int
+    data_type: str
+    width: int
+    encoding: str | None
+    column_id: int | None
+    overflow: bool
+    metadata: JMap | None
+    length: int
+
+    def grouping(self, column: Column, where: object) -> GroupRanges | None:
+        """The inline grouping, not yet checked against the row count; None if there is none here."""
+        return None if self.metadata is None else read_map(self.metadata, column.type, where)
+
+
+def charset_of(column: Column) -> str:
+    """The charset of a column's bytes: the declared one, else what Deephaven assumes."""
+    return column.encoding or DEFAULT_CHARSET
+
+
+def _has_charset(java: str) -> bool:
+    return java in (_STRING, _STRING_SET)
+
+
+def _encode(column: Column, offset: int, grouping: GroupRanges | None, overflow: bool) -> bytes:
+    writer = Writer()
+    entries: list[tuple[Any, Any]] = [
+        ("version", JInt(VERSION)),
+        ("byteOrder", LITTLE),
+        ("dataOffset", JLong(offset)),
+        ("dataType", column.type.java),
+        ("width", JInt(column.width)),
+    ]
+    if _has_charset(column.type.java):
+        entries.append(("encoding", charset_of(column)))
+    entries += [("columnId", JInt(column.id)), ("overflow", overflow)]
+    writer.map_head(len(entries) + 1)
+    for key, value in entries:
+        writer.value(key)
+        writer.value(value)
+    writer.string("metadata")
+    if grouping is None:
+        writer.null()
+    else:
+        write_map(writer, grouping)
+    writer.map_end()
+    return bytes(writer.out)
+
+
+def encode_prefix(column: Column, *, grouping: GroupRanges | None = None, overflow: bool = False) -> bytes:
+    """The padded prefix of a new ``.dat`` file.
+
+    A grouping that does not fit the prefix, or one beside ``overflow``, is a SchemaMismatchError:
+    ``prefix_with_grouping`` decides between the two places.
+    """
+    if column.storage is Storage.NONE or column.width == 0:
+        raise SchemaMismatchError(
+            "column has no .dat file",
+            where=f"column {column.name}",
+            found=f"{column.type.name}, {column.storage.value}",
+        )
+    offset = PAGE * -(-len(_encode(column, PAGE, None, overflow)) // PAGE)
+    data = _encode(column, offset, grouping, overflow)
+    if len(data) > offset or (overflow and grouping is not None):
+        raise SchemaMismatchError(
+            "grouping does not fit the prefix",
+            where=f"column {column.name}",
+            expected=f"at most {offset} bytes",
+            found=f"{len(data)} bytes",
+            hint="write it as an overflow file",
+        )
+    return data + bytes(offset - len(data))
+
+
+def prefix_with_grouping(column: Column, grouping: GroupRanges) -> tuple[bytes, bytes | None]:
+    """The prefix of a file that will not grow, and the content of its ``.ovr`` if the grouping needs one."""
+    inline = _encode(column, PAGE, grouping, False)
+    if len(inline) <= PAGE:
+        return encode_prefix(column, grouping=grouping), None
+    return encode_prefix(column, overflow=True), encode_ovr(grouping)
+
+
+def overflow_byte(data: bytes, column: Column, where: object) -> tuple[int, bool]:
+    """Where the one byte of the ``overflow`` flag stands in a prefix that we wrote, and its value now.
+
+    A prefix that another writer made, or that has its grouping inline, is an UnsupportedVersionError.
+    """
+    prefix = decode_prefix(data, where)
+    plain = {flag: _encode(column, prefix.data_offset, None, flag) for flag in (False, True)}
+    if data[: prefix.length] != plain[prefix.overflow]:
+        raise UnsupportedVersionError(
+            "prefix is not one whose overflow flag we may change",
+            where=where,
+            expected="a prefix of this column as we write it, without grouping",
+            hint="write the column again instead",
+        )
+    differing = [at for at, (a, b) in enumerate(zip(plain[False], plain[True], strict=True)) if a != b]
+    return differing[0], prefix.overflow
+
+
+def decode_prefix(data: bytes, where: object) -> Prefix:
+    """The prefix at the start of ``data``, which must reach at least to the end of the object, better to the first row.
+
+    Damage, also where the bytes are readable but not those that the content is written as, is a CorruptFileError,
+    another writer's prefix or version an UnsupportedVersionError, parts that contradict each other a
+    SchemaMismatchError.
+    """
+    if len(data) <= PAGE:
+        try:
+            return _decode_cached(data)
+        except (FormatError, SchemaError):
+            pass  # once more below, for the place
+    return _decode(data, where)
+
+
+def _decode(data: bytes, where: object) -> Prefix:
+    reader = Reader(data, where)
+    reader.header()
+    try:
+        found = reader.value()
+    except UnsupportedVersionError as error:
+        raise _foreign(where, error.found) from error
+    if type(found) is not JMap:
+        raise _foreign(where, type(found).__name__)
+    entries = found.named()
+    if entries is None or "version" not in entries:
+        raise _foreign(where, found.class_name)
+    prefix = _prefix(entries, reader, where)
+    _require_one_form(data, found, prefix, where)
+    return prefix
+
+
+def _require_one_form(data: bytes, found: JMap, prefix: Prefix, where: object) -> None:
+    """A CorruptFileError where the bytes before the data are not those in which we write this map."""
+    writer = Writer()
+    try:
+        writer.value(found)
+    except (TypeError, SchemaMismatchError) as error:
+        raise CorruptFileError("prefix holds what no prefix holds", where=where, found=error, hint=HINT) from error
+    held = np.frombuffer(data, np.uint8, min(len(data), prefix.data_offset))
+    wanted = np.zeros(max(len(held), len(writer.out)), np.uint8)
+    wanted[: len(writer.out)] = writer.out
+    differ = np.flatnonzero(held != wanted[: len(held)])
+    if len(differ) or len(writer.out) != prefix.length:
+        at = int(differ[0]) if len(differ) else min(prefix.length, len(writer.out))
+        raise CorruptFileError(
+            "prefix is damaged: its bytes are not those that its content is written as",
+            where=f"{where}, byte {at}",
+            expected=f"{wanted[at]:02x}",
+            found=f"{held[at]:02x}" if at < len(held) else "the end",
+            hint=HINT,
+        )
+
+
+# the prefixes of one column are alike in all locations, and decoding one costs more than mapping its file
+_decode_cached = lru_cache(maxsize=4096)(lambda data: _decode(data, "prefix"))
+
+
+def _foreign(where: object, found: str | None) -> UnsupportedVersionError:
+    return UnsupportedVersionError(
+        "prefix of another writer",
+        where=f"{where}, byte 4",
+        expected="a map with the key version",
+        found=found,
+        hint="only column files that sparkhaven wrote can be read",
+    )
+
+
+def _prefix(entries: dict[str, Any], reader: Reader, where: object) -> Prefix:
+    def take(key: str, kind: type, *, optional: bool = False) -> Any:
+        value = entries.get(key)
+        if type(value) is kind or (optional and value is None):
+            return value
+        found = type(value).__name__ if key in entries else "nothing"
+        raise reader.fail(f"prefix key {key!r} is missing or of another type", 4, expected=kind.__name__, found=found)
+
+    version = take("version", JInt)
+    if version != VERSION:
+        raise UnsupportedVersionError(
+            "prefix has an unknown version",
+            where=where,
+            expected=VERSION,
+            found=int(version),
+            hint="use a newer release",
+        )
+    order = take("byteOrder", str)
+    if order not in (LITTLE, BIG):
+        raise reader.fail("unknown byte order", 4, expected=f"{LITTLE} or {BIG}", found=repr(order))
+    offset = int(take("dataOffset", JLong))
+    if offset % PAGE or not reader.pos <= offset <= MAX_DATA_OFFSET:
+        raise reader.fail(
+            "data offset is impossible", 4, expected=f"a multiple of {PAGE} from {reader.pos} to 64 MiB", found=offset
+        )
+    java, width = take("dataType", str), int(take("width", JInt))
+    encoding = take("encoding", str, optional=True)
+    _agree(java, width, encoding, where)
+    column_id = take("columnId", JInt, optional=True)
+    if column_id is None and entries.keys() - _KEYS - {"metadata"}:  # a name that a flipped bit has made unknown
+        raise reader.fail("prefix key 'columnId' is missing beside unknown keys", 4, found=", ".join(sorted(entries)))
+    number = None if column_id is None else int(column_id)
+    overflow, metadata = take("overflow", bool), take("metadata", JMap, optional=True)
+    if "metadata" not in entries or (overflow and metadata is not None):
+        raise reader.fail("grouping is missing or stands in two places", 4, expected="null beside overflow")
+    return Prefix(order, offset, java, width, encoding, number, overflow, metadata, reader.pos)
+
+
+def _agree(java: str, width: int, encoding: str | None, where: object) -> None:
+    widths = (4, 8) if java == _STRING else (_FIXED_WIDTHS.get(java, width),)
+    charset = encoding in CHARSETS if _has_charset(java) else encoding is None
+    if width not in widths or width <= 0 or not charset:
+        raise SchemaMismatchError(
+            "type, width and charset of the prefix contradict each other",
+            where=where,
+            expected=f"{java}: width {' or '.join(map(str, widths))}, "
+            + (f"encoding one of {', '.join(CHARSETS)}" if _has_charset(java) else "no encoding"),
+            found=f"width {width}, encoding {encoding}",
+            hint=HINT,
+        )
+
+
+def check_prefix(prefix: Prefix, column: Column, where: object) -> None:
+    """A prefix that disagrees with the column's definition is a SchemaMismatchError."""
+    declared = (column.type.java, column.width, charset_of(column) if _has_charset(column.type.java) else None)
+    found = (prefix.data_type, prefix.width, prefix.encoding)
+    if declared != found:
+        raise SchemaMismatchError(
+            f"column {column.name} is declared one way and stored another",
+            where=where,
+            expected="type {}, width {}, encoding {}".format(*declared),
+            found="type {}, width {}, encoding {}".format(*found),
+            hint="deploy the schema that wrote these files, or give the column a new name",
+        )
+
+
+__all__ = [
+    "BIG",
+    "DATA_OFFSET",
+    "LITTLE",
+    "ByteOrder",
+    "Prefix",
+    "charset_of",
+    "check_prefix",
+    "decode_prefix",
+    "encode_prefix",
+    "overflow_byte",
+    "prefix_with_grouping",
+]

@@ -1,0 +1,143 @@
+"""Symbol columns: a number per row, and a table of distinct texts per location.
+
+``.dat`` holds an int32 per row, ``.sym`` the end of each symbol in ``.sym.bytes``. Numbers run from 0, dense, in
+order of first appearance; our tables have each text once, others may have it several times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.errors import CorruptFileError, SchemaMismatchError
+from store.format.column.charset import Place, decode_values, encode_values
+from store.format.column.ends import WIDTH, decode_ends, encode_ends
+from store.format.column.prefix import LITTLE, ByteOrder
+from store.format.java.reader import HINT
+from store.types.datatypes import INT_NULL
+
+MAX_SYMBOLS = 2**31 - 1
+
+
+def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryview, list[str]]:
+    """The ``.dat`` entries of a chunk of texts, and the texts that are new, in the order of their numbers.
+
+    ``array`` is string, large_string or a dictionary of them; ``known`` has the numbers given so far, 0 to its
+    length - 1, and is not changed.
+    """
+    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    count = len(known)
+    new: dict[str, int] = {}
+    table = np.empty(len(texts) + 1, np.int32)
+    table[-1] = INT_NULL
+    codes = pc.fill_null(coded.indices.cast(pa.int64()), len(texts))
+    # a dictionary that came with the array may be in any order and have entries without rows
+    seen = pc.unique(codes).to_pylist() if coded is array else range(len(texts))
+    for code in seen:
+        text = texts[code] if code < len(texts) else None
+        if text is None:
+            table[code] = INT_NULL
+            continue
+        number = known.get(text)
+        table[code] = new.setdefault(text, count + len(new)) if number is None else number
+    if count + len(new) > MAX_SYMBOLS:
+        raise SchemaMismatchError("symbol table is full", expected=f"at most {MAX_SYMBOLS} symbols")
+    return np.ascontiguousarray(table[codes.to_numpy()], "<i4").view(np.uint8).data, list(new)
+
+
+def symbol_place(index: int) -> str:
+    """Where a symbol stands if nothing more is known: its number among those given."""
+    return f"symbol {index}"
+
+
+def encode_symbols(
+    new: Sequence[str], encoding: str, base_end: int, *, place: Place = symbol_place
+) -> tuple[memoryview, memoryview]:
+    """What to append to ``.sym`` and ``.sym.bytes`` for new symbols.
+
+    ``base_end`` is the committed length of ``.sym.bytes``. A text that the charset cannot encode is a
+    SchemaMismatchError at ``place(index)``.
+    """
+    try:
+        array = pa.array(new, pa.large_string())
+    except UnicodeEncodeError as error:
+        raise SchemaMismatchError(
+            "text has a lone surrogate",
+            where=place(new.index(error.object)),
+            found=ascii(error.object)[:80],
+            hint="reject the row",
+        ) from None
+    ends, data = encode_values(array, encoding, place)
+    return encode_ends(ends, base_end), data
+
+
+def decode_symbols(sym: pa.Buffer, sym_bytes: pa.Buffer, encoding: str, order: ByteOrder, where: object) -> pa.Array:
+    """The texts of a symbol table by number; one without bytes is null.
+
+    ``sym`` and ``sym_bytes`` are the committed bytes. Ends that do not fit them, or bytes that are no text of the
+    charset, are a CorruptFileError with the entry.
+    """
+    if sym.size % WIDTH:
+        raise CorruptFileError(
+            "symbol offsets are cut", where=where, expected=f"a multiple of {WIDTH} bytes", found=sym.size, hint=HINT
+        )
+    ends = decode_ends(sym, 0, sym_bytes.size, order, where)
+    if ends[-1] != sym_bytes.size:
+        raise CorruptFileError(
+            "last symbol does not end with the committed bytes",
+            where=f"{where}, entry {len(ends) - 2}",
+            expected=sym_bytes.size,
+            found=int(ends[-1]),
+            hint=HINT,
+        )
+    return decode_values(sym_bytes, ends, encoding, lambda index: f"{where}, entry {index}")
+
+
+def decode_rows(
+    dat: pa.Buffer,
+    texts: pa.Array,
+    order: ByteOrder,
+    where: object,
+    *,
+    first_row: int = 0,
+    has_nulls: bool | None = None,
+) -> pa.DictionaryArray:
+    """Rows as numbers into ``texts``; in native order and without nulls they are not copied.
+
+    A number outside the table is a CorruptFileError with its row.
+    """
+    numbers: npt.NDArray[np.int32] = np.frombuffer(dat, "<i4" if order == LITTLE else ">i4") if dat.size else _NONE
+    if not numbers.dtype.isnative:
+        numbers = numbers.astype(np.int32)
+        dat = pa.py_buffer(numbers)
+    nulls = numbers == INT_NULL
+    missing = int(np.count_nonzero(nulls))
+    # as unsigned numbers the negative ones are the largest
+    bad = numbers.view(np.uint32) >= len(texts)
+    if np.count_nonzero(bad) != missing:
+        row = int(np.argmax(bad & ~nulls))
+        raise CorruptFileError(
+            "row has a symbol that is not in the table",
+            where=f"{where}, row {first_row + row}",
+            expected=f"0 to {len(texts) - 1}, or null",
+            found=int(numbers[row]),
+            hint=HINT,
+        )
+    if texts.null_count:
+        blank = pc.is_null(texts).to_numpy(zero_copy_only=False)
+        nulls |= blank[np.where(nulls, 0, numbers)]
+        texts = pc.fill_null(texts, "")
+        missing = int(np.count_nonzero(nulls))
+    bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if missing else None
+    if missing:  # Arrow looks up indices below nulls too when it joins dictionaries: the sentinel would lead it astray
+        dat = pa.py_buffer(np.where(nulls, 0, numbers).astype(np.int32, copy=False))
+    indices = pa.Array.from_buffers(pa.int32(), len(numbers), [bitmap, dat], missing)
+    return pa.DictionaryArray.from_arrays(indices, texts, safe=False)
+
+
+_NONE = np.empty(0, np.int32)

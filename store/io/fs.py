@@ -1,0 +1,382 @@
+"""The one module that opens, writes, syncs, renames, locks and lists files.
+
+Everything that the house does to a disk goes through an ``Fs`` that is handed in, so a crash test can stop
+the process before or after any named step, and a fault test can fail the n-th call. ``Fs`` itself is the
+real file system. Writes are positioned and complete (short writes and EINTR are finished here). Nothing is
+durable until one of the ``sync`` methods has returned; a sync that fails is never tried again, because
+the kernel may have dropped the pages that it could not write.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+import stat as stat_module
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from store.errors import CorruptFileError
+from store.io.opened import Opened
+from store.io.sync import SYNCFS_FROM, SyncGuard, each, fdatasync, syncfs
+from store.io.system_errors import in_phase, naming
+from store.locking import Lock
+
+__all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
+
+MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
+COPY_CHUNK = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
+
+    ``links``: how many names the file has; above one, another tree may hold it (a backup made of hard links).
+    """
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+    is_dir: bool
+    is_link: bool
+    links: int = 1
+    is_file: bool = True  # else a directory, pipe, socket or device
+
+
+class Fs:
+    """The real file system."""
+
+    # --- steps -----------------------------------------------------------------------------------------
+
+    def step(self, name: str) -> None:
+        """A named point of a protocol was reached; nothing happens here, crash tests override it."""
+
+    @contextmanager
+    def during(self, name: str) -> Iterator[None]:
+        """Marks a step, which errors of the disk name: ``step(name + ":before")``, body, ``step(name + ":after")``."""
+        self.step(f"{name}:before")
+        with in_phase(name):
+            yield
+        self.step(f"{name}:after")
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def read(self, path: Path) -> bytes:
+        """The whole content of a file."""
+        return path.read_bytes()
+
+    def open(self, path: Path) -> Opened:
+        """A file for reading piece by piece."""
+        return Opened(path)
+
+    def read_range(self, path: Path, offset: int, length: int) -> bytes:
+        """Exactly ``length`` bytes from ``offset``; a file that ends earlier is a CorruptFileError."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts: list[bytes] = []
+            wanted = length
+            while wanted:
+                part = os.pread(descriptor, wanted, offset + length - wanted)
+                if not part:
+                    raise _shorter(path, offset + length, offset + length - wanted)
+                parts.append(part)
+                wanted -= len(part)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
+
+    def map(self, path: Path, length: int) -> pa.Buffer:
+        """The first ``length`` bytes of a file as a read-only mapping; shorter is a CorruptFileError.
+
+        As ``map_range``, but for a reader that keeps many of them: the mapping stands without an open descriptor.
+        """
+        if length < MAP_FROM:
+            return self.map_range(path, 0, length)
+        try:
+            with pa.memory_map(str(path)) as mapping:
+                size = mapping.size()
+                if size >= length:
+                    return mapping.read_buffer(length)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            return self.map_range(path, 0, length)
+        raise _shorter(path, length, size)
+
+    def map_range(self, path: Path, offset: int, length: int) -> pa.Buffer:
+        """``length`` bytes from ``offset`` as a read-only mapping of those pages; shorter is a CorruptFileError.
+
+        Below ``MAP_FROM`` bytes, and where the process may have no more mappings or open files, it is a copy in memory:
+        a mapping keeps a descriptor, and a table of many small locations has tens of thousands of files.
+        """
+        if length < MAP_FROM:
+            return pa.py_buffer(self.read_range(path, offset, length) if length else b"")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size < offset + length:
+                raise _shorter(path, offset + length, size)
+            lead = offset % mmap.ALLOCATIONGRANULARITY
+            try:
+                mapping = mmap.mmap(descriptor, lead + length, prot=mmap.PROT_READ, offset=offset - lead)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                    raise
+                return pa.py_buffer(self.read_range(path, offset, length))
+            return pa.py_buffer(mapping).slice(lead, length)
+        finally:
+            os.close(descriptor)
+
+    def stat(self, path: Path, *, follow: bool = True) -> Stat | None:
+        """What a path is, or None if nothing is there."""
+        try:
+            found = os.stat(path, follow_symlinks=follow)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        mode = found.st_mode
+        return Stat(
+            found.st_size,
+            found.st_mtime_ns,
+            found.st_ctime_ns,
+            found.st_ino,
+            found.st_dev,
+            stat_module.S_ISDIR(mode),
+            stat_module.S_ISLNK(mode),
+            found.st_nlink,
+            stat_module.S_ISREG(mode),
+        )
+
+    def names(self, path: Path) -> list[str]:
+        """Names in a directory, sorted; a missing directory, or a file, has none."""
+        try:
+            return sorted(os.listdir(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def resolve(self, path: Path) -> Path:
+        """The path with every symbolic link followed."""
+        return path.resolve()
+
+    def free_bytes(self, path: Path) -> int:
+        """Bytes that an ordinary user may still write on the file system of ``path``."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+    def boot_id(self) -> str:
+        """Names the running kernel; another value than before means that the machine went down."""
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    def mkdirs(self, path: Path) -> list[Path]:
+        """Makes a directory with its parents; returns those made, outermost first (their parents need a sync)."""
+        missing: list[Path] = []
+        current = path
+        while self.stat(current) is None:
+            missing.append(current)
+            current = current.parent
+        for directory in reversed(missing):
+            self._mkdir(directory)
+        return missing[::-1]
+
+    def keep_dirs(self, path: Path, top: Path) -> None:
+        """Makes a directory that a power cut does not take: the names of all between it and ``top`` are synced.
+
+        Whoever has made them: a process may have died between making a directory and syncing its name.
+        """
+        self.keep_all_dirs([path], top)
+
+    def keep_all_dirs(self, paths: Iterable[Path], top: Path) -> None:
+        """The same for several directories, which wait for the disk together."""
+        holders: list[Path] = []
+        for path in paths:
+            holders += [directory.parent for directory in self.mkdirs(path)]
+            holders += [parent for parent in path.parents if parent == top or top in parent.parents]
+        self.sync_dirs(holders)
+
+    def _mkdir(self, path: Path) -> None:
+        path.mkdir(exist_ok=True)
+
+    def write_at(self, path: Path, offset: int, data: bytes | memoryview) -> None:
+        """Writes all of ``data`` at ``offset``, making the file if it is missing; does not sync."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            left = memoryview(data).cast("B")
+            with naming(path):
+                while left:
+                    written = os.pwrite(descriptor, left, offset)
+                    left, offset = left[written:], offset + written
+        finally:
+            os.close(descriptor)
+
+    def truncate(self, path: Path, length: int) -> None:
+        """Cuts a file to ``length`` bytes; the caller has made sure that no reader may use what goes."""
+        os.truncate(path, length)
+
+    def replace(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        """Atomic replace: temporary file beside the target, write, sync, rename over it, sync the directory."""
+        self.replace_all({path: data}, sync=sync)
+
+    def replace_all(self, files: Mapping[Path, bytes], *, sync: bool = True) -> None:
+        """Replaces several files, each atomically and in the given order, and waits for the disk once, not for each."""
+        temporaries = {path: path.with_name(f".{path.name}.tmp-{os.getpid()}") for path in files}
+        for path, data in files.items():
+            self.write_new(temporaries[path], data)
+        if sync:
+            self.sync(temporaries.values())
+        for path, temporary in temporaries.items():
+            self.rename(temporary, path)
+        if sync:
+            self.sync_dirs(path.parent for path in files)
+
+    def write_new(self, path: Path, data: bytes) -> None:
+        """Writes a whole file from its first byte, dropping what was there; does not sync."""
+        with naming(path), open(path, "wb") as file:
+            file.write(data)
+
+    def create(self, path: Path, data: bytes = b"") -> bool:
+        """Makes a file that must not exist yet (a claim); False if somebody was first. Does not sync."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return False
+        os.close(descriptor)
+        if data:
+            self.write_at(path, 0, data)
+        return True
+
+    def shorten(self, path: Path, length: int) -> None:
+        """Replaces a file by a durable copy of its first ``length`` bytes; who mapped the old inode keeps it whole.
+
+        The caller syncs the directory. A file shorter than ``length`` is a CorruptFileError.
+        """
+        temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+        self.write_new(temporary, b"")
+        for offset in range(0, length, COPY_CHUNK):
+            self.write_at(temporary, offset, self.read_range(path, offset, min(COPY_CHUNK, length - offset)))
+        self.sync([temporary])
+        self.rename(temporary, path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Renames within one file system; the caller syncs the parents."""
+        os.rename(source, target)
+
+    def symlink(self, target: str, path: Path) -> None:
+        """Makes a symbolic link ``path`` with the text ``target``."""
+        os.symlink(target, path)
+
+    def unlink(self, path: Path) -> None:
+        """Removes a file or link; a missing one is no error."""
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path) -> None:
+        """Removes a directory with all below it; a missing one is no error."""
+        if self.stat(path, follow=False) is not None:
+            shutil.rmtree(path)
+
+    def rmdir(self, path: Path) -> bool:
+        """Removes an empty directory; False if it is not empty."""
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise
+        return True
+
+    # --- durability ------------------------------------------------------------------------------------
+
+    def sync(self, paths: Iterable[Path]) -> None:
+        """Makes the content of files durable, several at once; OSError when any could not be written."""
+        todo = list(paths)
+        if len(todo) >= SYNCFS_FROM:
+            self._sync_file_systems(todo)
+        else:
+            each(self._sync_file, todo)
+
+    def sync_dirs(self, paths: Iterable[Path]) -> None:
+        """Makes the entries of directories durable: names made, renamed or removed in them."""
+        todo = list(dict.fromkeys(paths))
+        if len(todo) >= SYNCFS_FROM:
+            self._sync_file_systems(todo)
+        else:
+            each(self._sync_dir, todo)
+
+    def drop_cached(self, paths: Iterable[Path]) -> None:
+        """Lets the next reading of synced files come from the disk, as far as nobody has them mapped."""
+        for path in paths:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+
+    @contextmanager
+    def sync_guard(self, path: Path) -> Iterator[SyncGuard]:
+        """Watches the file system of ``path`` for write errors while the body writes; see ``SyncGuard``."""
+        guard = SyncGuard(self, path)
+        try:
+            yield guard
+        finally:
+            guard.close()
+
+    def _sync_file_systems(self, paths: Iterable[Path]) -> None:
+        devices: dict[int, Path] = {}
+        for parent in dict.fromkeys(path.parent for path in paths):
+            found = self.stat(parent)
+            if found is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(parent))
+            devices.setdefault(found.device, parent)
+        for parent in devices.values():
+            self._sync_file_system(parent, None)
+
+    def _sync_file(self, path: Path) -> None:
+        fdatasync(path)
+
+    def _sync_dir(self, path: Path) -> None:
+        fdatasync(path)
+
+    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+        """One ``syncfs``; with a descriptor opened before the writes it also tells of write-back that failed since."""
+        syncfs(path, descriptor)
+
+    # --- locks -----------------------------------------------------------------------------------------
+
+    def lock(self, path: Path, *, wait: bool = False, make: bool = True) -> Lock | None:
+        """Takes the exclusive lock of a file (made if missing, unless told) or directory; None if another holds it.
+
+        ``wait`` blocks until it is free instead, for locks that are only held for moments.
+        """
+        found = self.stat(path)
+        flags = os.O_RDONLY if (found and found.is_dir) or not make else os.O_RDWR | os.O_CREAT
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Lock(descriptor, path)
+
+
+def _shorter(path: Path, expected: int, found: int) -> CorruptFileError:
+    return CorruptFileError(
+        "file is shorter than its committed length",
+        where=path,
+        expected=f"{expected} bytes",
+        found=f"{found} bytes",
+        hint="run `sparkhaven verify --deep`, then restore the file or roll back",
+    )

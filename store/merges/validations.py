@@ -1,0 +1,210 @@
+"""Results of validations: what was found in a merged date, kept as evidence for what may be removed.
+
+One file per merge, ``<merges of the table>/<value>/<generation>.validation``, the last validation of that merge.
+
+The file has the frames of ``store.framing.frames``: magic ``SHVVAL1``, as number the generation (equal to that in the
+file name), and one frame, to the end of the file. Its payload has the keys ``table``, ``value``, ``generation``,
+``rows``, ``epochs`` (stream -> epoch at which its rows were pinned), ``binding``, ``tolerant``, ``timeMs`` (since the
+epoch) and ``results``, lists [rule, column, mode, measured, lower, upper, passed, message]; ``passed`` is null for a
+rule that was not evaluated, numbers that JSON has no form for are texts.
+
+``binding`` is the SHA-256, in hex, of what was validated: the inputs, outputs and digests of the merge, and the rules
+of the schema. A result whose binding is another one is stale: the date was merged again, or the rules have changed.
+
+*Writer.* The file is replaced as a whole (temporary file, sync, rename, sync of the directory). *Reader.* A missing
+file is no validation; a damaged one is an error, never taken for a missing or a passed one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from store.errors import CorruptFileError, ValidationFailedError
+from store.framing.canonical import dump, load
+from store.framing.frames import HEADER, frame, header, read_header, scan
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.merges.records import MergeRecord
+from store.types.model import Rule
+
+MAGIC = b"SHVVAL1\n"
+FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE = "FULL_DATABASE", "FULL_INTRADAY", "SIMPLE_TABLE"
+Evidence = int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """One rule and what came of it: measured value and bounds. ``passed`` is None for a rule that was not evaluated.
+
+    ``mode`` says over which rows: the date's history, its intraday rows, or each location for itself.
+    """
+
+    rule: str
+    column: str | None
+    measured: Evidence
+    lower: Evidence
+    upper: Evidence
+    passed: bool | None
+    message: str = ""
+    mode: str = FULL_DATABASE
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """All results of one date. ``generation`` is the merge that they are about, ``epochs`` those of its rows by stream.
+
+    With ``tolerant`` rules that were not evaluated do not keep the validation from passing.
+    """
+
+    table: str
+    value: str
+    generation: int
+    rows: int
+    results: tuple[RuleResult, ...]
+    epochs: dict[str, int] = field(default_factory=dict)
+    binding: str = ""
+    tolerant: bool = False
+    time_ms: int = 0
+
+    @property
+    def failed(self) -> tuple[RuleResult, ...]:
+        """The rules that did not hold."""
+        return tuple(result for result in self.results if result.passed is False)
+
+    @property
+    def unevaluated(self) -> tuple[RuleResult, ...]:
+        """The rules that were not evaluated."""
+        return tuple(result for result in self.results if result.passed is None)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every rule was evaluated (unless ``tolerant``) and holds."""
+        return not self.failed and (self.tolerant or not self.unevaluated)
+
+    def require(self) -> Validation:
+        """Itself, or a ValidationFailedError that names the rules that keep it from passing."""
+        if self.passed:
+            return self
+        failed, open_ = self.failed, () if self.tolerant else self.unevaluated
+        parts = [f"{len(failed)} of {len(self.results)} rules failed"] if failed else []
+        parts += [f"{len(open_)} of {len(self.results)} rules were not evaluated"] if open_ else []
+        again = f"sparkhaven validate {self.table} --date {self.value}"
+        raise ValidationFailedError(
+            " and ".join(parts),
+            where=f"{self.table} {self.value}, merge {self.generation}",
+            expected="every rule evaluated and passed",
+            found="; ".join(f"{r.rule}{f' {r.column}' if r.column else ''}: {r.message}" for r in (*failed, *open_)),
+            hint=f"`{again}` validates anew and lists measured values and bounds"
+            if failed
+            else f"`{again} --allow-unevaluated` passes over them; or take them out of the schema",
+            phase="validate",
+        )
+
+
+def binding(record: MergeRecord, rules: Iterable[Rule]) -> str:
+    """What tells a merge and the rules that it was validated by from all others."""
+    told = {
+        "generation": record.generation,
+        "inputs": [asdict(taken) for taken in record.inputs],
+        "outputs": [[output.internal, output.rows] for output in record.outputs],
+        "digests": record.proof.digests_out if record.proof else None,
+        "rules": [[rule.name, rule.attributes] for rule in rules],
+    }
+    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def validation_path(layout: Layout, table: TableName, value: str, generation: int) -> Path:
+    """Where the last validation of a merge lies."""
+    return layout.merges(table) / value / f"{generation}.validation"
+
+
+def encode_validation(found: Validation) -> bytes:
+    """The bytes of a file; the same validation gives the same bytes."""
+    results = [
+        [r.rule, r.column, r.mode, *(_plain(v) for v in (r.measured, r.lower, r.upper)), r.passed, r.message]
+        for r in found.results
+    ]
+    payload = {
+        "table": found.table,
+        "value": found.value,
+        "generation": found.generation,
+        "rows": found.rows,
+        "epochs": found.epochs,
+        "binding": found.binding,
+        "tolerant": found.tolerant,
+        "timeMs": found.time_ms,
+        "results": results,
+    }
+    return header(MAGIC, found.generation) + frame(dump(payload))
+
+
+def _plain(value: Evidence) -> Evidence:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def decode_validation(data: bytes, where: object) -> Validation:
+    """A validation from the bytes of its file; CorruptFileError with the byte, or UnsupportedVersionError."""
+    generation = read_header(data, MAGIC, where)
+    found = scan(data)
+    if len(found.frames) != 1 or found.rest:
+        expected = "one frame whose checksum holds, to the end of the file"
+        raise _corrupt("is cut short or damaged", where, expected, f"{len(found.frames)} frames, {found.rest} bytes")
+    try:
+        payload = load(found.frames[0].payload, where)
+        made = Validation(
+            payload["table"],
+            payload["value"],
+            payload["generation"],
+            payload["rows"],
+            tuple(_result(entry) for entry in payload["results"]),
+            payload["epochs"],
+            payload["binding"],
+            payload["tolerant"],
+            payload["timeMs"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise _corrupt("has other content", where, "its fields", repr(error)) from error
+    if made.generation != generation:
+        raise _corrupt("contradicts itself", where, generation, made.generation)
+    return made
+
+
+def _result(entry: list[Any]) -> RuleResult:
+    rule, column, mode, measured, lower, upper, passed, message = entry
+    if passed not in (True, False, None):
+        raise ValueError(passed)
+    return RuleResult(rule, column, measured, lower, upper, passed, message, mode)
+
+
+def _corrupt(what: str, where: object, expected: object, found: object) -> CorruptFileError:
+    return CorruptFileError(
+        f"validation result {what}",
+        where=f"{where} at byte {HEADER.size}",
+        expected=expected,
+        found=found,
+        hint="`sparkhaven validate` of the date writes it anew",
+    )
+
+
+def store_validation(fs: Fs, layout: Layout, table: TableName, found: Validation) -> None:
+    """Puts a validation in its place, durably, instead of an older one of the same merge."""
+    path = validation_path(layout, table, found.value, found.generation)
+    fs.replace(path, encode_validation(found))
+
+
+def load_validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> Validation | None:
+    """The last validation of a merge; None if there is none."""
+    path = validation_path(layout, table, record.value, record.generation)
+    if fs.stat(path) is None:
+        return None
+    found = decode_validation(fs.read(path), path)
+    place = (found.table, found.value, found.generation)
+    if place != (str(table), record.value, record.generation):
+        raise _corrupt("lies in a foreign place", path, (str(table), record.value, record.generation), place)
+    return found

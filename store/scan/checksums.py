@@ -1,0 +1,128 @@
+"""CRC-32 of committed bytes: computed as fast as the machine allows, compared by readers, remembered for a process.
+
+Commit records and merge records hold one running CRC-32 of the committed bytes of each file (a ``.dat`` from its first
+row on). A reader compares a file when it first touches it, and remembers (inode, length, CRC): a file that has grown
+costs its new bytes only, an older epoch its own, shorter prefix once more. ``isal`` computes the same polynomial
+six times as fast as zlib; a worker that lacks it takes zlib, with the same results.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from store.errors import CorruptFileError, SettingsError
+from store.io.fs import Fs, Stat
+from store.types.committed import FileState
+
+ChecksumVerify = Literal["open", "read", "scrub", "off"]
+MODES: tuple[str, ...] = get_args(ChecksumVerify)
+ENVIRONMENT = "SPARKHAVEN_CHECKSUM_VERIFY"
+KEPT_FILES = 1 << 16  # files remembered, 300 bytes each
+KEPT_FROM = 1 << 14  # bytes; a smaller file is compared each time, which costs less than looking it up
+KEPT_LENGTHS = 4  # of one file: epochs that are read in turn
+FAST_FROM = 1 << 16  # bytes; for less, loading the fast library costs more than it saves
+
+Crc = Callable[[Any, int], int]
+_fast: list[Crc] = []
+
+
+def crc32(data: Any, value: int = 0) -> int:
+    """CRC-32 of ``data`` (any contiguous buffer) behind bytes whose CRC-32 is ``value``."""
+    if not _fast:
+        if len(data) < FAST_FROM:
+            return zlib.crc32(data, value)
+        _fast.append(_fastest())
+    return _fast[0](data, value)
+
+
+def _fastest() -> Crc:
+    try:
+        from isal import isal_zlib
+    except ImportError:  # packages from a zip bring no compiled library
+        return zlib.crc32
+    fast: Crc = isal_zlib.crc32
+    return fast
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is remembered of one inode: when and at which size it was looked at, and length -> CRC of its prefixes."""
+
+    ctime_ns: int
+    size: int
+    prefixes: dict[int, int]
+
+    def still(self, found: Stat) -> bool:
+        """Whether nothing but appends can have happened since."""
+        return found.ctime_ns == self.ctime_ns or found.size > self.size
+
+
+class Checks:
+    """Which committed bytes are known to be those that were committed. ``MEMORY`` is that of the process.
+
+    ``kept`` files of ``smallest`` bytes and more are remembered; 0: each is compared whenever it is opened.
+    """
+
+    def __init__(self, kept: int = KEPT_FILES, smallest: int = KEPT_FROM) -> None:
+        self._kept, self._smallest = kept, smallest
+        self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()  # by device and inode
+
+    def require(self, fs: Fs, path: Path, data: pa.Buffer, crc: int) -> None:
+        """CorruptFileError if ``data``, the committed bytes of a file, are not those whose CRC-32 is ``crc``."""
+        found = fs.stat(path) if self._kept and data.size >= self._smallest else None
+        before = None if found is None else self._known.get((found.device, found.inode))
+        known = before.prefixes if before is not None and found is not None and before.still(found) else {}
+        if known.get(data.size) != crc:
+            base = max((length for length in known if length <= data.size), default=0)
+            computed = crc32(data.slice(base), known.get(base, 0))
+            if computed != crc and base:  # a rollback may have put other bytes behind the shorter prefix
+                computed = crc32(data)
+            if computed != crc:
+                raise changed(path, FileState(data.size, crc), computed)
+        if found is not None:
+            others = [(length, other) for length, other in known.items() if length != data.size]
+            prefixes = dict([*others, (data.size, crc)][-KEPT_LENGTHS:])
+            self._remember((found.device, found.inode), _Known(found.ctime_ns, found.size, prefixes))
+
+    def _remember(self, key: tuple[int, int], known: _Known) -> None:
+        self._known[key] = known
+        self._known.move_to_end(key)
+        while len(self._known) > self._kept:
+            self._known.popitem(last=False)
+
+
+MEMORY = Checks()
+
+
+def chosen_mode(asked: str | None, environ: Mapping[str, str]) -> ChecksumVerify:
+    """The mode that is asked for, else that of the environment, else ``read``; another word is a SettingsError."""
+    mode, where = (asked, "checksum_verify") if asked is not None else (environ.get(ENVIRONMENT) or "read", ENVIRONMENT)
+    if mode not in MODES:
+        raise SettingsError(
+            "checksum_verify is none of its modes", where=where, expected=", ".join(MODES), found=repr(mode)
+        )
+    return mode  # type: ignore[return-value]
+
+
+def checks_of(mode: ChecksumVerify) -> Checks | None:
+    """What a read compares with: everything again (``open``), the memory of the process (``read``), or nothing."""
+    return {"open": Checks(kept=0), "read": MEMORY}.get(mode)
+
+
+def changed(path: Path, state: FileState, computed: int) -> CorruptFileError:
+    """The error for committed bytes that are not what they were."""
+    return CorruptFileError(
+        "checksum does not match: committed bytes have changed",
+        where=path,
+        expected=f"CRC-32 {state.crc:08x} over {state.size} bytes of data, as committed",
+        found=f"CRC-32 {computed:08x}",
+        hint="run `sparkhaven verify --deep`; restore the file from a copy, or roll the stream back to an epoch before "
+        "the damage (history: merge the date again with --rewrite while its rows are intraday)",
+    )

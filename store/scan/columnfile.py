@@ -1,0 +1,237 @@
+"""The files of one column in one location, as Arrow arrays.
+
+Readers map the committed bytes; nothing beyond them is looked at. Row count and lengths come from ``table.size`` or
+a pinned epoch, byte order and width from the prefix, the type from the definition, and all of them must agree:
+damage is a CorruptFileError, another writer an UnsupportedVersionError, another declaration a
+SchemaMismatchError, each with path and byte, entry or row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from store.errors import CorruptFileError
+from store.format.column.codecs import DAT, Reading, Region, codec_for
+from store.format.column.prefix import (
+    DATA_OFFSET,
+    MAX_DATA_OFFSET,
+    Prefix,
+    check_prefix,
+    decode_prefix,
+    encode_prefix,
+    overflow_byte,
+)
+from store.format.index.grouping import GroupRanges, decode_ovr, encode_ovr
+from store.format.java.reader import HINT
+from store.io.fs import Fs
+from store.types.model import Column, Storage
+
+OVR = ".ovr"
+
+
+def _missing(path: Path) -> CorruptFileError:
+    return CorruptFileError(
+        "a committed file is missing",
+        where=path,
+        expected="the file",
+        found="nothing",
+        hint="run `sparkhaven verify`, then restore the file or roll back",
+    )
+
+
+def column_header(fs: Fs, path: Path) -> Prefix:
+    """The prefix of a ``.dat`` file, each byte before the data looked at."""
+    try:
+        head = fs.read_range(path, 0, DATA_OFFSET)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    try:
+        prefix = decode_prefix(head, path)
+        reach = prefix.data_offset
+    except CorruptFileError:
+        found = fs.stat(path)
+        reach = min(found.size if found else 0, MAX_DATA_OFFSET)
+        if reach <= DATA_OFFSET:
+            raise
+        # the object may be longer than the usual prefix
+        prefix = decode_prefix(fs.read_range(path, 0, reach), path)
+    else:
+        if reach > DATA_OFFSET:
+            prefix = decode_prefix(fs.read_range(path, 0, reach), path)
+    return prefix
+
+
+def committed_prefix(fs: Fs, path: Path, column: Column) -> Prefix:
+    """The prefix of a committed ``.dat`` file that has rows, which must be that of this very column.
+
+    Raises as ``column_header`` and ``check_prefix``; another column's id is a CorruptFileError: a name belongs to one
+    column for as long as the table has data, so either this file or the history of the schema is damaged.
+    """
+    prefix = column_header(fs, path)
+    if prefix.column_id not in (None, column.id):
+        raise CorruptFileError(
+            f"file of column {column.name} says that it belongs to another column",
+            where=path,
+            expected=f"columnId {column.id}",
+            found=f"columnId {prefix.column_id}",
+            hint="its prefix is damaged, it is a copy of another file, or the schema is not the one that wrote it: "
+            "restore the file or the schema with its history; reads that name other columns go on",
+        )
+    check_prefix(prefix, column, path)
+    return prefix
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFile:
+    """An open column of ``rows`` committed rows; ``prefix`` None means that all of them are null."""
+
+    column: Column
+    rows: int
+    prefix: Prefix | None
+    _reading: Reading | None
+
+    def read(self, start: int = 0, stop: int | None = None, *, has_nulls: bool | None = None) -> pa.Array:
+        """Rows ``[start, stop)``; ``has_nulls`` False promises that there are none in them, and saves looking.
+
+        Symbols come as a dictionary of int32 and text, all others in the Arrow type of their
+        ``DataType`` row.
+        """
+        stop = self.rows if stop is None else stop
+        if not 0 <= start <= stop <= self.rows:
+            raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
+        if self._reading is None or start == stop:
+            return nulls(self.column, stop - start)
+        return self._reading(start, stop, has_nulls)
+
+
+def nulls(column: Column, count: int) -> pa.Array:
+    """That many nulls, in the Arrow type in which the column is read."""
+    kind = pa.dictionary(pa.int32(), pa.string()) if column.storage is Storage.SYMBOL else column.type.arrow
+    return pa.nulls(count, kind)
+
+
+def _unchecked(path: Path, data: pa.Buffer) -> None:
+    """Takes committed bytes as they are."""
+
+
+def open_column(
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    files: Mapping[str, int],
+    rows: int,
+    *,
+    null_char: int | None = None,
+    check: Callable[[Path, pa.Buffer], None] = _unchecked,
+) -> ColumnFile:
+    """Opens a column. ``files`` has the committed bytes of each file's data region, by file name.
+
+    A column that has no committed ``.dat`` is all null. ``null_char`` is read as null in a char column in place of
+    0xFFFF. ``check`` is given the committed bytes of each file before they are decoded, and raises if they changed.
+    """
+    codec = codec_for(column)
+    dat = column.files[0]
+    path = directory / dat
+    if dat not in files:
+        return ColumnFile(column, rows, None, None)
+    prefix = committed_prefix(fs, path, column)
+    if files[dat] != rows * prefix.width:
+        raise CorruptFileError(
+            "committed bytes are not rows times width",
+            where=path,
+            expected=f"{rows} x {prefix.width} bytes",
+            found=f"{files[dat]} bytes",
+            hint=HINT,
+        )
+    if rows == 0:
+        return ColumnFile(column, 0, prefix, None)
+    data = fs.map(path, prefix.data_offset + files[dat]).slice(prefix.data_offset)
+    check(path, data)
+    companions = {name.removeprefix(column.name): _companion(fs, directory / name, files) for name in column.files[1:]}
+    for name in column.files[1:]:
+        check(directory / name, companions[name.removeprefix(column.name)])
+    null = null_char if column.type.name == "char" else None
+    region = Region(column, str(path), prefix.byte_order, rows, data, companions, null)
+    return ColumnFile(column, rows, prefix, codec.open(region))
+
+
+def _companion(fs: Fs, path: Path, files: Mapping[str, int]) -> pa.Buffer:
+    if path.name not in files:
+        raise CorruptFileError(
+            "companion file has no committed length", where=path, expected="an entry in dataFileSizes", hint=HINT
+        )
+    try:
+        return fs.map(path, files[path.name])
+    except FileNotFoundError:
+        raise _missing(path) from None
+
+
+def read_column(
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    files: Mapping[str, int],
+    rows: int,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    has_nulls: bool | None = None,
+    null_char: int | None = None,
+) -> pa.Array:
+    """Rows ``[start, stop)`` of a column: ``open_column`` and ``ColumnFile.read`` in one."""
+    opened = open_column(fs, directory, column, files, rows, null_char=null_char)
+    return opened.read(start, stop, has_nulls=has_nulls)
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+
+
+def create_column(fs: Fs, directory: Path, column: Column, *, grouping: GroupRanges | None = None) -> list[Path]:
+    """Makes a column's files, ``.dat`` with its complete prefix, companions empty; returns them, unsynced.
+
+    What stood there before is gone: a file of an append that was never committed.
+    """
+    paths = [directory / name for name in column.files]
+    fs.write_new(paths[0], encode_prefix(column, grouping=grouping))
+    for path in paths[1:]:
+        fs.write_new(path, b"")
+    return paths
+
+
+def set_overflow(fs: Fs, path: Path, column: Column, flag: bool) -> None:
+    """Changes the one byte of a ``.dat`` file that says whether its grouping is in an ``.ovr``, and syncs."""
+    offset, now = overflow_byte(fs.read_range(path, 0, DATA_OFFSET), column, path)
+    if now != flag:
+        fs.write_at(path, offset, bytes((flag,)))
+        fs.sync([path])
+
+
+def add_grouping(fs: Fs, directory: Path, column: Column, ranges: GroupRanges) -> None:
+    """Gives a column its grouping: the ``.ovr`` by atomic replace, then the flag."""
+    fs.replace(directory / (column.name + OVR), encode_ovr(ranges))
+    set_overflow(fs, directory / (column.name + DAT), column, True)
+
+
+def remove_grouping(fs: Fs, directory: Path, column: Column) -> None:
+    """Takes the grouping in an ``.ovr`` away: the flag, then the file."""
+    set_overflow(fs, directory / (column.name + DAT), column, False)
+    fs.unlink(directory / (column.name + OVR))
+
+
+def read_grouping(fs: Fs, directory: Path, column: Column, rows: int) -> GroupRanges | None:
+    """The grouping of a column, checked against the row count; None if it has none."""
+    path = directory / (column.name + DAT)
+    prefix = column_header(fs, path)
+    if not prefix.overflow:
+        inline = prefix.grouping(column, path)
+        return None if inline is None else inline.check(rows, path)
+    path = directory / (column.name + OVR)
+    try:
+        data = fs.read(path)
+    except FileNotFoundError:
+        raise _missing(path) from None
+    return decode_ovr(data, column.type, path).check(rows, path)

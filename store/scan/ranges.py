@@ -1,0 +1,288 @@
+"""From a snapshot to the row ranges of files that a read must open.
+
+A snapshot is the table's schema and one state per stream, as loaded at open; nothing here looks at the disk except
+for merge records of the dates that a read may touch. Skipping is sound: a row range is left out only if the dates,
+the sources or the committed statistics prove that no row of it can be in the result.
+
+How each row comes once in tier ``all``: a date whose newest usable merge record says that the first ``n`` rows of
+an intraday location (known by stream, internal partition and the epoch that made it) are merged gives the record's
+outputs, and of that location the rows from ``n`` on. A record is usable if the snapshot holds every row that it took
+in; else an older record, or intraday alone, gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, Protocol
+
+from store.epochs.state.locations import Locations
+from store.epochs.state.values import LocationState
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import MergeInput, MergeRecord, all_values, newest, record_missing
+from store.scan.selection import (
+    Selection,
+    Tier,
+    refuse_merged_sources,
+    refuse_unknown_sources,
+    refuse_unknown_values,
+)
+from store.types.committed import FileState, RangeStats
+from store.types.model import TableSchema
+
+MayMatch = Callable[[Mapping[str, RangeStats]], bool]
+
+
+class Stream(Protocol):
+    """What a scan needs of a stream's state."""
+
+    @property
+    def stream(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def locations(self) -> Locations: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table at one moment: its schema, and its streams at their pinned epochs, by name."""
+
+    table: TableName
+    schema: TableSchema
+    streams: tuple[Stream, ...]
+
+    @property
+    def epochs(self) -> dict[str, int]:
+        """The vector of epochs: stream -> epoch."""
+        return {stream.stream: stream.epoch for stream in self.streams}
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics."""
+
+    tier: Literal["intraday", "history"]
+    stream: str | None
+    key: LocationKey
+    directory: Path
+    start: int
+    stop: int
+    rows: int
+    files: Mapping[str, FileState]
+    stats: Mapping[str, tuple[RangeStats, ...]]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """File name -> committed bytes of its data region."""
+        return {name: state.size for name, state in self.files.items()}
+
+    def has_nulls(self, column: str) -> bool | None:
+        """Whether the statistics say that the column has nulls in this slice; None = they do not tell."""
+        at = self.start
+        for stats in self.stats.get(column, ()):
+            if stats.stop > self.start and stats.start < self.stop:
+                if stats.start > at:
+                    return None
+                if stats.nulls:
+                    return True
+                at = stats.stop
+        return False if at >= self.stop else None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a read opens, ordered by (value, history before intraday, internal partition, row).
+
+    ``rows`` is the sum over the slices. ``unmerged``: what merge records took in from streams beyond the snapshot, or
+    from streams that it does not have. ``skipped_rows`` and ``skipped_values`` were in reach of the read, and
+    statistics or the partition value proved that no row there matches.
+    """
+
+    slices: tuple[Slice, ...]
+    rows: int
+    skipped_rows: int = 0
+    skipped_values: int = 0
+    unmerged: tuple[tuple[Path, MergeInput], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A predicate as the scan sees it: the columns it names, and whether a row range may hold a match."""
+
+    columns: frozenset[str]
+    may_match: MayMatch
+
+
+def make_plan(
+    fs: Fs,
+    layout: Layout,
+    snapshot: Snapshot,
+    *,
+    tier: Tier = "all",
+    selection: Selection | None = None,
+    where: Filter | None = None,
+) -> Plan:
+    """Row ranges that can hold rows of the read.
+
+    Reads merge records of selected dates only, and opens no data file. Raises TableNotFoundError for a date or a
+    source that the table does not have; SettingsError for an epoch whose rows are only in newer history, and for a
+    source whose rows are merged, hence no longer kept apart.
+    """
+    selection = selection or Selection()
+    intraday = {value for stream in snapshot.streams for value in stream.locations.dates()}
+    merged = set() if tier == "intraday" else set(all_values(fs, layout, snapshot.table))
+    values = merged if tier == "history" else merged | intraday
+    refuse_unknown_values(snapshot.table, selection, tier, values, intraday | merged)
+    known: set[str] = set()
+    if selection.sources is not None:
+        known |= {key.internal for stream in snapshot.streams for key in stream.locations}
+    found: list[Slice] = []
+    skipped_values = 0
+    unmerged: list[tuple[Path, MergeInput]] = []
+    for value in sorted(values):
+        if not selection.takes_value(value):
+            continue
+        if where is not None and not where.may_match(_value_stats(snapshot.schema, value, 0, 1)):
+            skipped_values += 1
+            continue
+        located = _located_at(snapshot, value)
+        record = usable_record(fs, layout, snapshot, value, unmerged) if value in merged else None
+        if record is None and tier != "intraday" and any(at.truncated for _, at in located):
+            raise record_missing(layout, snapshot.table, value)
+        if record is not None:
+            known |= {output.internal for output in record.outputs}
+            found += _history(layout, snapshot.table, record)
+        if tier != "history":
+            found += _remainder(layout, snapshot.table, located, record)
+            if record is not None:
+                refuse_merged_sources(selection, record)
+    if selection.sources is not None:
+        refuse_unknown_sources(fs, layout, snapshot.table, selection.sources, known)
+    found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
+    kept = found if where is None else [part for slice_ in found for part in _prune(snapshot.schema, slice_, where)]
+    rows = sum(slice_.stop - slice_.start for slice_ in kept)
+    reach = sum(slice_.stop - slice_.start for slice_ in found)
+    return Plan(tuple(kept), rows, reach - rows, skipped_values, tuple(unmerged))
+
+
+def usable_record(
+    fs: Fs, layout: Layout, snapshot: Snapshot, value: str, unmerged: list[tuple[Path, MergeInput]] | None = None
+) -> MergeRecord | None:
+    """The newest complete merge record of a date all of whose input rows are in the snapshot; None if there is none.
+
+    To ``unmerged`` come inputs of streams that the snapshot does not have, or not up to that epoch.
+    An older snapshot may use an older record whose locations are still there, or none. SettingsError if it can use
+    none, although rows that it should show have left intraday.
+    """
+    newer: list[MergeInput] = []
+    record = newest(fs, layout, snapshot.table, value)
+    epochs = snapshot.epochs
+    while record is not None:
+        path = layout.merges(snapshot.table) / value / f"{record.generation}.json"
+        beyond = (taken for taken in record.inputs if taken.epoch > epochs.get(taken.stream, -1))
+        if unmerged is not None:
+            unmerged += ((path, taken) for taken in beyond)
+        missing = [taken for taken in record.inputs if not _holds(snapshot, value, taken)]
+        if not missing and (not newer or _stands(fs, layout, snapshot.table, record)):
+            return record
+        newer += missing or record.inputs
+        record = newest(fs, layout, snapshot.table, value, below=record.generation)
+    for taken in newer:
+        if _has_left(snapshot, value, taken):
+            raise SettingsError(
+                "the epoch can no longer be read: its rows were merged later and have left intraday",
+                where=layout.intraday_location(snapshot.table, LocationKey(taken.internal, value)),
+                found=f"epochs {snapshot.epochs}",
+                hint="read a newer epoch; `sparkhaven stats` shows which dates are merged",
+            )
+    return None
+
+
+def _located(snapshot: Snapshot, value: str, taken: MergeInput) -> tuple[Stream | None, LocationState | None]:
+    stream = next((s for s in snapshot.streams if s.stream == taken.stream), None)
+    return stream, stream.locations.get(LocationKey(taken.internal, value)) if stream else None
+
+
+def _holds(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
+    """Whether the snapshot has every row that a merge took from one location."""
+    stream, location = _located(snapshot, value, taken)
+    if stream is None:
+        return True  # the stream is gone, history is all that is left of it
+    if location is None or location.truncated or location.since > taken.since:
+        return stream.epoch >= taken.epoch  # removed with proof after the merge, unless the snapshot is older
+    return location.since == taken.since and location.rows >= taken.rows
+
+
+def _has_left(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
+    """Whether a location existed at the snapshot, but its rows of then are no longer in intraday."""
+    stream, location = _located(snapshot, value, taken)
+    if stream is None:
+        return True
+    return taken.since <= stream.epoch and (location is None or location.truncated or location.since > taken.since)
+
+
+def _stands(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> bool:
+    """Whether the locations of a replaced record are all still there; they go some time after they were replaced."""
+    keys = [LocationKey(output.internal, record.value) for output in record.outputs if output.rows]
+    return all(fs.stat(layout.history_location(table, key)) is not None for key in keys)
+
+
+def _located_at(snapshot: Snapshot, value: str) -> list[tuple[str, LocationState]]:
+    """The locations of a date, with their streams; those of other dates are not decoded."""
+    found = [(stream.stream, at) for stream in snapshot.streams for at in stream.locations.of_date(value)]
+    return sorted(found, key=lambda pair: (pair[1].key.internal, pair[0]))
+
+
+def _history(layout: Layout, table: TableName, record: MergeRecord) -> list[Slice]:
+    keys = [(LocationKey(output.internal, record.value), output) for output in record.outputs if output.rows]
+    return [
+        Slice("history", None, key, layout.history_location(table, key), 0, out.rows, out.rows, out.files, out.stats)
+        for key, out in sorted(keys, key=lambda pair: pair[0])
+    ]
+
+
+def _remainder(
+    layout: Layout, table: TableName, located: Sequence[tuple[str, LocationState]], record: MergeRecord | None
+) -> list[Slice]:
+    """Slices of intraday, each from the row after those that the record took in."""
+    merged = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
+    slices = []
+    for stream, at in located:
+        start = merged.get((stream, at.key.internal, at.since), 0)
+        if at.rows > start:
+            directory = layout.intraday_location(table, at.key)
+            slices.append(Slice("intraday", stream, at.key, directory, start, at.rows, at.rows, at.files, at.stats))
+    return slices
+
+
+def _value_stats(schema: TableSchema, value: str, start: int, stop: int) -> dict[str, RangeStats]:
+    column = schema.partitioning
+    return {column.name: RangeStats(start, stop, 0, 0, value, value)} if column else {}
+
+
+def _prune(schema: TableSchema, slice_: Slice, where: Filter) -> list[Slice]:
+    """The parts of a slice whose statistics allow a match; neighbours are joined."""
+    columns = [name for name in sorted(where.columns) if name in slice_.stats]
+    cuts = {slice_.start, slice_.stop}
+    for name in columns:
+        cuts.update(edge for s in slice_.stats[name] for edge in (s.start, s.stop) if slice_.start < edge < slice_.stop)
+    edges = sorted(cuts)
+    kept: list[Slice] = []
+    for start, stop in pairwise(edges):
+        stats = _value_stats(schema, slice_.key.value, start, stop)
+        for name in columns:
+            around = next((s for s in slice_.stats[name] if s.start <= start and stop <= s.stop), None)
+            if around is not None:
+                stats[name] = around
+        if not where.may_match(stats):
+            continue
+        if kept and kept[-1].stop == start:
+            kept[-1] = replace(kept[-1], stop=stop)
+        else:
+            kept.append(replace(slice_, start=start, stop=stop))
+    return kept

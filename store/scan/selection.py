@@ -1,0 +1,134 @@
+"""What a read asks for: tier, partition values, sources; and how it is told that there is no such thing."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from store.errors import SettingsError, TableNotFoundError
+from store.io.fs import Fs
+from store.layout import Layout, TableName, check_partition
+from store.merges.records import MergeRecord
+
+Tier = Literal["intraday", "history", "all"]
+TIERS: tuple[Tier, ...] = ("intraday", "history", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Dates and sources of a read; None = all. An entry ``A..B`` in ``values`` is a closed range of values."""
+
+    values: tuple[str, ...] | None = None
+    sources: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(values: str | Iterable[str] | None, sources: str | Iterable[str] | None) -> Selection:
+        """From one name, several, or None; a range that cannot hold any value is a SettingsError."""
+        chosen = _names(values)
+        for wanted in chosen or ():
+            _check_range(wanted)
+        return Selection(chosen, _names(sources))
+
+    def takes_value(self, value: str) -> bool:
+        """Whether a partition value is asked for."""
+        return self.values is None or any(_covers(wanted, value) for wanted in self.values)
+
+    def takes_source(self, internal: str) -> bool:
+        """Whether an internal partition is asked for."""
+        return self.sources is None or internal in self.sources
+
+
+def _names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _covers(wanted: str, value: str) -> bool:
+    first, dots, last = wanted.partition("..")
+    return within(value, first, last) if dots else wanted == value
+
+
+def within(value: str, first: str, last: str) -> bool:
+    """Whether a partition value is in the closed range; ``2013-01-02`` as the end takes all hours of that day."""
+    return first <= value and value[: len(last)] <= last
+
+
+def _check_range(wanted: str) -> None:
+    first, dots, last = wanted.partition("..")
+    if dots and not (first and last):
+        raise SettingsError(
+            "a range of dates has two ends", expected="A..B, like 2013-01-01..2013-12-31", found=repr(wanted)
+        )
+    if dots and first > last:
+        raise SettingsError(
+            "a range of dates ends before it begins", expected=f"{last}..{first}?", found=repr(wanted), hint="swap them"
+        )
+    for name in (first, last) if dots else (first,):
+        check_partition("date", name)
+
+
+def check_tier(tier: str) -> Tier:
+    """The tier of that name; another text is a SettingsError."""
+    for known in TIERS:
+        if tier == known:
+            return known
+    raise SettingsError("no such tier", expected=" | ".join(TIERS), found=repr(tier), hint="leave it out for all")
+
+
+def refuse_unknown_values(
+    table: TableName, selection: Selection, tier: Tier, values: Collection[str], elsewhere: Collection[str]
+) -> None:
+    """TableNotFoundError for a single value that is not among those of the tier; a range may be empty."""
+    for wanted in selection.values or ():
+        if ".." in wanted or wanted in values:
+            continue
+        other = f"the {tier} tier does not have it, another tier has: leave the tier out" if wanted in elsewhere else ""
+        raise TableNotFoundError(
+            f"{table} has no partition {wanted!r}",
+            expected=near(wanted, values),
+            found=repr(wanted),
+            hint=other or f"`sparkhaven stats {table}` lists what is there",
+        )
+
+
+def refuse_unknown_sources(fs: Fs, layout: Layout, table: TableName, sources: Collection[str], known: set[str]) -> None:
+    """TableNotFoundError for a source that no location of the table has."""
+    missing = [source for source in sources if source not in known]
+    if missing:  # other dates may have it: only now is the directory worth a look
+        known = known | set(fs.names(layout.partitions(table.namespace)))
+    for source in missing:
+        if source not in known:
+            raise TableNotFoundError(
+                f"{table} has no source {source!r}",
+                expected=near(source, known),
+                found=repr(source),
+                hint=f"`sparkhaven stats {table}` lists what is there",
+            )
+
+
+def refuse_merged_sources(selection: Selection, record: MergeRecord) -> None:
+    """SettingsError for a source whose rows are in a merged date: a part of the rows would be a wrong answer."""
+    outputs = {output.internal for output in record.outputs}
+    for taken in record.inputs:
+        if selection.sources and taken.internal in selection.sources and taken.rows and taken.internal not in outputs:
+            raise SettingsError(
+                f"rows of source {taken.internal!r} can no longer be told apart: {record.value} is merged",
+                where=f"{record.table} {record.value}, generation {record.generation}",
+                expected=f"one of {sorted(outputs)}, or dates that are not merged",
+                found=repr(taken.internal),
+                hint="filter by a column with --where, or read --tier intraday",
+            )
+
+
+def near(wanted: str, names: Collection[str]) -> str:
+    """Names close to a wanted one for a message; else the first and last of what there is."""
+    close = difflib.get_close_matches(wanted, sorted(names), n=5, cutoff=0.5)
+    if close:
+        return "one of " + ", ".join(close)
+    ordered = sorted(names)
+    if len(ordered) > 6:
+        return f"one of {len(ordered)}: {', '.join(ordered[:3])} ... {', '.join(ordered[-3:])}"
+    return "one of " + ", ".join(ordered) if ordered else "no name: there are none yet"

@@ -1,0 +1,112 @@
+"""A schema file told: as one JSON object, as a page of text, and the findings of a check as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from store.schema.document.rules import RULE_SPECS
+from store.schema.document.sources import ImportSource
+from store.schema.document.xmlfile import SchemaFile
+from store.schema.findings import Finding
+from store.types.model import Column, TableSchema
+
+
+def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, Any]:
+    """A schema as plain data for JSON; with its file also what only the file says: imports, findings, the origin.
+
+    Optional parts are there only when they are set.
+    """
+    origin = None if file is None else file.origin
+    told: dict[str, Any] = {
+        "table": schema.full_name,
+        "namespace": schema.namespace,
+        "name": schema.name,
+        "version": schema.version,
+        "storage_type": "NestedPartitionedOnDisk" if schema.nested else "SplayedOnDisk",
+        "merge_format": schema.merge_format,
+        "merge_codec": schema.merge_codec,
+        "key_formula": schema.key_formula,
+        "copy_of": None if origin is None else origin.schema.full_name,
+        "columns": [_column(column) for column in schema.columns],
+        "data_indexes": [list(keys) for keys in schema.data_indexes],
+        "import_sources": None if file is None else [_source(source) for source in file.imports],
+        "rules": [
+            {
+                "name": rule.name,
+                "attributes": rule.attributes,
+                "evaluated": RULE_SPECS[rule.name].evaluated,
+                "line": rule.line,
+            }
+            for rule in schema.rules
+        ],
+        "findings": None if file is None else [finding.to_json() for finding in file.findings],
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _column(column: Column) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": column.id,
+        "name": column.name,
+        "type": column.type.name,
+        "data_type": column.spelling,
+        "kind": column.kind.name.lower(),
+        "storage": column.storage.value,
+        "encoding": column.encoding,
+        "files": list(column.files),
+        "codec": column.codec,
+        "codec_arguments": column.codec_args,
+        "width": column.codec_width,
+        "stored": column.type.stored,
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _source(source: ImportSource) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "type": source.type,
+        "name": source.name,
+        "columns": [
+            {k: v for k, v in (("name", c.name), ("source", c.source_name), ("default", c.default)) if v is not None}
+            for c in source.columns.values()
+        ],
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def schema_text(schema: TableSchema) -> str:
+    """The schema for people: the table, its columns, and what is done with it at merge."""
+    kind = "nested partitioned" if schema.nested else "splayed"
+    lines = [f"{schema.full_name}, {kind} on disk, version {schema.version}"]
+    codec = f" ({schema.merge_codec})" if schema.merge_codec else ""
+    lines.append(f"merge to {schema.merge_format}{codec}, key formula {schema.key_formula or '(none)'}")
+    lines.append("")
+    rows = [("id", "column", "type", "role", "stored as")]
+    rows += [(str(c.id), c.name, c.type.name, c.kind.name.lower(), _stored(c)) for c in schema.columns]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)] + [0]
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if schema.data_indexes:
+        lines += ["", "data indexes: " + "; ".join(", ".join(keys) for keys in schema.data_indexes)]
+    if schema.rules:
+        lines += ["", "rules:"]
+        for rule in schema.rules:
+            values = " ".join(f'{k}="{v}"' for k, v in rule.attributes.items())
+            later = "" if RULE_SPECS[rule.name].evaluated else "  (not evaluated by this release: validation fails)"
+            lines.append(f"  {rule.name} {values}{later}")
+    return "\n".join(lines)
+
+
+def _stored(column: Column) -> str:
+    text = {"none": "name of the directory", "symbol": "symbols", "blob": "bytes"}.get(column.storage.value, "values")
+    text += f", {column.encoding}" if column.encoding and column.storage.value != "none" else ""
+    return text if column.type.stored else f"{text} (not by this release)"
+
+
+def findings_text(findings: Sequence[Finding]) -> str:
+    """Findings in file order and a last line that counts them."""
+    errors = sum(f.severity == "error" for f in findings)
+    count = f"{errors} error{'' if errors == 1 else 's'}, {len(findings) - errors} warning" + (
+        "" if len(findings) - errors == 1 else "s"
+    )
+    return "\n".join([*(finding.text() for finding in findings), count])

@@ -1,0 +1,116 @@
+"""The words of the schema language: which element may hold which attributes and children."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.nearest import meant
+from store.schema.findings import Collector
+from store.schema.tree import Element
+
+STORAGE_TYPES = ("NestedPartitionedOnDisk", "SplayedOnDisk")
+COLUMN_TYPES = ("Normal", "Partitioning", "Grouping")
+SYMBOL_TABLES = ("None", "ColumnLocation")
+IMPORT_TYPES = ("CSV", "JDBC", "JSON", "XML")
+MERGE_CODECS = ("SNAPPY", "GZIP", "ZSTD", "LZ4_RAW", "UNCOMPRESSED")
+EXTENDED_TYPES = ("parquet:flat", "parquet:kv", "parquet:metadata", "coreplus:hive", "iceberg", "coreplus:iceberg")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What an element may hold; ``None`` = anything, kept and never run."""
+
+    attributes: frozenset[str] | None
+    children: frozenset[str] | None
+
+
+def _word(attributes: str, children: str = "") -> Word:
+    return Word(frozenset(attributes.split()), frozenset(children.split()))
+
+
+_KEPT = Word(None, None)
+_KEPT_OF_LISTENERS = "logFormat listenerClass listenerPackage loggerClass loggerLanguage tableLogger verifyChecksum"
+WORDS: dict[str, Word] = {
+    "Table": _word(
+        f"namespace name storageType defaultMergeFormat description namespaceSet {_KEPT_OF_LISTENERS}",
+        "Partitions MergeAttributes Column DataIndex ExtendedStorage ImportSource Validator Listener Logger "
+        "LoggerListener LogFormat InputTableSpec SystemInput LoggerImports ListenerImports",
+    ),
+    "CopyTable": _word("namespace name sourceNamespace sourceName description namespaceSet"),
+    "Partitions": _word("keyFormula"),
+    "MergeAttributes": _word("format codec"),
+    "Column": _word(
+        "name dataType columnType symbolTable encoding objectCodec objectCodecArguments objectWidth componentType "
+        "description intradayType intradaySetter timePrecision",
+        "SystemInput",
+    ),
+    "DataIndex": _word("columns"),
+    "ExtendedStorage": _word("type", "Catalog"),
+    "ImportSource": _word("type name arrayDelimiter maxError description", "ImportColumn ImportMacro ImportState"),
+    "ImportColumn": _word("name sourceName sourceType formula default class stringSetDelimiter"),
+    "Validator": Word(frozenset(), None),  # its children are rules, which have a table of their own
+    **dict.fromkeys(
+        (
+            "Listener",
+            "Logger",
+            "LoggerListener",
+            "LogFormat",
+            "InputTableSpec",
+            "SystemInput",
+            "LoggerImports",
+            "ListenerImports",
+            "Catalog",
+            "ImportMacro",
+            "ImportState",
+        ),
+        _KEPT,
+    ),
+}
+
+
+def check_words(root: Element, findings: Collector) -> None:
+    """One warning for each unknown element or attribute; what is below an unknown element is not looked at."""
+    todo = [root]
+    while todo:
+        element = todo.pop()
+        word = WORDS[element.name]
+        if word.attributes is not None:
+            for name in element.attributes:
+                # a declaration of an XML namespace belongs to XML, not to us
+                if name not in word.attributes and not name.startswith("xmlns"):
+                    known = ", ".join(sorted(word.attributes)) or "no attribute"
+                    findings.add(
+                        "W106",
+                        element,
+                        expected=known,
+                        found=f"attribute {name}",
+                        hint=meant(name, word.attributes) or "it stays in the file; remove it if it is a slip",
+                    )
+        if word.children is None:
+            continue
+        for child in element.children:
+            if child.name in word.children:
+                todo.append(child)
+            else:
+                findings.add(
+                    "W106",
+                    child,
+                    expected=", ".join(sorted(word.children)) or "no element",
+                    found=f"element {child.name} in {element.name}",
+                    hint=meant(child.name, word.children) or "it stays in the file; remove it if it is a slip",
+                )
+
+
+def one_of(element: Element, attribute: str, allowed: tuple[str, ...], findings: Collector) -> str | None:
+    """The value of an attribute that must be one of a list; None if absent; E105 (and None) if it is not."""
+    value = element.attributes.get(attribute)
+    if value is None or value in allowed:
+        return value
+    findings.add(
+        "E105",
+        element,
+        expected=f"{attribute} one of {', '.join(allowed)}",
+        found=f'{attribute}="{value}"',
+        hint=meant(value, allowed) or "choose a value of the list",
+    )
+    return None

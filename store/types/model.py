@@ -1,0 +1,119 @@
+"""A table's definition as values: what the rest of the house needs of a ``.schema`` file or a ``.tbl``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import pyarrow as pa
+
+from store.types.datatypes import DataType
+
+CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
+MERGE_FORMATS = ("DeephavenV1", "Parquet")
+
+
+class Kind(Enum):
+    """Role of a column; the values are those of ``ColumnType`` in a ``.tbl``."""
+
+    NORMAL = 1
+    GROUPING = 2
+    PARTITIONING = 4
+
+
+class Storage(Enum):
+    """How the values of a column lie on disk."""
+
+    FIXED = "fixed"  # entries in .dat only
+    SYMBOL = "symbol"  # int32 per row into .sym, which ends into .sym.bytes
+    BLOB = "blob"  # int64 end per row into .bytes
+    NONE = "none"  # the partitioning column: no files
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. ``id`` never changes and is never reused; ``encoding`` is None unless a string."""
+
+    name: str
+    type: DataType
+    kind: Kind
+    storage: Storage
+    id: int
+    encoding: str | None = None
+    codec: str | None = None
+    codec_args: str | None = None
+    codec_width: int | None = None
+    component: DataType | None = None
+    spelling: str = ""  # dataType as the file spells it
+
+    @property
+    def width(self) -> int:
+        """Bytes per row in ``.dat``: 4 for symbols, 8 for blobs, else the width of the type."""
+        if self.storage is Storage.SYMBOL:
+            return 4
+        return 8 if self.storage is Storage.BLOB else self.type.width
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files of this column in a location, ``.dat`` first."""
+        name, storage = self.name, self.storage
+        if storage is Storage.FIXED:
+            return (f"{name}.dat",)
+        if storage is Storage.SYMBOL:
+            return (f"{name}.dat", f"{name}.sym", f"{name}.sym.bytes")
+        return (f"{name}.dat", f"{name}.bytes") if storage is Storage.BLOB else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One child of ``Validator``: name of the rule and its attributes as written."""
+
+    name: str
+    attributes: dict[str, str]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The definition of one table."""
+
+    namespace: str
+    name: str
+    columns: tuple[Column, ...]
+    nested: bool = True
+    merge_format: str = "DeephavenV1"
+    merge_codec: str | None = None
+    key_formula: str | None = None
+    data_indexes: tuple[tuple[str, ...], ...] = ()
+    rules: tuple[Rule, ...] = ()
+    import_columns: dict[str, str] = field(default_factory=dict)  # column -> source name
+    version: int = 1
+
+    @property
+    def full_name(self) -> str:
+        """``Namespace.Table``."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def partitioning(self) -> Column | None:
+        """The partitioning column; None for a splayed table."""
+        return next((c for c in self.columns if c.kind is Kind.PARTITIONING), None)
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns that have files, in definition order."""
+        return tuple(c for c in self.columns if c.kind is not Kind.PARTITIONING)
+
+    @property
+    def grouping(self) -> tuple[Column, ...]:
+        """The grouping columns in definition order."""
+        return tuple(c for c in self.columns if c.kind is Kind.GROUPING)
+
+    def column(self, name: str) -> Column | None:
+        """The column of that exact name, or None."""
+        return next((c for c in self.columns if c.name == name), None)
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """Arrow schema of what readers return: every column in definition order, all nullable."""
+        return pa.schema([pa.field(c.name, c.type.arrow) for c in self.columns])

@@ -1,0 +1,339 @@
+"""Appending rows to one intraday location, up to but not including the commit.
+
+Everything past the committed length of a file does not exist, so an append may be tried again from the start as
+often as it takes: each opening cuts what an earlier try has left. What makes that safe is the lock on the location's
+directory and, under it, a look whether this process is still the one that may write (generation of the stream,
+attempt of the task). The lock is held only while files change, so a task can write to more locations than it may
+have open files.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from store.epochs.files.load import list_streams, load_stream
+from store.epochs.files.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, owner_mark, physical_size
+from store.epochs.state.stats import join
+from store.epochs.state.values import LocationReport
+from store.errors import (
+    CommitError,
+    CorruptFileError,
+    EpochConflictError,
+    LockLostError,
+    SchemaMismatchError,
+    phase_of,
+)
+from store.format.column.codecs import Base, encode_column
+from store.format.column.symbols import decode_symbols
+from store.format.table.tablesize import TableSize, decode
+from store.io.fs import Fs, Lock
+from store.layout import LocationKey
+from store.types.committed import FileState, RangeStats
+from store.types.model import Column, Storage
+from writers.append.empty_location import WorkerMemory
+from writers.append.statistics import range_stats
+from writers.append.symbols import Ids, SymbolKey
+from writers.append.values import column_values, nulls_like
+from writers.target import StreamTarget
+
+LOCK_PAUSES = (0.001, 0.01, 0.05, *[0.1] * 100)  # seconds; another attempt holds the lock for one append
+EMPTY = FileState(0, 0)
+_WRITING_ORDER = (".sym.bytes", ".sym", ".bytes", ".dat")
+
+
+class LocationAppender:
+    """One location and the rows that a batch adds to it.
+
+    ``touched`` and ``directories`` are what must be synced before a commit, files first. ``closed`` is True for a
+    location that was emptied for good: it takes no rows.
+    """
+
+    def __init__(
+        self,
+        fs: Fs,
+        target: StreamTarget,
+        key: LocationKey,
+        memory: WorkerMemory,
+        *,
+        may_write: Callable[[], None],
+        resume: LocationReport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Opens the location, making it if it is new, and cuts what is not committed.
+
+        ``may_write`` raises when this process must not write any more; it is called under the lock. ``resume`` goes on
+        behind rows that the same batch has appended already. LockLostError: another stream owns the location, or
+        another process does not let go of it. CorruptFileError: a file is shorter than committed; nothing is changed.
+        """
+        self._fs, self._target, self.key, self._memory = fs, target, key, memory
+        self._may_write, self._sleep = may_write, sleep
+        self._blank = memory.blank(target.schema)
+        self.directory = target.location(key)
+        self.touched: dict[Path, None] = {}
+        self.directories: dict[Path, None] = {}
+        self.written = 0  # bytes appended
+        self._stats: dict[str, RangeStats] = {}
+        self._ids: dict[str, Ids] = {}
+        with writing(self.directory):
+            fs.mkdirs(self.directory)
+        with self._locked(), fs.during("cut-tails"):
+            committed = self._committed()
+            self.closed = committed is not None and committed.truncated
+            self._start(committed, resume)
+
+    # --- opening ---------------------------------------------------------------------------------------
+
+    def _committed(self) -> TableSize | None:
+        path = self.directory / TABLE_SIZE
+        try:
+            record = decode(self._fs.read(path), path)
+        except FileNotFoundError:
+            self._own()
+            return None
+        if record.stream != self._target.stream:
+            raise _belongs(self.directory, self._target.stream, record.stream)
+        return record
+
+    def _own(self) -> None:
+        """Marks a location that was never committed as ours; without this two streams could both think it new.
+
+        The mark is synced with the files of the batch, hence before the first commit that names the location. One that
+        is missing although there are files may have been lost: then the logs of the other streams are asked.
+        """
+        path, stream = self.directory / OWNER, self._target.stream
+        with writing(path):
+            owner = named_owner(self._fs, self._target.layout, self._target.table, self.directory)
+            if owner is None and self._fs.names(self.directory):
+                owner = committed_owner(self._fs, self._target, self.key)
+            if owner not in (None, stream):
+                raise _belongs(self.directory, stream, owner)
+            self._fs.write_new(path, owner_mark(stream))
+        self.touched[path] = None
+        self.directories[self.directory] = None
+
+    def _start(self, committed: TableSize | None, resume: LocationReport | None) -> None:
+        self.base_epoch = committed.epoch or 0 if committed else 0
+        self.base_rows = committed.size if committed else 0
+        known = (
+            {
+                name: FileState(size, committed.checksums.get(name, 0))
+                for name, size in committed.data_file_sizes.items()
+            }
+            if committed
+            else {}
+        )
+        self.rows = self.base_rows
+        if resume is not None:
+            if (resume.base_epoch, resume.base_rows) != (self.base_epoch, self.base_rows):
+                raise EpochConflictError(
+                    "a location changed while a batch was brought together",
+                    where=self.directory,
+                    expected=f"epoch {resume.base_epoch}, {resume.base_rows} rows",
+                    found=f"epoch {self.base_epoch}, {self.base_rows} rows",
+                    hint="start the stream again; nothing of this batch was committed",
+                )
+            known, self.rows, self._stats = dict(resume.files), resume.rows, dict(resume.stats)
+        self._files: dict[str, FileState] = known
+        self._cut()
+        changed = committed is None or committed.schema_version != self._target.schema.version
+        if changed and not self.closed:
+            self._define(new=committed is None)
+
+    def _cut(self) -> None:
+        sizes = {}
+        for name, state in self._files.items():
+            path, length = self.directory / name, physical_size(name, state.size)
+            found = self._fs.stat(path)
+            if found is None or found.size < length:
+                raise CorruptFileError(
+                    "file is shorter than its committed length",
+                    where=path,
+                    expected=f"{length} bytes",
+                    found="no file" if found is None else f"{found.size} bytes",
+                    hint="run `sparkhaven verify --deep`, then restore the file or roll back",
+                )
+            if found.size > length:
+                sizes[path] = length, found.links > 1
+        for path, (length, shared) in sizes.items():
+            if shared:  # with a backup made of hard links, which may be another stream's tree
+                self._fs.shorten(path, length)
+                self.directories[self.directory] = None
+            else:
+                self._fs.truncate(path, length)
+
+    def _define(self, *, new: bool) -> None:
+        """Writes ``table.tbl``, and checks that the files of a changed schema are still those of its columns."""
+        for column in self._target.schema.stored:
+            name = f"{column.name}.dat"
+            if name in self._files:
+                prefix = self._blank.prefixes[column.name]
+                if self._fs.read_range(self.directory / name, 0, len(prefix)) != prefix:
+                    raise SchemaMismatchError(
+                        "the files of a column were made for another definition of it",
+                        where=self.directory / name,
+                        expected=f"column {column.name} as version {self._target.schema.version} declares it",
+                        found="another id, type, storage or charset; `sparkhaven inspect` shows which",
+                        hint="such a change starts with a new date; see E161",
+                    )
+        path = self.directory / TABLE_DEFINITION
+        with writing(path):
+            if new:
+                self._fs.write_new(path, self._blank.tbl)
+                # an earlier try may have made these directories and died before any sync
+                value = self.directory.parent
+                self.directories.update(dict.fromkeys((value, value.parent, value.parent.parent)))
+            else:  # of a committed location: it must be whole on disk before it takes the place of the old one
+                self._fs.replace(path, self._blank.tbl)
+        self.touched[path] = None
+        self.directories[self.directory] = None
+
+    # --- appending -------------------------------------------------------------------------------------
+
+    def append(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Adds rows: all columns are encoded before the first byte is written, companions are written before ``.dat``.
+
+        A column that the batches do not hold is null. CommitError when a write fails (disk full).
+        """
+        batches = [batch for batch in batches if batch.num_rows]
+        if not batches:
+            return
+        rows = self.rows + sum(batch.num_rows for batch in batches)
+        parts: list[tuple[str, Column, memoryview]] = []
+        stats: dict[str, RangeStats] = {}
+        symbols: dict[str, list[str]] = {}
+        for column in self._target.schema.stored:
+            array = column_values(column, batches)
+            stats[column.name] = range_stats(array, self.rows)
+            base = self._base(column)
+            if base.rows != self.rows:  # a column that is newer than the location
+                array = pa.concat_arrays([nulls_like(array, self.rows), array])
+            encoded = encode_column(column, array, base)
+            parts.extend((name, column, data) for name, data in encoded.parts.items())
+            symbols[column.name] = encoded.symbols
+        parts.sort(key=lambda part: _WRITING_ORDER.index(part[0][len(part[1].name) :]))
+        with self._locked(), self._fs.during("append"):
+            for name, column, data in parts:
+                self._write(name, column, data)
+        for name, new in symbols.items():
+            if new:
+                ids = self._ids[name]
+                ids.update((text, number) for number, text in enumerate(new, len(ids)))
+        for name, part in stats.items():
+            self._stats[name] = join(self._stats[name], part) if name in self._stats else part
+        self.rows = rows
+
+    def _base(self, column: Column) -> Base:
+        if f"{column.name}.dat" not in self._files:
+            self._ids[column.name] = {}
+            return Base()
+        if column.storage is Storage.SYMBOL and column.name not in self._ids:
+            self._ids[column.name] = self._load_symbols(column)
+        sizes = {name: self._files[name].size for name in column.files}
+        return Base(self.rows, sizes, self._ids.get(column.name, {}))
+
+    def _load_symbols(self, column: Column) -> Ids:
+        _, sym, text = (self.directory / name for name in column.files)
+        ends, data = (self._files[name] for name in column.files[1:])
+
+        def load() -> list[str | None]:
+            buffers = self._fs.map(sym, ends.size), self._fs.map(text, data.size)
+            symbols: list[str | None] = decode_symbols(
+                *buffers, column.encoding or "UTF_8", "LITTLE_ENDIAN", sym
+            ).to_pylist()
+            return symbols
+
+        key = SymbolKey(self.directory, column.name, self._target.generation)
+        return self._memory.symbols.take(key, (ends, data), load)
+
+    def _write(self, name: str, column: Column, data: memoryview) -> None:
+        path, state = self.directory / name, self._files.get(name)
+        with writing(path):
+            if state is None:
+                prefix = self._blank.prefixes[column.name] if name.endswith(".dat") else b""
+                self._fs.write_new(path, prefix + data if prefix else bytes(data))
+                self.directories[self.directory] = None
+                state = EMPTY
+            elif len(data):
+                self._fs.write_at(path, physical_size(name, state.size), data)
+            else:
+                return
+        self._files[name] = FileState(state.size + len(data), zlib.crc32(data, state.crc))
+        self.written += len(data)
+        self.touched[path] = None
+
+    # --- ending ----------------------------------------------------------------------------------------
+
+    def report(self) -> LocationReport:
+        """What was appended; the symbol tables go to the worker's memory for the next batch."""
+        for name, ids in self._ids.items():
+            column = self._target.schema.column(name)
+            if column is not None and column.storage is Storage.SYMBOL:
+                key = SymbolKey(self.directory, name, self._target.generation)
+                self._memory.symbols.give(key, (self._files[f"{name}.sym"], self._files[f"{name}.sym.bytes"]), ids)
+        self._ids = {}
+        return LocationReport(
+            self.key, self.base_epoch, self.base_rows, self.rows, dict(self._files), dict(self._stats)
+        )
+
+    def _try_lock(self) -> Lock | None:
+        with writing(self.directory):  # the recovery of another stream may have taken an empty directory away
+            return self._fs.lock(self.directory, make=False)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        pauses = iter(LOCK_PAUSES)
+        while (lock := self._try_lock()) is None:
+            pause = next(pauses, None)
+            if pause is None:
+                raise LockLostError(
+                    "a location is locked by another process",
+                    where=self.directory,
+                    expected="free within 10 seconds",
+                    found="still locked",
+                    hint="end the process that holds it (`fuser` on the directory names it), then start again",
+                )
+            self._sleep(pause)
+        try:
+            self._may_write()
+            yield
+        finally:
+            lock.release()
+
+
+@contextmanager
+def writing(path: Path, phase: str = "append") -> Iterator[None]:
+    """Turns an OSError of a write into a CommitError that names file and phase: the batch did not happen, try again."""
+    try:
+        yield
+    except OSError as error:
+        raise CommitError(
+            f"cannot write: {error.strerror or error}",
+            where=path,
+            hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
+            phase=phase_of(error) or phase,
+        ) from error
+
+
+def committed_owner(fs: Fs, target: StreamTarget, key: LocationKey) -> str | None:
+    """The other stream of the table whose commit log has a location; None if there is none. Reads those logs."""
+    for stream in list_streams(fs, target.layout, target.table):
+        if stream != target.stream and key in load_stream(fs, target.layout, target.table, stream).locations:
+            return stream
+    return None
+
+
+def _belongs(directory: Path, stream: str, owner: str | None) -> LockLostError:
+    return LockLostError(
+        "a location belongs to another writer",
+        where=directory,
+        expected=f"stream {stream}",
+        found=f"stream {owner}" if owner else "a table.size without a stream",
+        hint="route the rows to another internal partition; a location has one writer for ever."
+        " If that stream is gone for good, move the directory away",
+    )

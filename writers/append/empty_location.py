@@ -1,0 +1,40 @@
+"""The content of a location that has no rows yet: its definition, and the prefix of each column file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.format.column.prefix import encode_prefix
+from store.format.table.tbl import encode_tbl
+from store.types.model import Column, TableSchema
+from writers.append.symbols import SymbolCache
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """``tbl``: bytes of ``table.tbl``; ``prefixes``: first bytes of each ``.dat``, by column name."""
+
+    tbl: bytes
+    prefixes: dict[str, bytes]
+
+    @staticmethod
+    def of(schema: TableSchema) -> Blank:
+        """Encodes both for a schema; a type that this release does not store is refused by name."""
+        return Blank(encode_tbl(schema), {column.name: encode_prefix(column) for column in schema.stored})
+
+
+class WorkerMemory:
+    """What a reused worker process keeps between batches; losing it costs time only."""
+
+    def __init__(self, symbols: SymbolCache | None = None) -> None:
+        self.symbols = symbols or SymbolCache()
+        self._blanks: dict[tuple[str, int, tuple[Column, ...]], Blank] = {}
+
+    def blank(self, schema: TableSchema) -> Blank:
+        """The blank location of a schema, made once."""
+        key = (schema.full_name, schema.version, schema.columns)
+        found = self._blanks.get(key)
+        if found is None:
+            self._blanks.clear()
+            found = self._blanks[key] = Blank.of(schema)
+        return found

@@ -1,0 +1,81 @@
+"""Symbol tables while appending: one id per string and location, found again by the reused worker.
+
+A dictionary that is read from disk for every batch costs more than the batch, so a worker keeps those it has
+used. An entry is valid only for the very bytes it was made of: same directory and generation, and the length
+and CRC of both symbol files as ``table.size`` states them now. A batch that failed, a rollback and another
+writer all change one of those, and the table is read again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.errors import CorruptFileError
+from store.types.committed import FileState
+
+MAX_CACHED = 4_000_000  # symbols over all entries of one worker, roughly 500 MB of short strings
+
+Ids = dict[str, int]
+State = tuple[FileState, FileState]
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolKey:
+    """Whose table it is: location directory, column, and the generation of the stream that writes."""
+
+    directory: Path
+    column: str
+    generation: int
+
+
+def ids_of(symbols: Sequence[str | None], where: Path) -> Ids:
+    """Ids by string, dense from 0. A string or null that stands twice is damage: our intraday tables are strict."""
+    ids: Ids = {}
+    for number, symbol in enumerate(symbols):
+        if symbol is None or ids.setdefault(symbol, number) != number:
+            raise CorruptFileError(
+                "a symbol table that we wrote holds a string twice, or an empty entry",
+                where=f"{where}, symbol {number}",
+                expected="each string once",
+                found=repr(symbol),
+                hint="run `sparkhaven verify --deep`; the location was changed by another program",
+            )
+    return ids
+
+
+class SymbolCache:
+    """Tables of the locations used last, bounded by their number of symbols. One a worker process."""
+
+    def __init__(self, max_symbols: int = MAX_CACHED) -> None:
+        self._max = max_symbols
+        self._held = 0
+        self._tables: OrderedDict[SymbolKey, tuple[State, Ids]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def take(self, key: SymbolKey, state: State, load: Callable[[], Sequence[str | None]]) -> Ids:
+        """The table for the committed ``state`` of ``.sym`` and ``.sym.bytes``, from memory or by ``load``.
+
+        It leaves the cache until it is given back: a batch that fails must not leave its symbols behind.
+        """
+        found = self._tables.pop(key, None)
+        if found is not None:
+            self._held -= len(found[1])
+            if found[0] == state:
+                return found[1]
+        return ids_of(load(), key.directory / f"{key.column}.sym") if state[0].size else {}
+
+    def give(self, key: SymbolKey, state: State, ids: Ids) -> None:
+        """Keeps a table for the state that its files will have once the batch is committed."""
+        replaced = self._tables.pop(key, None)
+        if replaced is not None:
+            self._held -= len(replaced[1])
+        self._tables[key] = (state, ids)
+        self._held += len(ids)
+        while self._held > self._max and self._tables:
+            _, (_, dropped) = self._tables.popitem(last=False)
+            self._held -= len(dropped)

@@ -1,0 +1,48 @@
+"""Values of one column on their way from decoded batches to an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from store.errors import SchemaMismatchError
+from store.scan.columnfile import nulls
+from store.types.model import Column, Storage
+
+
+def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array:
+    """The values of a column in all batches as one array in the column's type; strings may stay a dictionary.
+
+    Null where a batch has no such column. Another type is a SchemaMismatchError: a fault of the decoder.
+    """
+    text = column.storage in (Storage.SYMBOL, Storage.BLOB)
+    arrays = []
+    for batch in batches:
+        index = batch.schema.get_field_index(column.name)
+        array = batch.column(index) if index >= 0 else nulls(column, batch.num_rows)
+        found = array.type.value_type if text and pa.types.is_dictionary(array.type) else array.type
+        if found != column.type.arrow and not (text and pa.types.is_large_string(found)):
+            raise SchemaMismatchError(
+                "decoded rows hold another type than the table",
+                where=f"column {column.name}",
+                expected=f"{column.type.arrow} for {column.type.name}",
+                found=array.type,
+                hint="the decoder of this feed is at fault, not the data; report it",
+            )
+        arrays.append(array)
+    if len(arrays) == 1:
+        return arrays[0]
+    if len({array.type for array in arrays}) > 1:
+        arrays = [array.cast(pa.large_string()) for array in arrays]
+    if pa.types.is_dictionary(arrays[0].type):
+        arrays = pa.chunked_array(arrays).unify_dictionaries().chunks
+    return pa.concat_arrays(arrays)
+
+
+def nulls_like(array: pa.Array, count: int) -> pa.Array:
+    """That many nulls of the type of an array."""
+    if pa.types.is_dictionary(array.type):
+        indices = pa.nulls(count, array.type.index_type)
+        return pa.DictionaryArray.from_arrays(indices, array.dictionary)
+    return pa.nulls(count, array.type)

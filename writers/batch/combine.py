@@ -1,0 +1,230 @@
+"""Several tasks of one batch at one location: one owns it, the others spool, and the driver brings them together.
+
+The first attempt of a task that comes to a location claims it by a file that can be made only once, and appends to the
+column files. All others, further attempts of the same task among them, leave their rows in files of their own in the
+batch's scratch directory: Spark may run a task again while an earlier attempt still runs (an executor that it holds for
+lost, a stage that it repeats after a lost shuffle file), and it alone decides whose report it takes. So no attempt ever
+changes bytes that another one has written, and the driver uses what the attempts wrote whose reports it was given.
+
+After the stage the driver ends the writing of tasks and puts every row where it belongs: rows of a location stand in
+the order of their splits, whoever was first. If the owner's splits come before all that were spooled, the spooled rows
+follow; otherwise the owner's rows are read back from the tail that it has written, the tail is cut, and all are
+appended in order. The tail of an owner whose report was not taken is cut too. So the bytes never depend on timing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from store.epochs.state.values import FileId, FilePart, LocationReport, Split
+from store.io.fs import Fs
+from store.layout import LocationKey
+from store.scan.columnfile import read_column
+from writers.append.append import LocationAppender, writing
+from writers.append.empty_location import WorkerMemory
+from writers.batch.scratch import check_open
+from writers.target import StreamTarget
+
+READ_BACK_ROWS = BUNDLE_ROWS = 262_144
+
+
+def split_order(split: Split) -> tuple[Any, ...]:
+    """Where a split stands in its batch: older files first, then by path, then by place in the file; ranges by topic,
+    partition, start."""
+    if isinstance(split, FileId):
+        return (0, split.mtime_ns, split.path, split.size, split.start if isinstance(split, FilePart) else 0)
+    return (1, split.topic, split.partition, split.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Adjacent rows of one location that come from one split."""
+
+    split: Split
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """One scratch file: Arrow batches of one location, each from one split; ``parts`` in the same order."""
+
+    key: LocationKey
+    path: Path
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What a task has appended to a location that it owned; ``parts`` in the order of the rows."""
+
+    report: LocationReport
+    parts: tuple[Part, ...]
+
+
+class Spool:
+    """Scratch directory of one batch, as one attempt of one task sees it.
+
+    ``attempt`` differs between all attempts of a task in a batch.
+    """
+
+    def __init__(self, fs: Fs, directory: Path, task: int, attempt: int) -> None:
+        self._fs, self.directory, self.task, self.attempt = fs, directory, task, attempt
+        self._files = 0
+        self._mine: dict[LocationKey, bool] = {}
+
+    def check_open(self) -> None:
+        """LockLostError if this attempt must not write any more; called under the lock of a location."""
+        check_open(self._fs, self.directory, f"task {self.task}, attempt {self.attempt}")
+
+    def claim(self, key: LocationKey) -> bool:
+        """Whether this attempt owns the location in this batch; asked again, the answer is the same."""
+        mine = self._mine.get(key)
+        if mine is None:
+            mine = self._mine[key] = self._fs.create(self.directory / f"{_short(key)}.claim")
+        return mine
+
+    def write(self, key: LocationKey, rows: Sequence[Row]) -> list[Spooled]:
+        """Keeps rows of a location that another attempt owns; one file for each run of batches of one schema."""
+        files = []
+        with writing(self.directory, "spill"):
+            for schema, group in groupby(rows, key=lambda row: row[1].schema):
+                run = list(group)
+                sink = io.BytesIO()
+                with pa.ipc.new_stream(sink, schema) as writer:
+                    for _, batch in run:
+                        writer.write_batch(batch)
+                path = self.directory / f"{_short(key)}.{self.task}.{self.attempt}.{self._files}.arrow"
+                self._files += 1
+                self._fs.write_new(path, sink.getvalue())
+                files.append(Spooled(key, path, parts_of(run)))
+        return files
+
+
+Row = tuple[Split, pa.RecordBatch]
+
+
+def parts_of(rows: Iterable[Row]) -> tuple[Part, ...]:
+    """Row counts of batches by split, neighbours of one split added up."""
+    return tuple(
+        Part(split, sum(batch.num_rows for _, batch in group)) for split, group in groupby(rows, key=lambda row: row[0])
+    )
+
+
+def _short(key: LocationKey) -> str:
+    return hashlib.sha256(f"{key.internal}\0{key.value}".encode()).hexdigest()[:32]
+
+
+# --- bringing together -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A location that holds all rows of the batch; its paths still need a sync. ``late`` rows were not taken.
+
+    ``written``: bytes that were appended for that.
+    """
+
+    report: LocationReport | None
+    touched: tuple[Path, ...]
+    directories: tuple[Path, ...]
+    late: tuple[Part, ...] = ()
+    written: int = 0
+
+
+def bring_together(
+    fs: Fs,
+    target: StreamTarget,
+    memory: WorkerMemory,
+    key: LocationKey,
+    owned: Appended | None,
+    spooled: Sequence[Spooled],
+    scratch: Path,
+) -> Brought:
+    """Puts the rows of all tasks at one location into the order of their splits; runs when no task writes any more.
+
+    Scratch files are mapped, not read. Nothing is durable when it returns.
+    """
+
+    def open_location(resume: LocationReport | None = None) -> LocationAppender:
+        return LocationAppender(fs, target, key, memory, may_write=lambda: target.check_generation(fs), resume=resume)
+
+    first = min(split_order(part.split) for file in spooled for part in file.parts)
+    if owned is not None and all(split_order(part.split) < first for part in owned.parts):
+        appender = open_location(owned.report)
+    else:
+        if owned is not None:
+            spooled = [*_read_back(fs, target, owned, scratch), *spooled]
+        appender = open_location()
+    if appender.closed:
+        return Brought(None, (), (), tuple(part for file in spooled for part in file.parts))
+    for batches in _bundles(_in_order(fs, spooled)):
+        appender.append(batches)
+    return Brought(appender.report(), tuple(appender.touched), tuple(appender.directories), written=appender.written)
+
+
+def _bundles(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches several at once, because small appends are dear."""
+    bundle: list[pa.RecordBatch] = []
+    for batch in batches:
+        bundle.append(batch)
+        if sum(part.num_rows for part in bundle) >= BUNDLE_ROWS:
+            yield bundle
+            bundle = []
+    if bundle:
+        yield bundle
+
+
+def _in_order(fs: Fs, spooled: Sequence[Spooled]) -> Iterator[pa.RecordBatch]:
+    """Rows of scratch files by split. A split is read by one task, whose files are in the order of writing."""
+    pieces = [
+        (split_order(part.split), number, position)
+        for number, file in enumerate(spooled)
+        for position, part in enumerate(file.parts)
+    ]
+    opened: dict[int, list[list[pa.RecordBatch]]] = {}
+    for _, number, position in sorted(pieces):
+        if number not in opened:
+            opened[number] = _parts_in(fs, spooled[number])
+        yield from opened[number][position]
+
+
+def _parts_in(fs: Fs, file: Spooled) -> list[list[pa.RecordBatch]]:
+    """The batches of a scratch file, part by part; mapped, not read."""
+    found = fs.stat(file.path)
+    batches = list(pa.ipc.open_stream(fs.map(file.path, found.size if found else 1)))
+    parts: list[list[pa.RecordBatch]] = []
+    for part in file.parts:
+        rows, piece = 0, []
+        while rows < part.rows:
+            batch = batches.pop(0)
+            rows += batch.num_rows
+            piece.append(batch)
+        parts.append(piece)
+    return parts
+
+
+def _read_back(fs: Fs, target: StreamTarget, owned: Appended, scratch: Path) -> list[Spooled]:
+    """Copies the rows that the owner has appended from its tail into scratch files."""
+    report, directory = owned.report, target.location(owned.report.key)
+    sizes = {name: state.size for name, state in report.files.items()}
+    spool = Spool(fs, scratch, task=-1, attempt=0)
+    copies = []
+    start = report.base_rows
+    for part in owned.parts:
+        for low in range(start, start + part.rows, READ_BACK_ROWS):
+            stop = min(low + READ_BACK_ROWS, start + part.rows)
+            columns = {
+                column.name: read_column(fs, directory, column, sizes, report.rows, low, stop)
+                for column in target.schema.stored
+            }
+            copies.extend(spool.write(report.key, [(part.split, pa.RecordBatch.from_pydict(columns))]))
+        start += part.rows
+    return copies

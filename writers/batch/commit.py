@@ -1,0 +1,376 @@
+"""One micro-batch from splits to a committed epoch: the numbered steps, without Spark.
+
+1. ``check-lease``    this process still owns the stream; splits that are committed already are left out
+2. ``cut-tails``      in each task and location: what an earlier try left behind goes
+3. ``append``         symbol bytes, symbol ends, blob bytes, then ``.dat``
+4. ``sync-files``, ``sync-dirs``    content first, then the names of what is new
+5. ``gather``         the driver collects reports, and brings together what several tasks have for one location
+6. ``quarantine``     rejected rows: within the budget they are parked, durably; else the batch stops here
+7. ``commit-record``  one record in the commit log, synced: the commit point
+8. ``publish``        ``table.size`` of every location that changed; recovery does it again if this is missed
+9. ``notify``         whoever wants to know
+
+Steps 2 to 4 are ``writers.batch.task``; how tasks run is the business of the ``execute`` that is handed in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.epochs.log import StreamLog
+from store.epochs.state.files import Verdict
+from store.epochs.state.values import REJECTED, Batch, FileId, LocationReport, OffsetRange, Split
+from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
+from store.io.fs import Fs
+from store.layout import LocationKey
+from writers.append.empty_location import WorkerMemory
+from writers.batch.combine import Appended, Spooled, bring_together, split_order
+from writers.batch.durable import make_durable
+from writers.batch.parts import judged, wholes
+from writers.batch.rejects import LateSplits, RejectedFiles, reject_late
+from writers.batch.scratch import close_scratch, running, scratch_name
+from writers.batch.task import TaskResult
+from writers.target import ParkedFile, SplitNotes, StreamTarget
+
+DRIVER = -1  # in the place of a task's number
+
+Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
+"""Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result a task."""
+
+Judge = Callable[[SplitNotes, int], None]
+"""Looks at rejected rows and the number of good ones; raises ErrorBudgetExceeded when they are too many."""
+
+Park = Callable[[Sequence[ParkedFile], int], None]
+"""Hands rejected rows to the quarantine: (scratch files, epoch that is about to be committed). Durable on return."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What became of a batch. ``epoch`` is None when all of it had been committed before (``replayed`` splits).
+
+    ``splits`` were read, of them ranges with ``messages`` offsets in all; ``passed`` are offsets that are missing
+    before them, by permission. ``bytes`` are those of the files among the splits. ``empty`` are columns without a
+    value in any row.
+    """
+
+    batch_id: int
+    epoch: int | None
+    rows: int = 0
+    rejected: int = 0
+    splits: int = 0
+    replayed: int = 0
+    locations: int = 0
+    messages: int = 0
+    passed: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    bytes: int = 0
+    empty: tuple[str, ...] = ()
+    written: int = 0
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Reports of all tasks as one, after bringing together."""
+
+    splits: tuple[Split, ...] = ()
+    skipped: tuple[Split, ...] = ()
+    reports: dict[LocationKey, LocationReport] = field(default_factory=dict)
+    notes: SplitNotes = field(default_factory=SplitNotes)
+    seconds: dict[str, float] = field(default_factory=dict)
+    written: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows that the batch adds."""
+        return sum(report.rows - report.base_rows for report in self.reports.values())
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """Columns that are null in all of these rows."""
+        stats = [report.stats for report in self.reports.values() if report.rows > report.base_rows]
+        names = stats[0] if stats else ()
+        return tuple(
+            name
+            for name in names
+            if all(name in part and part[name].nulls == part[name].stop - part[name].start for part in stats)
+        )
+
+    @property
+    def files(self) -> tuple[FileId, ...]:
+        """The files among the splits, sorted; one that was read in parts once."""
+        return tuple(sorted(split for split in wholes(self.splits) if isinstance(split, FileId)))
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """The ranges of offsets among the splits, sorted."""
+        return tuple(sorted(split for split in self.splits if isinstance(split, OffsetRange)))
+
+
+def write_batch(
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    memory: WorkerMemory,
+    execute: Execute,
+    *,
+    query_id: str,
+    batch_id: int,
+    proposed: Sequence[Split] | None = None,
+    judge: Judge | None = None,
+    allow_gap: bool = False,
+    park: Park | None = None,
+    decode: object = None,
+    again: bool = True,
+    notify: Callable[[BatchOutcome], None] = lambda outcome: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> BatchOutcome:
+    """Runs the nine steps for one batch.
+
+    ``proposed`` are the splits, where they are known beforehand: those that are committed already are skipped, and with
+    nothing left no task runs. Otherwise the tasks say what they read, and a batch that repeats a committed split is an
+    EpochConflictError before anything is committed. ``allow_gap``: offsets that are missing between the committed end
+    and the batch are recorded in the epoch as a gap, not refused. ``decode`` is what the tasks decode with: rows that
+    turn out late while tasks are brought together are read again.
+    A batch that meets a location which was truncated or deleted since it began is run ``again``, once, from its splits:
+    then the rows for that location are late, and all others go on.
+    """
+    started = clock()
+    scratch = scratch_name(target, batch_id)
+    verdict = check_lease(fs, log, target, proposed, allow_gap=allow_gap)
+    if verdict is not None and not verdict.fresh:
+        outcome = BatchOutcome(batch_id, None, replayed=len(wholes((*verdict.taken, *verdict.below))))
+        notify_done(fs, notify, outcome)
+        return outcome
+
+    def attempt(scratch: str) -> BatchOutcome:
+        with running(fs, target.spool(scratch)):
+            results = execute(scratch, verdict.instead if verdict is not None else {})
+            expected = verdict.fresh if verdict else None
+            gathered = gather(fs, target, memory, results, scratch, expected=expected, decode=decode)
+            appended = clock()
+            quarantine(fs, gathered, judge, park, log.state.epoch + 1)
+            parked = clock()
+            gaps = log.state.offsets.jumps(gathered.ranges) if allow_gap else ()
+            epoch = commit_record(fs, log, target, gathered, query_id, batch_id, gaps)
+            committed = clock()
+            publish(fs, log, target, epoch)
+        return BatchOutcome(
+            batch_id,
+            epoch,
+            gathered.rows,
+            gathered.notes.rejected_rows,
+            len(gathered.files) + len(gathered.ranges),
+            len(wholes(gathered.skipped)),
+            len(gathered.reports),
+            sum(read.messages for read in gathered.ranges),
+            sum(max(0, gap.stop - gap.start) for gap in gaps),
+            dict(gathered.notes.counts),
+            {
+                **gathered.seconds,
+                "tasks": appended - started,
+                **({"quarantine": parked - appended} if gathered.notes.rejected_rows else {}),
+                "commit": committed - parked,
+                "publish": clock() - committed,
+            },
+            sum(file.size for file in gathered.files),
+            gathered.empty,
+            gathered.written,
+        )
+
+    removals = log.removals_end
+    try:
+        outcome = attempt(scratch)
+    except EpochConflictError:
+        log.refresh()
+        # a scratch directory that is still there would let a task of the first attempt go on writing
+        if not again or log.removals_end == removals or fs.stat(target.spool(scratch)) is not None:
+            raise
+        outcome = attempt(f"{scratch}-again")
+    notify_done(fs, notify, outcome)
+    return outcome
+
+
+def check_lease(
+    fs: Fs, log: StreamLog, target: StreamTarget, proposed: Sequence[Split] | None, *, allow_gap: bool = False
+) -> Verdict | None:
+    """Step 1. LockLostError for a zombie; PositionGapError for a source that does not go on from the log (R3, R6)."""
+    with fs.during("check-lease"):
+        target.check_generation(fs)
+        if proposed is None:
+            return None
+        ranges = (split for split in proposed if isinstance(split, OffsetRange))
+        gaps = log.state.offsets.jumps(ranges) if allow_gap else ()
+        return judged(proposed, lambda positions: log.state.judge(positions, gaps))
+
+
+def gather(
+    fs: Fs,
+    target: StreamTarget,
+    memory: WorkerMemory,
+    results: Iterable[TaskResult],
+    scratch: str,
+    *,
+    expected: Sequence[Split] | None = None,
+    decode: object = None,
+) -> Gathered:
+    """Step 5. The first error of a task is raised as it is. ``expected`` splits must all have been read, once.
+
+    ``results`` are all that the batch takes: an attempt that still runs must not write any more.
+    """
+    with fs.during("gather"):
+        close_scratch(fs, target.spool(scratch))
+        found = Gathered()
+        owned: dict[LocationKey, Appended] = {}
+        spooled: dict[LocationKey, list[Spooled]] = {}
+        last = None
+        for result in sorted(results, key=lambda result: result.index):
+            if result.index == last:
+                raise _conflict("two attempts of one task have reported", f"task {last} of batch {scratch}")
+            last = result.index
+            if result.error is not None:
+                raise result.error
+            found.splits += result.splits
+            found.skipped += result.skipped
+            found.notes.merge(result.notes)
+            found.written += result.written
+            for name, seconds in result.seconds.items():
+                found.seconds[name] = found.seconds.get(name, 0.0) + seconds
+            for part in result.appended:
+                if owned.setdefault(part.report.key, part) is not part:
+                    raise _conflict("two tasks have written to one location", target.location(part.report.key))
+            for file in result.spooled:
+                spooled.setdefault(file.key, []).append(file)
+        _check_splits(found.splits, expected)
+        found.reports = {key: part.report for key, part in owned.items()}
+    if spooled:
+        _bring(fs, target, memory, scratch, found, owned, spooled, decode)
+    return found
+
+
+def _check_splits(splits: Sequence[Split], expected: Sequence[Split] | None) -> None:
+    if len(set(splits)) != len(splits):
+        raise _conflict("two tasks have read one split", next(f.path for f in splits if splits.count(f) > 1))
+    if expected is not None and set(splits) != set(expected):
+        missing = sorted(set(expected) ^ set(splits), key=split_order)
+        raise _conflict("the tasks have not read the splits that were planned", missing[0].path)
+
+
+def _bring(
+    fs: Fs,
+    target: StreamTarget,
+    memory: WorkerMemory,
+    scratch: str,
+    found: Gathered,
+    owned: dict[LocationKey, Appended],
+    spooled: dict[LocationKey, list[Spooled]],
+    decode: object,
+) -> None:
+    late = LateSplits({})
+    with fs.sync_guard(target.layout.root) as guard:
+        files: list[Path] = []
+        directories: list[Path] = []
+        for key in sorted(spooled):
+            brought = bring_together(fs, target, memory, key, owned.get(key), spooled[key], target.spool(scratch))
+            if brought.report is not None:
+                found.reports[key] = brought.report
+            found.written += brought.written
+            for part in brought.late:
+                late.add(part.split, key, part.rows)
+            files.extend(brought.touched)
+            directories.extend(brought.directories)
+        if target.durability == "fsync":
+            make_durable(fs, guard, files, directories)
+    rejected = RejectedFiles(fs, target.spool(scratch), DRIVER, 0)
+    found.notes.sink = rejected
+    for split, keys in late.rows.items():
+        reject_late(decode, split, keys, found.notes)
+    found.notes.sink = None
+    found.notes.parked.extend(rejected.files)
+
+
+def quarantine(fs: Fs, gathered: Gathered, judge: Judge | None, park: Park | None, epoch: int) -> None:
+    """Step 6. Without a ``judge`` a single rejected row stops the batch: ErrorBudgetExceeded, nothing committed.
+
+    So does a rejected row that nobody can park, whatever the judge says.
+    """
+    notes = gathered.notes
+    with fs.during("quarantine"):
+        if not notes.rejected_rows:
+            return
+        (judge or refuse_all)(notes, gathered.rows)
+        if park is None or sum(file.rows for file in notes.parked) != notes.rejected_rows:
+            refuse_all(notes, gathered.rows)
+        else:
+            park(notes.parked, epoch)
+
+
+def refuse_all(notes: SplitNotes, rows: int) -> None:
+    """The judge of ``max_rows = 0``: names the first bad row."""
+    first = notes.rejected[0] if notes.rejected else "no sample"
+    raise ErrorBudgetExceeded(
+        f"{notes.rejected_rows} rows of the batch are bad, none is allowed; nothing was committed",
+        where=getattr(first, "file", None),
+        expected=f"0 bad rows beside {rows} good ones",
+        found=first,
+        hint="correct the file, or allow bad rows in the stream file",
+    )
+
+
+def commit_record(
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    gathered: Gathered,
+    query_id: str,
+    batch_id: int,
+    gaps: tuple[OffsetRange, ...] = (),
+) -> int:
+    """Step 7, the commit point. Returns the new epoch; what the errors mean is told by their class."""
+    batch = Batch(
+        query_id=query_id,
+        batch_id=batch_id,
+        files=gathered.files,
+        reports=tuple(gathered.reports[key] for key in sorted(gathered.reports)),
+        schema_version=target.schema.version,
+        rows=gathered.rows,
+        counts={**gathered.notes.counts, **_rejected(gathered.notes)},
+        ranges=gathered.ranges,
+        gaps=gaps,
+    )
+    with fs.during("commit-record"):
+        return log.commit(batch)
+
+
+def _rejected(notes: SplitNotes) -> dict[str, int]:
+    return {REJECTED: notes.rejected_rows} if notes.rejected_rows else {}
+
+
+def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:
+    """Step 8. A failure stops the stream, because the next batch starts from what is published; the epoch stands."""
+    with fs.during("publish"):
+        try:
+            log.publish(epoch)
+        except OSError as error:
+            raise CommitError(
+                f"epoch {epoch} is committed, but its locations could not be published: {error.strerror or error}",
+                where=error.filename or target.layout.intraday(target.table),
+                hint="make room or mend the disk and start again; recovery publishes it, nothing is lost or doubled",
+            ) from error
+
+
+def notify_done(fs: Fs, notify: Callable[[BatchOutcome], None], outcome: BatchOutcome) -> None:
+    """Step 9."""
+    with fs.during("notify"):
+        notify(outcome)
+
+
+def _conflict(what: str, where: object) -> SparkhavenError:
+    return EpochConflictError(
+        what,
+        where=where,
+        hint="start the stream again; nothing of this batch was committed",
+    )

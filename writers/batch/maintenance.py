@@ -1,0 +1,43 @@
+"""What is due between the batches of a stream: the syncs of mode ``periodic``, and compaction of the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from store.epochs.log import StreamLog
+from store.epochs.state.values import Durability
+from store.errors import EpochConflictError, SparkhavenError
+
+SYNC_SECONDS = 10.0
+
+
+class Upkeep:
+    """Of one open log. ``warn`` hears of a compaction for which there was no room: the stream goes on without it."""
+
+    def __init__(
+        self,
+        log: StreamLog,
+        durability: Durability,
+        warn: Callable[[SparkhavenError], None],
+        *,
+        sync_seconds: float = SYNC_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log, self._durability, self._warn = log, durability, warn
+        self._sync_seconds, self._clock = sync_seconds, clock
+        self._synced = clock()
+
+    def after_batch(self) -> None:
+        """Syncs and compacts if it is time to; raises what syncing may raise."""
+        self.sync_if_due()
+        try:
+            self._log.compact_if_due()
+        except EpochConflictError as error:  # the log is as it was
+            self._warn(error)
+
+    def sync_if_due(self) -> None:
+        """Makes durable what mode ``periodic`` has left for later; raises what ``StreamLog.sync_now`` raises."""
+        if self._durability == "periodic" and self._clock() - self._synced >= self._sync_seconds:
+            self._log.sync_now()
+            self._synced = self._clock()

@@ -1,0 +1,193 @@
+"""What one Spark task does with its splits: decode, append, sync, report. Plain Python, so tests run it without Spark.
+
+Rows are gathered per location before they are encoded, because symbols in small batches cost several times as much;
+what is gathered is bounded in bytes. Errors travel in the result, so that class and text survive the way to the driver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from store.epochs.state.values import Split
+from store.errors import CommitError, SparkhavenError, phase_of
+from store.io.fs import Fs
+from store.layout import LocationKey
+from writers.append.append import LocationAppender
+from writers.append.empty_location import WorkerMemory
+from writers.batch.combine import Appended, Part, Row, Spool, Spooled, parts_of
+from writers.batch.durable import make_durable
+from writers.batch.rejects import LateSplits, RejectedFiles, reject_late
+from writers.shared_root import require_root
+from writers.target import Decode, SplitNotes, StreamTarget
+
+MAX_GATHERED = 128 << 20  # bytes of Arrow rows that a task holds
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Splits of one task. ``index`` is the same for every attempt, ``attempt`` is that of no other in the batch;
+    ``alone``: no other attempt of any task runs in this batch.
+
+    ``batch`` names the scratch directory, new for each run of a batch. ``instead`` says for splits that are committed
+    what is left to read: None for nothing, or the rest of a range.
+    """
+
+    index: int
+    attempt: int
+    batch: str
+    splits: Iterable[Split]
+    alone: bool = False
+    instead: Mapping[Split, Split | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What a task hands to the driver. With ``error`` set nothing of the batch may be committed.
+
+    ``written``: bytes that it has appended to column files.
+    """
+
+    index: int
+    splits: tuple[Split, ...] = ()
+    skipped: tuple[Split, ...] = ()
+    appended: tuple[Appended, ...] = ()
+    spooled: tuple[Spooled, ...] = ()
+    notes: SplitNotes = field(default_factory=SplitNotes)
+    seconds: dict[str, float] = field(default_factory=dict)
+    error: SparkhavenError | None = None
+    written: int = 0
+
+
+def run_task(
+    fs: Fs,
+    memory: WorkerMemory,
+    target: StreamTarget,
+    decode: Decode,
+    task: Task,
+    *,
+    max_gathered: int = MAX_GATHERED,
+    clock: Callable[[], float] = time.perf_counter,
+) -> TaskResult:
+    """Decodes, appends and syncs the splits of a task; errors of ours and of the disk come back in the result."""
+    try:
+        if not task.alone:  # another process, and perhaps another machine, than the driver's
+            require_root(fs, target.layout.root, target.lock_file)
+        return _Run(fs, memory, target, task, max_gathered, clock).all(decode)
+    except SparkhavenError as error:
+        return TaskResult(task.index, error=error)
+    except OSError as error:
+        wrapped = CommitError(
+            f"a task failed: {error}",
+            where=error.filename or target.layout.root,
+            hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
+            phase=phase_of(error),
+        )
+        return TaskResult(task.index, error=wrapped)
+
+
+class _Run:
+    def __init__(
+        self,
+        fs: Fs,
+        memory: WorkerMemory,
+        target: StreamTarget,
+        task: Task,
+        max_gathered: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._rejected = RejectedFiles(fs, target.spool(task.batch), task.index, task.attempt)
+        self.notes = SplitNotes(sink=self._rejected)
+        self._late = LateSplits({})
+        self._fs, self._memory, self._target, self._task = fs, memory, target, task
+        self._max_gathered, self._clock = max_gathered, clock
+        self._spool = Spool(fs, target.spool(task.batch), task.index, task.attempt)
+        self._gathered: dict[LocationKey, list[Row]] = {}
+        self._bytes = 0
+        self._appenders: dict[LocationKey, LocationAppender] = {}
+        self._parts: dict[LocationKey, list[Part]] = {}
+        self._spooled: list[Spooled] = []
+        self._seconds = {"append": 0.0, "sync": 0.0}
+
+    def all(self, decode: Decode) -> TaskResult:
+        started = self._clock()
+        taken, skipped = [], []
+        with self._fs.sync_guard(self._target.layout.root) as guard:
+            for named in self._task.splits:
+                split = self._task.instead.get(named, named)
+                if split is None:
+                    skipped.append(named)
+                    continue
+                taken.append(split)
+                for key, batch in decode(split, self.notes):
+                    self._gather(split, key, batch)
+            self._flush()
+            for split, keys in self._late.rows.items():
+                reject_late(decode, split, keys, self.notes)
+            self.notes.sink, self.notes.parked = None, self._rejected.files
+            reports = tuple(
+                Appended(appender.report(), tuple(self._parts[key]))
+                for key, appender in self._appenders.items()
+                if not appender.closed
+            )
+            if self._target.durability == "fsync":
+                before = self._clock()
+                files = [path for appender in self._appenders.values() for path in appender.touched]
+                directories = [path for appender in self._appenders.values() for path in appender.directories]
+                make_durable(self._fs, guard, files, directories)
+                self._seconds["sync"] = self._clock() - before
+        self._seconds["decode"] = self._clock() - started - sum(self._seconds.values())
+        return TaskResult(
+            self._task.index,
+            tuple(taken),
+            tuple(skipped),
+            reports,
+            tuple(self._spooled),
+            self.notes,
+            self._seconds,
+            written=sum(appender.written for appender in self._appenders.values()),
+        )
+
+    def _gather(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._gathered.setdefault(key, []).append((split, batch))
+            self._bytes += _bytes_of(batch)
+            if self._bytes >= self._max_gathered:
+                self._flush()
+
+    def _flush(self) -> None:
+        started = self._clock()
+        for key, rows in self._gathered.items():
+            if self._task.alone or self._spool.claim(key):
+                self._append(key, rows)
+            else:
+                self._spooled.extend(self._spool.write(key, rows))
+        self._gathered, self._bytes = {}, 0
+        self._seconds["append"] += self._clock() - started
+
+    def _append(self, key: LocationKey, rows: list[Row]) -> None:
+        appender = self._appenders.get(key)
+        if appender is None:
+            appender = LocationAppender(self._fs, self._target, key, self._memory, may_write=self._may_write)
+            self._appenders[key] = appender
+            self._parts[key] = []
+        if appender.closed:
+            for part in parts_of(rows):
+                self._late.add(part.split, key, part.rows)
+            return
+        appender.append([batch for _, batch in rows])
+        self._parts[key].extend(parts_of(rows))
+
+    def _may_write(self) -> None:
+        self._target.check_generation(self._fs)
+        self._spool.check_open()
+
+
+def _bytes_of(batch: pa.RecordBatch) -> int:
+    """Bytes of a batch; a dictionary, which many batches share, counts for nothing."""
+    return sum(
+        column.indices.nbytes if pa.types.is_dictionary(column.type) else column.nbytes for column in batch.columns
+    )

@@ -1,0 +1,234 @@
+"""Sort keys as unsigned words: what Deephaven orders, a plain integer comparison orders the same way.
+
+Ascending puts null first, then numbers with -0.0 before 0.0 and every NaN last, strings by UTF-16 code unit.
+Descending is the exact reverse, null last. Equal keys keep their order (input, row), so two runs agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.errors import SettingsError
+from store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
+from store.types.model import Storage, TableSchema
+
+Words = npt.NDArray[Any]  # unsigned integers
+INT_NULL = np.int32(-(2**31))
+_ASTRAL = "[\U00010000-\U0010ffff]"
+RANKED = 1 << 18  # texts whose places are kept in one hash table, which takes some 150 bytes for each
+RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One column to sort by inside groups."""
+
+    column: str
+    descending: bool = False
+
+    @staticmethod
+    def parse(text: str, schema: TableSchema) -> SortKey:
+        """``Column`` or ``Column:desc`` (or ``:asc``); another form or an unfit column is a SettingsError."""
+        name, colon, direction = text.partition(":")
+        column = schema.column(name)
+        if direction not in ("", "asc", "desc") or (colon and not direction):
+            raise SettingsError(
+                "sort direction is not known", expected="asc or desc", found=repr(text), hint="write Column:desc"
+            )
+        if column is None or column.storage is Storage.NONE or not column.type.stored:
+            names = ", ".join(c.name for c in schema.stored if c.type.stored)
+            raise SettingsError(
+                "cannot sort by this column", where=schema.full_name, expected=f"one of {names}", found=repr(name)
+            )
+        return SortKey(name, direction == "desc")
+
+    def __str__(self) -> str:
+        return f"{self.column}:desc" if self.descending else self.column
+
+
+def parse_sort(text: str | None, schema: TableSchema) -> tuple[SortKey, ...] | None:
+    """``COL[:desc],...``, or ``none`` for no order; None, as nothing was said, stays None. Raises SettingsError."""
+    if text is None:
+        return None
+    return () if text.strip() == "none" else tuple(SortKey.parse(part.strip(), schema) for part in text.split(","))
+
+
+def ordinals(raw: npt.NDArray[Any], type_: DataType, *, descending: bool = False) -> Words:
+    """Entries of a fixed-width column as unsigned integers of the same width, in sorting order.
+
+    ``raw`` holds the entries as they lie in the file (little endian, sentinels for null).
+    """
+    if type_.name == "Boolean":
+        words: Words = np.where(raw == BOOLEAN_NULL, 0, np.where(raw == 0, 1, 2)).astype(np.uint8)
+    elif type_.name == "char":
+        words = raw.astype(np.uint16) + np.uint16(1)  # the null 0xFFFF wraps to 0
+    elif raw.dtype.kind == "f":
+        words = _float_ordinals(raw)
+    else:
+        unsigned = np.dtype(f"u{raw.dtype.itemsize}")
+        top = unsigned.type(1 << (8 * raw.dtype.itemsize - 1))
+        words = np.ascontiguousarray(raw).view(unsigned) ^ top  # the null, the smallest value, becomes 0
+    return ~words if descending else words
+
+
+def _float_ordinals(raw: npt.NDArray[Any]) -> Words:
+    bits = np.ascontiguousarray(raw).view(f"u{raw.dtype.itemsize}")
+    top = bits.dtype.type(1 << (8 * bits.dtype.itemsize - 1))
+    words = np.where(bits & top, ~bits, bits | top)
+    null = raw.dtype.type(FLOAT_NULL if raw.dtype.itemsize == 4 else DOUBLE_NULL)
+    words[raw == null] = 0
+    words[np.isnan(raw)] = np.iinfo(bits.dtype).max
+    return words
+
+
+def sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
+    """The distinct strings of all arrays, without null, by UTF-16 code unit."""
+    chunks = pa.chunked_array([v.cast(pa.string()) for v in values], pa.string())
+    large = len(chunks) > RANKED  # then a hash table would take several times the texts
+    merged = pc.drop_null(chunks if large else pc.unique(chunks))
+    array = merged.combine_chunks() if isinstance(merged, pa.ChunkedArray) else merged
+    del chunks, merged
+    by_bytes = array.take(pc.sort_indices(array))
+    if large:
+        del array
+        fresh = np.ones(len(by_bytes), bool)
+        fresh[1:] = pc.not_equal(by_bytes[1:], by_bytes[:-1]).to_numpy(zero_copy_only=False)
+        by_bytes = by_bytes if fresh.all() else by_bytes.filter(pa.array(fresh))
+    # UTF-8 byte order is code point order; it differs from code unit order only beside astral characters
+    if len(by_bytes) and pc.any(pc.match_substring_regex(by_bytes, _ASTRAL)).as_py():
+        return pa.array(sorted(by_bytes.to_pylist(), key=lambda s: s.encode("utf-16-be")), pa.string())
+    return by_bytes
+
+
+def is_sorted(texts: pa.Array) -> bool:
+    """Whether texts are distinct, none of them null, and ordered by UTF-16 code unit."""
+    if texts.null_count:
+        return False
+    for first in range(0, len(texts) - 1, RANKED):
+        part = texts.slice(first, RANKED + 1)
+        if pc.all(pc.less(part[:-1], part[1:])).as_py() and not pc.any(pc.match_substring_regex(part, _ASTRAL)).as_py():
+            continue
+        keys = [text.encode("utf-16-be") for text in part.to_pylist()]
+        if any(one >= other for one, other in pairwise(keys)):
+            return False
+    return True
+
+
+def rank_lut(local: pa.Array, union: pa.StringArray) -> npt.NDArray[np.int32]:
+    """Index in ``union`` of each local symbol; the null sentinel for a null one and as one more, last entry.
+
+    The last entry is what index -1 finds, so a lookup first raises the null sentinel to -1.
+    """
+    lut = np.full(len(local) + 1, INT_NULL, np.int32)
+    texts = local.cast(pa.string())
+    for first in range(0, len(union), RANKED):
+        found = pc.index_in(texts, value_set=union.slice(first, RANKED))
+        ranks = pc.fill_null(found, int(INT_NULL)).to_numpy(zero_copy_only=False)
+        lut[:-1] = np.where(ranks == INT_NULL, lut[:-1], ranks + np.int32(first))
+    return lut
+
+
+def look_up(lut: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Maps local symbol ids (checked to be in range) through a lookup table of ``rank_lut``."""
+    last = np.int32(len(lut) - 1)
+    unsigned = np.minimum(ids.view(np.uint32), np.uint32(last))  # the null sentinel is beyond every id
+    return np.take(lut, unsigned, mode="clip")
+
+
+def rank_ordinals(ranks: npt.NDArray[np.int32], *, descending: bool = False) -> Words:
+    """Ranks (sentinel = null) as unsigned words in sorting order."""
+    words = ranks.view(np.uint32) ^ np.uint32(1 << 31)
+    return ~words if descending else words
+
+
+def argsort(keys: Sequence[Words]) -> npt.NDArray[np.uint32]:
+    """Stable order of rows by keys, most significant first; all of one length below 2^32.
+
+    Bits of the keys are packed beside the row number into 64-bit words and sorted as such, least significant
+    bits first, as many passes as it needs; what is left of at most 16 bits goes through a radix sort.
+    """
+    rows = len(keys[0]) if keys else 0
+    order: npt.NDArray[np.uint32] | None = None
+    fields: list[tuple[Words, Any, int]] = []
+    for key in reversed(keys):
+        if not rows:
+            break
+        low = key.min()
+        bits = int(key.max() - low).bit_length()
+        if bits:
+            fields.append((key, low, bits))
+    index_bits = max(rows - 1, 1).bit_length()
+    for chunk in _chunks(fields, 64 - index_bits):
+        order = _pass(chunk, order, rows, index_bits)
+    return np.arange(rows, dtype=np.uint32) if order is None else order
+
+
+_Piece = tuple[Words, Any, int, int, int]  # key, its minimum, first bit, bits, place in the word
+
+
+def _chunks(fields: list[tuple[Words, Any, int]], capacity: int) -> list[list[_Piece]]:
+    chunks: list[list[_Piece]] = [[]]
+    used = 0
+    for key, low, bits in fields:
+        first = 0
+        while first < bits:
+            if used == capacity:
+                chunks.append([])
+                used = 0
+            width = min(bits - first, capacity - used)
+            chunks[-1].append((key, low, first, width, used))
+            first, used = first + width, used + width
+    return [chunk for chunk in chunks if chunk]
+
+
+def _pass(
+    chunk: list[_Piece], order: npt.NDArray[np.uint32] | None, rows: int, index_bits: int
+) -> npt.NDArray[np.uint32] | None:
+    total = sum(piece[3] for piece in chunk)
+    small = total <= RADIX_BITS
+    word: Words = np.zeros(rows, np.uint16 if small else np.uint64)
+    for key, low, first, width, place in chunk:
+        part = key - low
+        part >>= part.dtype.type(first)
+        if first + width < 8 * part.dtype.itemsize:
+            part &= part.dtype.type((1 << width) - 1)
+        moved = part.astype(word.dtype)
+        moved <<= word.dtype.type(place)
+        word |= moved
+    if order is not None:
+        word = word[order]
+    if bool((word[1:] >= word[:-1]).all()):
+        return order
+    if small:
+        step = np.argsort(word, kind="stable")
+        return step.astype(np.uint32) if order is None else order[step]
+    word <<= np.uint64(index_bits)
+    word |= np.arange(rows, dtype=np.uint64)
+    word.sort()
+    word &= np.uint64((1 << index_bits) - 1)
+    return word.astype(np.uint32) if order is None else order[word]
+
+
+def from_ordinals(words: Words, type_: DataType) -> npt.NDArray[Any]:
+    """The entries behind ascending ordinals; NaNs come back as one form."""
+    if type_.name == "Boolean":
+        return words.astype(np.int8) - np.int8(1)
+    if type_.name == "char":
+        return words - np.uint16(1)
+    top = words.dtype.type(1 << (8 * words.dtype.itemsize - 1))
+    dtype = np.dtype(type_.numpy)
+    if dtype.kind != "f":
+        plain: npt.NDArray[Any] = (words ^ top).view(dtype)
+        return plain
+    raw: npt.NDArray[Any] = np.where(words & top, words ^ top, ~words).view(dtype)
+    raw[words == np.iinfo(words.dtype).max] = np.nan
+    raw[words == 0] = type_.null
+    return raw

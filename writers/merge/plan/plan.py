@@ -1,0 +1,154 @@
+"""What one merge of one date is to do, as a value that goes to the workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.layout import LocationKey, TableName
+from store.types.model import Column, Storage, TableSchema
+from writers.merge.plan.keys import SortKey
+from writers.merge.plan.source import Source
+
+DEFAULT_MEMORY = 1 << 30
+BASE_MEMORY = 192 << 20  # an interpreter with numpy and Arrow loaded, and a block of each array in flight
+ORDER_BYTES = 44  # rows and order kept, sorted words and copies while ordering
+PARALLEL_ROWS = 1 << 20  # a date below this is one task, whatever the workers
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """What a user may choose. ``memory`` is bytes per worker, ``workers`` how many ranges may run at once.
+
+    ``sort`` None keeps the order of the date's last merge, an empty tuple asks for none; ``rewrite`` merges a merged
+    date again, as a new generation.
+    """
+
+    sort: tuple[SortKey, ...] | None = None
+    rewrite: bool = False
+    allow_empty: bool = False
+    memory: int = DEFAULT_MEMORY
+    workers: int = 1
+    max_supplements: int = 4
+    verify_sources: bool = True
+
+    @property
+    def usable(self) -> int:
+        """Bytes of a worker's memory that rows may take."""
+        return max(self.memory - BASE_MEMORY, self.memory // 8, 1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """One output: ``writable`` is the entry of ``WritablePartitions``, ``internal`` the name that is published.
+
+    It is written below ``stage_root`` as ``internal/value/table``; ``target`` is the internal partition's directory.
+    """
+
+    writable: str
+    internal: str
+    stage_root: Path
+    target: Path
+
+    def stage(self, table: TableName, value: str) -> Path:
+        """The staged location directory."""
+        return self.stage_root / self.internal / value / table.table
+
+    def published(self, table: TableName, value: str) -> Path:
+        """The location directory after publishing."""
+        return self.target / value / table.table
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """Everything a worker needs for one date; ``sources`` are in tie order, ``destinations`` in formula order."""
+
+    table: TableName
+    value: str
+    generation: int
+    schema: TableSchema
+    sources: tuple[Source, ...]
+    destinations: tuple[Destination, ...]
+    options: MergeOptions
+    work: Path
+
+    @property
+    def rows(self) -> int:
+        """Rows to bring over."""
+        return sum(len(source) for source in self.sources)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns that have files."""
+        return self.schema.stored
+
+    @property
+    def symbol_columns(self) -> tuple[Column, ...]:
+        """Columns coded by a symbol table."""
+        return tuple(c for c in self.columns if c.storage is Storage.SYMBOL)
+
+    @property
+    def blob_columns(self) -> tuple[Column, ...]:
+        """Columns whose values lie in a ``.bytes`` file."""
+        return tuple(c for c in self.columns if c.storage is Storage.BLOB)
+
+    @property
+    def ordering(self) -> tuple[SortKey, ...]:
+        """Grouping columns ascending, then the sort columns that are not among them."""
+        groups = tuple(SortKey(c.name) for c in self.schema.grouping)
+        names = {key.column for key in groups}
+        return groups + tuple(key for key in self.options.sort or () if key.column not in names)
+
+    def column(self, name: str) -> Column:
+        """The column of a name that the plan is known to have."""
+        found = self.schema.column(name)
+        assert found is not None, name  # noqa: S101  names come from this schema
+        return found
+
+    def offset(self, index: int) -> int:
+        """Rows of all sources before the given one."""
+        return sum(len(source) for source in self.sources[:index])
+
+    def row_cost(self) -> int:
+        """Bytes that one row needs in a worker at the worst moment: ordering, or the widest column."""
+        keys = sum(8 if self.column(key.column).width == 8 else 4 for key in self.ordering)
+        return max(ORDER_BYTES + keys, 8 + self._column_cost())
+
+    def _column_cost(self) -> int:
+        """Bytes a row of the column that needs most while it is written."""
+        fixed = [2 * c.width for c in self.columns if c.storage is not Storage.BLOB]
+        return max([8, *fixed, *(self._blob_cost(c) for c in self.blob_columns)])
+
+    def _blob_cost(self, column: Column) -> int:
+        stored = sum(s.files[column.files[1]].size for s in self.sources if column.files[1] in s.files)
+        rows = sum(s.rows for s in self.sources)
+        return 48 + 4 * (stored // max(rows, 1))
+
+    def dictionary_cost(self) -> int:
+        """Bytes of symbol tables in a worker: their union, and the texts of one column again while it is made."""
+        sizes = []
+        for column in self.symbol_columns:
+            ends, texts = (sum(s.files[n].size for s in self.sources if n in s.files) for n in column.files[1:])
+            sizes.append(texts + ends // 2)  # .sym has 8 bytes a text, Arrow 4
+        return sum(sizes) + 2 * max(sizes, default=0)
+
+    def usable(self) -> int:
+        """Bytes of a worker's memory that rows may take beside the symbol tables."""
+        return max(self.options.usable - self.dictionary_cost(), self.options.usable // 8, 1 << 20)
+
+    def by_columns(self) -> bool:
+        """Whether every worker can hold the order of all rows and one whole column: then columns are shared out."""
+        order = self.rows * self.row_cost() // max(self.options.workers, 1)
+        fits = max(order, self.rows * (8 + self._column_cost())) <= self.usable()
+        return fits and self.rows < 1 << 32  # row numbers of the order are u4
+
+    def ranges(self) -> int:
+        """Number of pieces that the date is cut into: as memory asks, and at least one a worker if it is large."""
+        by_memory = -(-self.rows * self.row_cost() // self.usable())
+        by_workers = self.options.workers if self.rows >= PARALLEL_ROWS else 1
+        return max(1, by_memory, by_workers)
+
+
+def location_key(destination: Destination, value: str) -> LocationKey:
+    """Key of a destination's location in history."""
+    return LocationKey(destination.internal, value)

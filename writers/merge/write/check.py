@@ -1,0 +1,178 @@
+"""Reads a staged location back and compares it with what went in: digests, symbols, groups, checksums, statistics."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store.errors import ValidationFailedError
+from store.format.column.prefix import charset_of
+from store.io.fs import Fs
+from store.scan.columnfile import read_grouping
+from store.types.committed import FileState, RangeStats
+from store.types.model import Column, Storage
+from writers.merge.plan.keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
+from writers.merge.plan.plan import MergePlan
+from writers.merge.plan.proof import Digests
+from writers.merge.plan.source import BLOCK_ROWS, CRC_BYTES, ColumnSource, Source, decode_texts
+from writers.merge.write.finish import Finished
+
+MAX_BOUND = 64  # characters of a text kept as a bound
+DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTask:
+    """A task: one column of one finished destination."""
+
+    plan: MergePlan
+    finished: Finished
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFound:
+    """What a column of a destination holds: its digest, its files with checksums, statistics per range of rows."""
+
+    destination: int
+    column: str
+    digest: int
+    files: dict[str, FileState]
+    stats: tuple[RangeStats, ...] = field(default=())
+
+
+def staged_source(plan: MergePlan, finished: Finished) -> Source:
+    """The staged location as something to read; checksums are not known yet."""
+    directory = plan.destinations[finished.destination].stage(plan.table, plan.value)
+    files = {name: FileState(size, 0) for name, size in finished.sizes.items()}
+    return Source(directory, "", "", 0, 0, 0, finished.rows, finished.rows, files)
+
+
+def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
+    """Reads one column back; raises ValidationFailedError if symbols or groups are not as they must be."""
+    plan, column, rows = task.plan, task.column, task.finished.rows
+    source = ColumnSource(fs, staged_source(plan, task.finished), column)
+    reader = _Reader(source, column, Digests(plan.schema))
+    crc = 0
+    for first in range(0, rows, BLOCK_ROWS):
+        stop = min(first + BLOCK_ROWS, rows)
+        entries = source.entries(first, stop)
+        crc = zlib.crc32(entries.data.cast("B"), crc)
+        reader.block(first, stop, entries)
+    if task.finished.grouped.get(column.name):
+        reader.check_groups(fs, rows)
+    files = {column.files[0]: FileState(rows * column.width, crc)}
+    for name in column.files[1:]:
+        size = task.finished.sizes[name]
+        files[name] = FileState(size, _crc(fs, source.source.directory / name, size))
+    reader.close()
+    digest = reader.digests.totals.get(column.name, 0)
+    return ColumnFound(task.finished.destination, column.name, digest, files, tuple(reader.stats))
+
+
+def _crc(fs: Fs, path: Any, size: int) -> int:
+    crc = 0
+    for at in range(0, size, CRC_BYTES):
+        crc = zlib.crc32(fs.map_range(path, at, min(CRC_BYTES, size - at)), crc)
+    return crc
+
+
+class _Reader:
+    def __init__(self, source: ColumnSource, column: Column, digests: Digests) -> None:
+        self.source, self.column, self.digests = source, column, digests
+        self.stats: list[RangeStats] = []
+        self._symbols = source.symbols() if column.storage is Storage.SYMBOL else None
+        self._counts = np.zeros(0 if self._symbols is None else len(self._symbols) + 1, np.int64)
+        self._starts: list[npt.NDArray[np.int64]] = []
+        self._words: list[Words] = []
+        if self._symbols is not None and not is_sorted(self._symbols):
+            raise self._wrong("symbol table is not sorted and unique", "sorted, unique", "other")
+
+    def block(self, first: int, stop: int, entries: npt.NDArray[Any]) -> None:
+        """Takes one block of rows."""
+        column = self.column
+        if column.storage is Storage.FIXED:
+            self.digests.fixed(column, entries)
+            self.stats.append(fixed_stats(entries, column, first))
+            self._changes(first, lambda: ordinals(entries, column.type))
+        elif self._symbols is not None:
+            ids = self.source.ids(first, stop, len(self._symbols))
+            counts = np.bincount(np.where(ids == INT_NULL, len(self._symbols), ids), minlength=len(self._counts))
+            self._counts += counts
+            self.stats.append(self._symbol_stats(counts, first, stop))
+            self._changes(first, lambda: rank_ordinals(ids))
+        else:
+            blobs = self.source.blobs(first, stop)
+            nulls = 0
+            for low in range(0, stop - first, DIGEST_ROWS):
+                part = blobs.slice(low, DIGEST_ROWS)
+                texts = decode_texts(part, charset_of(column), f"column {column.name}")
+                nulls += texts.null_count
+                self.digests.texts(column, texts)
+            self.stats.append(RangeStats(first, stop, nulls))
+
+    def close(self) -> None:
+        """Adds what could be counted before it had to be hashed."""
+        if self._symbols is not None:
+            self.digests.counted(self.column, self._symbols, self._counts)
+
+    def _changes(self, first: int, words_of: Any) -> None:
+        if self.column.name not in {c.name for c in self.digests.schema.grouping}:
+            return
+        words = words_of()
+        last = self._words[-1][-1:] if self._words else None
+        starts = np.flatnonzero(words[1:] != words[:-1]) + 1
+        if last is None or words[0] != last[0]:
+            starts = np.concatenate([np.zeros(1, np.int64), starts])
+        if len(starts):
+            self._starts.append(starts + first)
+            self._words.append(words[starts])
+
+    def check_groups(self, fs: Fs, rows: int) -> None:
+        """The grouping in the files must be the runs of the data."""
+        ranges = read_grouping(fs, self.source.source.directory, self.column, rows)
+        if ranges is None:
+            raise self._wrong("grouping is missing", "ranges", "none")
+        starts = np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64)
+        if not np.array_equal(starts, ranges.starts):
+            raise self._wrong("grouping ranges are not the runs of the data", f"{len(starts)} runs", len(ranges))
+
+    def _symbol_stats(self, counts: npt.NDArray[np.int64], first: int, stop: int) -> RangeStats:
+        present = np.flatnonzero(counts[:-1])
+        nulls = int(counts[-1])
+        if not len(present) or self._symbols is None:
+            return RangeStats(first, stop, nulls)
+        low, high = self._symbols[int(present[0])].as_py(), self._symbols[int(present[-1])].as_py()
+        plain = max(len(low), len(high)) <= MAX_BOUND and max(low + high, default="") < "\ud800"
+        return RangeStats(first, stop, nulls, 0, low, high) if plain else RangeStats(first, stop, nulls)
+
+    def _wrong(self, what: str, expected: object, found: object) -> ValidationFailedError:
+        return ValidationFailedError(
+            f"staged column {self.column.name}: {what}",
+            where=self.source.source.directory,
+            expected=expected,
+            found=found,
+            hint="merge the date again; if it comes back, the disk or memory is faulty",
+            phase="check",
+        )
+
+
+def fixed_stats(entries: npt.NDArray[Any], column: Column, first: int) -> RangeStats:
+    """Statistics of raw entries of a fixed-width column."""
+    null = entries == entries.dtype.type(column.type.null)
+    nulls, stop = int(np.count_nonzero(null)), first + len(entries)
+    nans = int(np.count_nonzero(np.isnan(entries))) if entries.dtype.kind == "f" else 0
+    values = entries
+    if nulls or nans:
+        values = entries[~null & (entries == entries)]
+    if not len(values):
+        return RangeStats(first, stop, nulls, nans)
+    exact = column.type.name != "Instant" or not bool((values % 1000).any())
+    low, high = values.min().item(), values.max().item()
+    if column.type.name == "Boolean":
+        low, high = bool(low), bool(high)
+    return RangeStats(first, stop, nulls, nans, low, high, exact)

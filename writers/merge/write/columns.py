@@ -1,0 +1,192 @@
+"""Writes columns in a given order into the staged locations, one column at a time.
+
+A column's rows are first brought together in source order (a sequential read), then taken in the order of the result
+in chunks that fit the processor's cache, and each chunk is written where it belongs. What is in memory is the order
+(4 bytes a row), the chosen row numbers if they are not all (4 bytes a row), and one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.errors import SchemaMismatchError
+from store.format.column.prefix import DATA_OFFSET, charset_of
+from store.io.fs import Fs
+from store.types.model import Column, Kind, Storage
+from writers.merge.plan.keys import INT_NULL, look_up
+from writers.merge.plan.proof import Digests
+from writers.merge.plan.source import decode_texts
+from writers.merge.write.order import Keys, Unions
+
+CHUNK_ROWS = 1 << 17
+Rows = tuple[npt.NDArray[np.uint32] | None, ...]
+Segment = tuple[int, int, int]  # destination, positions from and to in the order
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where rows go in each destination: the first row, the first byte of each blob column, the symbols in use there.
+
+    ``used`` None: the rows are all there are, so they tell by themselves.
+    """
+
+    first_rows: tuple[int, ...]
+    first_bytes: Mapping[str, tuple[int, ...]]
+    used: Mapping[str, npt.NDArray[np.bool_]] | None = None
+
+
+class ColumnWriter:
+    """Writes columns of the rows that ``rows`` chooses of each source, in ``order``, to the segments' destinations."""
+
+    def __init__(
+        self,
+        fs: Fs,
+        place: Place,
+        keys: Keys,
+        unions: Unions,
+        rows: Rows,
+        total: int,
+        order: npt.NDArray[np.uint32],
+        segments: list[Segment],
+    ) -> None:
+        self.fs, self.place, self.plan, self.keys, self.unions = fs, place, keys.plan, keys, unions
+        self.rows, self.total, self.order, self.segments = rows, total, order, segments
+        self.firsts = place.first_rows
+        self.digests = Digests(self.plan.schema)
+        self.symbols: dict[str, npt.NDArray[np.bool_]] = {}
+
+    def column(self, column: Column) -> None:
+        """Writes one column of all destinations."""
+        if column.kind is Kind.PARTITIONING:
+            return
+        {Storage.FIXED: self._fixed, Storage.SYMBOL: self._symbol, Storage.BLOB: self._blob}[column.storage](column)
+
+    def _path(self, destination: int, name: str) -> Path:
+        return self.plan.destinations[destination].stage(self.plan.table, self.plan.value) / name
+
+    def _chosen(self) -> Iterator[tuple[int, int, int, npt.NDArray[np.intp] | None, int, int]]:
+        """Blocks of sources that have rows here: source, block, rows in it (None = all), place in source order."""
+        place = 0
+        for index, source in enumerate(self.plan.sources):
+            rows = self.rows[index]
+            for first, stop in source.blocks():
+                if rows is None:
+                    count, picked = stop - first, None
+                else:
+                    a, b = np.searchsorted(rows, [first - source.start, stop - source.start])
+                    count, picked = int(b - a), rows[a:b].astype(np.intp) - (first - source.start)
+                if count:
+                    yield index, first, stop, picked, place, count
+                place += count
+
+    def _gather(self, column: Column) -> npt.NDArray[Any]:
+        """The column's entries (ranks for symbols) of this piece in source order."""
+        symbol = column.storage is Storage.SYMBOL
+        gathered = np.empty(self.total, np.dtype(np.int32 if symbol else column.type.numpy))
+        for index, first, stop, picked, place, count in self._chosen():
+            block = (
+                self.keys.ranks(index, column, first, stop)
+                if symbol
+                else self.keys.open(index, column).entries(first, stop)
+            )
+            target = gathered[place : place + count]
+            if picked is None:
+                target[:] = block
+            else:
+                np.take(block, picked, out=target, mode="clip")
+        return gathered
+
+    def _fixed(self, column: Column) -> None:
+        gathered = self._gather(column)
+        self.digests.fixed(column, gathered)
+        for destination, start, stop in self.segments:
+            self._scatter(column, gathered, destination, start, stop)
+
+    def _scatter(
+        self,
+        column: Column,
+        gathered: npt.NDArray[Any],
+        destination: int,
+        start: int,
+        stop: int,
+        lut: npt.NDArray[np.int32] | None = None,
+    ) -> None:
+        path = self._path(destination, column.files[0])
+        base = self.firsts[destination] - start
+        chunk = np.empty(min(CHUNK_ROWS, stop - start), gathered.dtype)
+        for low in range(start, stop, CHUNK_ROWS):
+            high = min(low + CHUNK_ROWS, stop)
+            part = chunk[: high - low]
+            np.take(gathered, self.order[low:high].astype(np.intp), out=part, mode="clip")
+            if lut is not None:
+                part = look_up(lut, part)
+            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
+
+    def _symbol(self, column: Column) -> None:
+        gathered = self._gather(column)
+        union = self.unions[column.name]
+        self.digests.ranks(column, gathered, union)
+        used = self._used(column, gathered, len(union))
+        self.symbols[column.name] = used
+        for destination, start, stop in self.segments:
+            self._scatter(column, gathered, destination, start, stop, _narrow(used[destination]))
+
+    def _used(self, column: Column, ranks: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
+        if self.place.used is not None:
+            return self.place.used[column.name]
+        used = np.zeros((len(self.segments), size), bool)
+        for destination, start, stop in self.segments:
+            for low in range(start, stop, CHUNK_ROWS):
+                high = min(low + CHUNK_ROWS, stop)
+                present = ranks[low:high] if len(self.segments) == 1 else ranks[self.order[low:high]]
+                used[destination, present[present != INT_NULL]] = True
+        return used
+
+    def _blob(self, column: Column) -> None:
+        parts = []
+        for index, first, stop, picked, _, _ in self._chosen():
+            source = self.keys.open(index, column)
+            if source.encoding not in (None, charset_of(column)):
+                raise SchemaMismatchError(
+                    f"column {column.name} is stored in another charset than the schema declares",
+                    where=source.source.directory,
+                    expected=charset_of(column),
+                    found=source.encoding,
+                )
+            block = source.blobs(first, stop)
+            parts.append(block if picked is None else block.take(pa.array(picked)))
+        gathered = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
+        del parts
+        for low in range(0, len(gathered), CHUNK_ROWS):
+            part = gathered.slice(low, CHUNK_ROWS)
+            self.digests.texts(column, decode_texts(part, charset_of(column), f"column {column.name}"))
+        firsts = self.place.first_bytes.get(column.name, (0,) * len(self.segments))
+        for destination, start, stop in self.segments:
+            dat, text = (self._path(destination, name) for name in column.files)
+            end = firsts[destination]
+            for low in range(start, stop, CHUNK_ROWS):
+                high = min(low + CHUNK_ROWS, stop)
+                taken = gathered.take(pa.array(self.order[low:high], pa.uint32()))
+                _, offsets, data = taken.buffers()
+                ends = np.frombuffer(offsets, np.int64, high - low + 1)[1:] + end
+                if int(ends[-1]) > end:
+                    self.fs.write_at(text, end, memoryview(data)[: int(ends[-1]) - end])
+                row = self.firsts[destination] + low - start
+                self.fs.write_at(dat, DATA_OFFSET + row * 8, ends.data.cast("B"))
+                end = int(ends[-1])
+
+
+def _narrow(used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32] | None:
+    """Lookup from ranks of the union to ids of a destination; None if it has them all."""
+    if used.all():
+        return None
+    lut = np.full(len(used) + 1, INT_NULL, np.int32)
+    lut[:-1][used] = np.arange(int(used.sum()), dtype=np.int32)
+    return lut

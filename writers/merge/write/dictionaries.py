@@ -1,0 +1,286 @@
+"""The distinct texts of a date's columns by external merge sort, and the rank of each source's symbols among them.
+
+Slices of the sources' symbol tables are sorted and kept as runs in the merge's work directory; the runs are then merged
+window by window. In memory are one slice and the windows, whose bytes ``Budget`` bounds, and 4 bytes for each symbol of
+the column that is merged (its rank). A set of texts is two work files: ``<name>.texts`` has the UTF-8 bytes one after
+the other, ``<name>.ends`` a little-endian i4 before the first text and after each. A run also has ``<name>.ids``, the
+number (u4) of each text in its source.
+
+Texts are compared by UTF-16 code unit. UTF-8 orders by code point, which differs in one place: U+10000 and above (first
+byte F0 to F4) stand before U+E000 to U+FFFF (EE and EF). Those seven bytes occur as first bytes only, so that in a run
+they are exchanged for others of the right order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.errors import MergeError
+from store.io.fs import Fs
+from store.types.model import Column, Storage
+from writers.merge.plan.keys import INT_NULL
+from writers.merge.plan.plan import MergePlan
+from writers.merge.plan.source import ColumnSource
+from writers.merge.write.order import ranks_file, union_columns
+
+MIN_SLICE = 4 << 20
+MAX_BYTES = (1 << 31) - 1  # of one column's texts: Arrow's offsets are i4
+ENTRY = 8  # bytes that a text costs beside its own: where it ends, its number
+_RAISED = bytes.maketrans(b"\xee\xef\xf0\xf1\xf2\xf3\xf4", b"\xf3\xf4\xee\xef\xf0\xf1\xf2")
+_LOWERED = bytes.maketrans(b"\xf3\xf4\xee\xef\xf0\xf1\xf2", b"\xee\xef\xf0\xf1\xf2\xf3\xf4")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bytes of one slice before it is sorted, and of all windows together."""
+
+    slice: int
+
+    @staticmethod
+    def of(plan: MergePlan) -> Budget:
+        """A sixteenth of what rows may take: sorting a slice makes copies of it."""
+        return Budget(max(MIN_SLICE, plan.options.usable // 16))
+
+    def window(self, runs: int) -> int:
+        """Bytes of the window of one of ``runs`` runs."""
+        return max(1, self.slice // max(runs, 1))
+
+
+class TextFiles:
+    """Distinct texts in order, appended to two work files; ``where`` is told if they are too many."""
+
+    def __init__(self, fs: Fs, path: Path, where: str) -> None:
+        self.fs, self.texts, self.ends = fs, _texts(path), _ends(path)
+        self.where, self.count, self.size = where, 0, 0
+        fs.write_new(self.texts, b"")
+        fs.write_new(self.ends, bytes(4))
+
+    def append(self, values: pa.BinaryArray) -> None:
+        """Adds values without null; more than 2 GiB in all are a MergeError."""
+        ends = _offsets(values)
+        low, high = int(ends[0]), int(ends[-1])
+        if self.size + high - low > MAX_BYTES:
+            raise MergeError(
+                "distinct texts of a column are too large to merge",
+                where=self.where,
+                expected=f"at most {MAX_BYTES} bytes of UTF-8",
+                found=f"{self.size + high - low} bytes or more",
+                hint='declare the column with symbolTable="None"; texts that hardly repeat gain nothing from a table',
+                phase="stage",
+            )
+        shifted = ends[1:].astype(np.int64) + (self.size - low)
+        self.fs.write_at(self.ends, 4 * (self.count + 1), shifted.astype("<i4").data.cast("B"))
+        if high > low:
+            self.fs.write_at(self.texts, self.size, memoryview(values.buffers()[2])[low:high])
+        self.count, self.size = self.count + len(values), self.size + high - low
+
+
+def load_texts(fs: Fs, path: Path) -> pa.StringArray:
+    """The texts that ``TextFiles`` has written, mapped: pages are read when a text of theirs is looked at."""
+    stat, texts = fs.stat(_ends(path)), fs.stat(_texts(path))
+    assert stat is not None and texts is not None, path  # noqa: S101  written before any task starts
+    data = fs.map(_texts(path), texts.size)
+    return pa.StringArray.from_buffers(stat.size // 4 - 1, fs.map(_ends(path), stat.size), data)
+
+
+def fits_slice(plan: MergePlan) -> bool:
+    """Whether the stored texts of every column that needs its distinct ones are within one slice."""
+    limit = Budget.of(plan).slice
+    return all(
+        sum(source.files[name].size for source in plan.sources for name in column.files[1:] if name in source.files)
+        <= limit
+        for column in union_columns(plan)
+    )
+
+
+def union_path(plan: MergePlan, column: Column) -> Path:
+    """Where the tasks of a large date find a column's distinct texts; see ``load_texts``."""
+    return plan.work / f"union-{column.id}"
+
+
+def store_unions(fs: Fs, plan: MergePlan) -> None:
+    """Writes the distinct texts of every column that needs them, and the ranks of every source's symbols."""
+    budget = Budget.of(plan)
+    for column in union_columns(plan):
+        runs, sizes = _runs(fs, plan, column, budget)
+        ranks = [np.full(size + 1, INT_NULL, np.int32) for size in sizes]
+        found = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
+        _merge(runs, ranks, found, budget)
+        if column.storage is Storage.SYMBOL:
+            for index, array in enumerate(ranks):
+                fs.write_new(ranks_file(plan, index, column), array.tobytes())
+        for run in runs:
+            run.remove()
+
+
+def load_unions(fs: Fs, plan: MergePlan) -> dict[str, pa.StringArray]:
+    """The distinct texts of every column, mapped from the work files."""
+    return {column.name: load_texts(fs, union_path(plan, column)) for column in union_columns(plan)}
+
+
+# --- runs ----------------------------------------------------------------------------------------------
+
+
+def _runs(fs: Fs, plan: MergePlan, column: Column, budget: Budget) -> tuple[list[_Run], list[int]]:
+    """Sorted runs of all sources, and the number of symbols of each source (0 for texts without table)."""
+    runs: list[_Run] = []
+    sizes: list[int] = []
+    for index, source in enumerate(plan.sources):
+        size = held = 0
+        parts: list[tuple[int, pa.Array]] = []
+        for first, texts in _texts_of(ColumnSource(fs, source, column), budget):
+            parts.append((first, texts))
+            held += texts.nbytes + ENTRY * len(texts)
+            size = first + len(texts)
+            if held >= budget.slice:
+                runs.append(_write_run(fs, plan.work / f"run-{column.id}-{len(runs)}", index, parts))
+                parts, held = [], 0
+        if parts:
+            runs.append(_write_run(fs, plan.work / f"run-{column.id}-{len(runs)}", index, parts))
+        sizes.append(size if column.storage is Storage.SYMBOL else 0)
+    return runs, sizes
+
+
+def _texts_of(source: ColumnSource, budget: Budget) -> Iterator[tuple[int, pa.Array]]:
+    """Texts with the number of the first; numbers mean nothing where there is no symbol table."""
+    if source.column.storage is Storage.SYMBOL:
+        yield from source.symbol_parts(budget.slice)
+        return
+    for first, stop in source.source.blocks():
+        yield 0, pc.unique(source.texts(first, stop).cast(pa.string()))
+
+
+def _write_run(fs: Fs, path: Path, index: int, parts: Sequence[tuple[int, pa.Array]]) -> _Run:
+    """Sorts one slice; the number of a text follows from its place in it."""
+    ids = np.concatenate([np.arange(first, first + len(texts), dtype=np.uint32) for first, texts in parts])
+    arrays = [texts.cast(pa.string()) for _, texts in parts]
+    texts = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    del arrays
+    if texts.null_count:
+        valid = texts.is_valid()
+        ids, texts = ids[valid.to_numpy(zero_copy_only=False)], texts.filter(valid)
+    values = _translated(texts, _RAISED)
+    order = pc.sort_indices(values)
+    written = TextFiles(fs, path, str(path))
+    written.append(values.take(order))
+    fs.write_new(_ids(path), ids[order.to_numpy()].astype("<u4").tobytes())
+    return _Run(fs, path, index, len(values))
+
+
+def _translated(texts: pa.Array, table: bytes) -> pa.BinaryArray:
+    """The values of a text or binary array without null, each byte exchanged; starts at the buffer's beginning."""
+    ends = _offsets(texts)
+    low, high = int(ends[0]), int(ends[-1])
+    data = bytes(memoryview(texts.buffers()[2])[low:high]).translate(table) if high > low else b""
+    return pa.BinaryArray.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(ends - low), pa.py_buffer(data)])
+
+
+def _offsets(values: pa.Array) -> npt.NDArray[np.int32]:
+    """Where the values of a string or binary array end in its bytes, with the beginning of the first."""
+    buffer = values.buffers()[1]
+    if not len(values) or buffer is None:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(buffer, np.int32, values.offset + len(values) + 1)[values.offset :]
+
+
+class _Run:
+    """A sorted run in the work directory, looked at through a window."""
+
+    def __init__(self, fs: Fs, path: Path, source: int, count: int) -> None:
+        self.fs, self.path, self.source, self.left = fs, path, source, count
+        self.values: pa.BinaryArray = pa.array([], pa.binary())
+        self.ids: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
+        self._at = 0
+
+    def fill(self, size: int) -> None:
+        """Reads the next texts of about ``size`` bytes, at least one, if the window is empty."""
+        if len(self.values) or not self.left:
+            return
+        number = min(self.left, max(1, size // ENTRY))
+        ends: npt.NDArray[Any] = np.frombuffer(
+            self.fs.read_range(_ends(self.path), 4 * self._at, 4 * (number + 1)), "<i4"
+        )
+        cost = ends - ends[0] + ENTRY * np.arange(number + 1)
+        number = max(1, int(np.searchsorted(cost, size, side="right")) - 1)
+        low, high = int(ends[0]), int(ends[number])
+        data = self.fs.read_range(_texts(self.path), low, high - low) if high > low else b""
+        offsets = pa.py_buffer(ends[: number + 1] - ends[0])
+        self.values = pa.BinaryArray.from_buffers(pa.binary(), number, [None, offsets, pa.py_buffer(data)])
+        self.ids = np.frombuffer(self.fs.read_range(_ids(self.path), 4 * self._at, 4 * number), "<u4")
+        self._at, self.left = self._at + number, self.left - number
+
+    def last(self) -> bytes | None:
+        """The last value of the window, if others follow it."""
+        return self.values[-1].as_py() if self.left and len(self.values) else None
+
+    def take(self, bound: bytes | None) -> tuple[pa.BinaryArray, npt.NDArray[np.uint32]]:
+        """Takes the values up to ``bound`` out of the window; all of them without."""
+        count = len(self.values)
+        if bound is not None:
+            count = bisect_right(range(count), bound, key=lambda at: self.values[at].as_py())
+        taken = self.values[:count], self.ids[:count]
+        self.values, self.ids = self.values[count:], self.ids[count:]
+        return taken
+
+    def remove(self) -> None:
+        """Removes the files."""
+        for path in (_texts(self.path), _ends(self.path), _ids(self.path)):
+            self.fs.unlink(path)
+
+
+# --- merge ---------------------------------------------------------------------------------------------
+
+
+def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], found: TextFiles, budget: Budget) -> None:
+    """Merges runs into ``found`` and notes the rank of every text that has a number in its source.
+
+    Whatever is up to the smallest of the windows' last values is complete: no run has more of it.
+    """
+    active, last = list(runs), None
+    while active:
+        size = budget.window(len(active))
+        for run in active:
+            run.fill(size)
+        lasts = [end for end in (run.last() for run in active) if end is not None]
+        taken = [(run, *run.take(min(lasts) if lasts else None)) for run in active]
+        active = [run for run in active if run.left or len(run.values)]
+        taken = [each for each in taken if len(each[1])]
+        if not taken:
+            continue
+        values = pa.concat_arrays([each[1] for each in taken])
+        order = pc.sort_indices(values)
+        values = values.take(order)
+        fresh = np.ones(len(values), bool)
+        fresh[0] = values[0].as_py() != last  # a run may have a text twice, in two windows
+        last = values[-1].as_py()
+        fresh[1:] = pc.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
+        rank = np.empty(len(values), np.int32)
+        rank[order.to_numpy()] = np.cumsum(fresh, dtype=np.int32) + np.int32(found.count - 1)
+        first = 0
+        for run, _, ids in taken:
+            if len(ranks[run.source]) > 1:
+                ranks[run.source][ids] = rank[first : first + len(ids)]
+            first += len(ids)
+        distinct = values if fresh.all() else values.filter(pa.array(fresh))
+        found.append(_translated(distinct, _LOWERED))
+
+
+def _texts(path: Path) -> Path:
+    return path.with_name(f"{path.name}.texts")
+
+
+def _ends(path: Path) -> Path:
+    return path.with_name(f"{path.name}.ends")
+
+
+def _ids(path: Path) -> Path:
+    return path.with_name(f"{path.name}.ids")

@@ -1,0 +1,151 @@
+"""Completes a staged location once all pieces are written: prefixes with grouping, symbol tables, definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.format.column.prefix import charset_of, encode_prefix, prefix_with_grouping
+from store.format.column.symbols import encode_symbols
+from store.format.index.grouping import GroupRanges
+from store.format.table import tablesize
+from store.format.table.tbl import encode_tbl
+from store.io.fs import Fs
+from store.types.committed import FileState
+from store.types.model import Column, Storage
+from writers.merge.plan.keys import from_ordinals
+from writers.merge.plan.plan import MergePlan
+from writers.merge.write.order import Unions
+from writers.merge.write.stage import Runs, Written
+
+SYMBOLS = 1 << 16  # texts that are encoded at once
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A complete staged location: its rows, the data bytes of each file, and whether each group column is grouped."""
+
+    destination: int
+    rows: int
+    sizes: dict[str, int]
+    grouped: dict[str, bool]
+
+
+def finish(
+    fs: Fs,
+    plan: MergePlan,
+    destination: int,
+    rows: int,
+    runs: Mapping[str, Sequence[Runs | None]],
+    used: Mapping[str, npt.NDArray[np.bool_]],
+    unions: Unions,
+) -> Finished:
+    """Writes what stands around the data of one destination. ``runs`` are those of its pieces in order."""
+    place = plan.destinations[destination].stage(plan.table, plan.value)
+    sizes: dict[str, int] = {}
+    grouped: dict[str, bool] = {}
+    for column in plan.columns:
+        dat = place / column.files[0]
+        ranges = None
+        if column.name in runs:
+            ranges = group_ranges_of(column, runs[column.name], rows, unions)
+            grouped[column.name] = ranges is not None
+        if ranges is None:
+            fs.write_at(dat, 0, _plain_prefix(column))
+        else:
+            prefix, overflow = prefix_with_grouping(column, ranges)
+            if overflow is not None:
+                fs.write_new(place / f"{column.name}.ovr", overflow)
+            fs.write_at(dat, 0, prefix)
+        sizes[dat.name] = rows * column.width
+        if column.storage is Storage.SYMBOL:
+            sizes |= _symbols(fs, plan, destination, column, used[column.name][destination], unions[column.name])
+        elif column.storage is Storage.BLOB:
+            sizes |= _close_blob(fs, plan, destination, column)
+    fs.write_new(place / "table.tbl", encode_tbl(plan.schema))
+    return Finished(destination, rows, sizes, grouped)
+
+
+# a column's prefix is the same in all locations without grouping
+_plain_prefix = lru_cache(maxsize=4096)(encode_prefix)
+
+
+def group_ranges_of(column: Column, runs: Sequence[Runs | None], rows: int, unions: Unions) -> GroupRanges | None:
+    """The grouping of a column from the runs of all pieces; None if a value comes back after another."""
+    if any(run is None for run in runs):
+        return None
+    words = np.concatenate([run.words for run in runs if run is not None])
+    starts = np.concatenate([run.starts for run in runs if run is not None])
+    fresh = np.ones(len(words), bool)
+    fresh[1:] = words[1:] != words[:-1]  # a group cut in two
+    words, starts = words[fresh], starts[fresh]
+    if len(np.unique(words)) < len(words):
+        return None
+    stops = np.append(starts[1:], rows)
+    return GroupRanges(tuple(_keys(column, words, unions)), starts, stops, column.type)
+
+
+def _keys(column: Column, words: npt.NDArray[Any], unions: Unions) -> list[Any]:
+    if column.storage is not Storage.FIXED:
+        ranks = (words ^ np.uint32(1 << 31)).view(np.int32)
+        indices = pa.array(np.where(ranks < 0, 0, ranks), mask=ranks < 0)
+        return unions[column.name].take(indices).to_pylist()  # type: ignore[no-any-return]
+    raw = from_ordinals(words, column.type)
+    null = raw == raw.dtype.type(column.type.null)
+    values = (raw != 0).tolist() if column.type.name == "Boolean" else raw.tolist()
+    return [None if missing else value for missing, value in zip(null.tolist(), values, strict=True)]
+
+
+def _symbols(
+    fs: Fs, plan: MergePlan, destination: int, column: Column, used: npt.NDArray[np.bool_], union: pa.Array
+) -> dict[str, int]:
+    place = plan.destinations[destination].stage(plan.table, plan.value)
+    names = column.files[1:]
+    sizes = dict.fromkeys(names, 0)
+    for name in names:
+        fs.write_new(place / name, b"")
+    for first in range(0, len(union), SYMBOLS):  # a Python text takes several times its bytes
+        texts = union.slice(first, SYMBOLS).filter(pa.array(used[first : first + SYMBOLS])).to_pylist()
+        parts = encode_symbols(texts, charset_of(column), sizes[names[1]]) if texts else ()
+        for name, data in zip(names, parts, strict=bool(texts)):
+            fs.write_at(place / name, sizes[name], data)
+            sizes[name] += len(data)
+    return sizes
+
+
+def _close_blob(fs: Fs, plan: MergePlan, destination: int, column: Column) -> dict[str, int]:
+    path = plan.destinations[destination].stage(plan.table, plan.value) / column.files[1]
+    stat = fs.stat(path)
+    if stat is None:  # null in every row
+        fs.write_new(path, b"")
+    return {path.name: stat.size if stat else 0}
+
+
+def used_of(written: Sequence[Written]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Symbols in use over all pieces."""
+    found: dict[str, npt.NDArray[np.bool_]] = {}
+    for part in written:
+        for name, flags in part.symbols.items():
+            found[name] = found[name] | flags if name in found else flags
+    return found
+
+
+def size_record(plan: MergePlan, rows: int, files: Mapping[str, FileState], now_ms: int) -> bytes:
+    """The ``table.size`` of a merged location."""
+    order = {key.column: "Descending" if key.descending else "Ascending" for key in plan.ordering}
+    return tablesize.encode(
+        tablesize.TableSize(
+            size=rows,
+            last_modified_ms=now_ms,
+            data_file_sizes={name: state.size for name, state in sorted(files.items())},
+            schema_version=plan.schema.version,
+            sorted_columns=order,
+            checksums={name: state.crc for name, state in sorted(files.items())},
+        )
+    )

@@ -1,0 +1,263 @@
+"""Which rows belong to a piece of a merge, and in which order: the sequence by destination, groups, sort keys, row.
+
+All rows of a date have one total order, and a piece is what lies between two bounds in it. A bound is the beginning
+of a key tuple (destination, groups, sort keys, row number); a short tuple stands before all rows that start with it.
+The result of a merge does not depend on where it was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.io.fs import Fs
+from store.schema.formula.evaluation import Formula, parse_formula
+from store.types.model import Column, Storage
+from writers.merge.plan.keys import INT_NULL, SortKey, Words, argsort, look_up, ordinals, rank_lut, rank_ordinals
+from writers.merge.plan.plan import MergePlan
+from writers.merge.plan.source import ALL, ColumnSource, Pick
+
+DEFAULT_FORMULA = "${autobalance_single}"
+SAMPLE_ROWS = 1 << 16
+Bound = tuple[int, ...]
+Unions = Mapping[str, pa.StringArray]  # column -> sorted distinct strings of the whole date
+
+
+def ranked(plan: MergePlan, column: Column) -> bool:
+    """Whether a column is ordered by ranks in a union of strings."""
+    return column.storage is not Storage.FIXED
+
+
+def union_columns(plan: MergePlan) -> tuple[Column, ...]:
+    """Columns that need their distinct strings: symbol columns, and text columns to order by."""
+    ordering = {key.column for key in plan.ordering}
+    return tuple(c for c in plan.columns if c.storage is Storage.SYMBOL or (ranked(plan, c) and c.name in ordering))
+
+
+def ranks_file(plan: MergePlan, index: int, column: Column) -> Path:
+    """Where the tasks of a large date find the ranks of a source's symbols."""
+    return plan.work / f"ranks-{index}-{column.id}"
+
+
+class Keys:
+    """Loads keys of blocks of rows. Keeps open columns and lookup tables of the sources it has met."""
+
+    def __init__(self, fs: Fs, plan: MergePlan, unions: Unions) -> None:
+        self._fs, self.plan, self._unions = fs, plan, unions
+        self._columns: dict[tuple[int, str], ColumnSource] = {}
+        self._luts: dict[tuple[int, str], npt.NDArray[np.int32]] = {}
+        self._formula: Formula | None = None
+        self._by_rank: tuple[str, npt.NDArray[np.int32]] | None = None
+        if len(plan.destinations) > 1:
+            self._formula = parse_formula(plan.schema.key_formula or DEFAULT_FORMULA, plan.schema)
+            self._by_rank = self._destinations_by_rank(self._formula)
+
+    def open(self, index: int, column: Column) -> ColumnSource:
+        """A column of a source."""
+        key = (index, column.name)
+        if key not in self._columns:
+            self._columns[key] = ColumnSource(self._fs, self.plan.sources[index], column)
+        return self._columns[key]
+
+    def ranks(self, index: int, column: Column, first: int, stop: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
+        """Ranks of a string column in the date's union, the null sentinel for null."""
+        source = self.open(index, column)
+        union = self._unions[column.name]
+        if column.storage is Storage.BLOB:
+            return rank_lut(source.texts(first, stop), union)[:-1][pick]
+        key = (index, column.name)
+        if key not in self._luts:
+            path = ranks_file(self.plan, index, column)
+            stat = self._fs.stat(path)
+            if stat is None:
+                self._luts[key] = rank_lut(source.symbols(), union)
+            else:
+                self._luts[key] = np.frombuffer(self._fs.map(path, stat.size), np.int32)
+        lut = self._luts[key]
+        return look_up(lut, source.ids(first, stop, len(lut) - 1, pick))
+
+    def depth(self) -> int:
+        """How many keys there are, without the row number."""
+        return len(self.plan.ordering) + (self._formula is not None)
+
+    def words(self, index: int, first: int, stop: int, start: int, end: int, pick: Pick = ALL) -> list[Words]:
+        """Keys ``[start, end)`` of rows ``[first, stop)`` of a source, or of those that ``pick`` takes.
+
+        Most significant first; the row number over all sources is the key after the last.
+        """
+        lead = self._formula is not None
+        found = []
+        for place in range(start, min(end, self.depth() + 1)):
+            if place == self.depth():
+                found.append(self._row_numbers(index, first, stop)[pick])
+            elif lead and place == 0:
+                found.append(self._destination(index, first, stop, pick))
+            else:
+                found.append(self._word(index, self.plan.ordering[place - lead], first, stop, pick))
+        return found
+
+    def _row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
+        start = self.plan.offset(index) - self.plan.sources[index].start
+        return np.arange(first + start, stop + start, dtype=np.uint64)
+
+    def _word(self, index: int, key: SortKey, first: int, stop: int, pick: Pick) -> Words:
+        column = self.plan.column(key.column)
+        if ranked(self.plan, column):
+            return rank_ordinals(self.ranks(index, column, first, stop, pick), descending=key.descending)
+        entries = self.open(index, column).entries(first, stop)[pick]
+        return ordinals(entries, column.type, descending=key.descending)
+
+    def _destination(self, index: int, first: int, stop: int, pick: Pick) -> Words:
+        assert self._formula is not None  # noqa: S101
+        if self._by_rank is not None:
+            name, lut = self._by_rank
+            ranks = self.ranks(index, self.plan.column(name), first, stop, pick)
+            return look_up(lut, ranks).astype(np.uint16)
+        return self._assign(self._formula, self._arrow(index, self._formula, first, stop), stop - first)[pick]
+
+    def _assign(self, formula: Formula, columns: dict[str, pa.Array], rows: int) -> Words:
+        plan = self.plan
+        names = [d.writable for d in plan.destinations]
+        found = formula.assign(plan.table.namespace, plan.table.table, plan.value, columns, names, rows=rows)
+        return found.astype(np.uint16)
+
+    def _destinations_by_rank(self, formula: Formula) -> tuple[str, npt.NDArray[np.int32]] | None:
+        """If the formula looks at one string column only, it is evaluated once per distinct string."""
+        names = sorted(formula.columns)
+        if len(names) != 1 or names[0] not in self._unions:
+            return None
+        union = self._unions[names[0]]
+        values = pa.concat_arrays([union.cast(pa.string()), pa.nulls(1, pa.string())])
+        return names[0], self._assign(formula, {names[0]: values}, len(values)).astype(np.int32)
+
+    def _arrow(self, index: int, formula: Formula, first: int, stop: int) -> dict[str, pa.Array]:
+        arrays: dict[str, pa.Array] = {}
+        for name in formula.columns:
+            column = self.plan.column(name)
+            if column.storage is Storage.SYMBOL:
+                ranks = self.ranks(index, column, first, stop)
+                mask = ranks == INT_NULL
+                arrays[name] = pa.DictionaryArray.from_arrays(pa.array(ranks, mask=mask), self._unions[name])
+            elif column.storage is Storage.BLOB:
+                arrays[name] = self.open(index, column).texts(first, stop)
+            else:
+                arrays[name] = to_arrow(self.open(index, column).entries(first, stop), column)
+        return arrays
+
+
+def to_arrow(raw: npt.NDArray[Any], column: Column) -> pa.Array:
+    """Raw entries of a fixed-width column as an Arrow array with validity."""
+    null = raw == raw.dtype.type(column.type.null)
+    if column.type.name == "Boolean":
+        return pa.array(raw != 0, pa.bool_(), mask=null)
+    return pa.array(raw, mask=null).cast(column.type.arrow)
+
+
+def at_or_after(keys: Sequence[Words], bound: Bound) -> npt.NDArray[np.bool_]:
+    """Which rows do not stand before a bound."""
+    last = len(bound) - 1
+    result: npt.NDArray[np.bool_] = keys[last] >= bound[last]
+    for key, value in zip(keys[last - 1 :: -1] if last else [], bound[last - 1 :: -1] if last else [], strict=True):
+        result = (key > value) | ((key == value) & result)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rows of a piece: per source their numbers from its start (None = all), and their keys in source order."""
+
+    rows: tuple[npt.NDArray[np.uint32] | None, ...]
+    counts: tuple[int, ...]
+    keys: tuple[Words, ...]
+
+    @property
+    def total(self) -> int:
+        """Rows of the piece."""
+        return sum(self.counts)
+
+
+def select(keys: Keys, lower: Bound | None, upper: Bound | None) -> Selection:
+    """The rows between two bounds; without bounds all of them."""
+    plan = keys.plan
+    rows: list[npt.NDArray[np.uint32] | None] = []
+    counts: list[int] = []
+    parts: list[list[Words]] = []
+    depth, last = max(len(lower or ()), len(upper or ())), keys.depth()
+    for index, source in enumerate(plan.sources):
+        chosen: list[npt.NDArray[np.uint32]] = []
+        for first, stop in source.blocks():
+            if not depth:
+                parts.append(keys.words(index, first, stop, 0, last))
+                continue
+            words = keys.words(index, first, stop, 0, depth)
+            inside = np.ones(stop - first, bool) if lower is None else at_or_after(words, lower)
+            if upper is not None:
+                inside &= ~at_or_after(words, upper)
+            picked = np.flatnonzero(inside)
+            chosen.append((picked + (first - source.start)).astype(np.uint32))
+            rest = keys.words(index, first, stop, depth, last, picked)
+            parts.append([word[picked] for word in words[:last]] + rest)
+        whole = lower is None and upper is None
+        number = len(source) if whole else sum(len(c) for c in chosen)
+        if whole or number == len(source):
+            rows.append(None)
+        else:
+            rows.append(np.concatenate(chosen) if chosen else np.zeros(0, np.uint32))
+        counts.append(number)
+    width = len(parts[0]) if parts else 0
+    merged = []
+    for key in range(width):
+        merged.append(np.concatenate([part[key] for part in parts]))
+        for part in parts:
+            part[key] = merged[-1][:0]  # lets go of the block
+    return Selection(tuple(rows), tuple(counts), tuple(merged))
+
+
+def order_of(selection: Selection) -> npt.NDArray[np.uint32]:
+    """Positions of the selected rows (in source order) in the order of the result."""
+    if not selection.keys:
+        return np.arange(selection.total, dtype=np.uint32)
+    return argsort(selection.keys)
+
+
+def bounds(keys: Keys, pieces: int) -> list[Bound]:
+    """Bounds that cut the date into about equal pieces by a sample; at most ``pieces - 1`` of them, rising.
+
+    A bound is shortened to the start of a group when the group is small, so that most pieces hold whole groups.
+    """
+    if pieces < 2:
+        return []
+    plan = keys.plan
+    stride = max(1, plan.rows // SAMPLE_ROWS)
+    samples: list[list[Words]] = []
+    for index, source in enumerate(plan.sources):
+        for first, stop in source.blocks():
+            samples.append(keys.words(index, first, stop, 0, keys.depth() + 1, slice(None, None, stride)))
+    columns = [np.concatenate(parts) for parts in zip(*samples, strict=True)]
+    order = argsort(columns)
+    columns = [column[order] for column in columns]
+    total = len(order)
+    found: list[Bound] = []
+    for piece in range(1, pieces):
+        row = tuple(int(column[total * piece // pieces]) for column in columns)
+        bound = _shorten(columns, row, total // (2 * pieces))
+        if not found or bound > found[-1]:
+            found.append(bound)
+    return found
+
+
+def _shorten(columns: Sequence[Words], row: Bound, small: int) -> Bound:
+    low, high = 0, len(columns[0])
+    for length, column in enumerate(columns, start=1):
+        value = column.dtype.type(row[length - 1])
+        part = column[low:high]
+        low, high = low + int(np.searchsorted(part, value)), low + int(np.searchsorted(part, value, side="right"))
+        if high - low <= small:
+            return row[:length]
+    return row

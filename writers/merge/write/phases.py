@@ -1,0 +1,202 @@
+"""The phases of a date's merge that come before publishing: stage, sync, check.
+
+Numbered as in a date's life (0 plan comes before, 4 publish to 7 clean after, in ``writers.merge.closing``):
+
+1. *stage*: pieces write the columns, then each destination gets prefixes, symbol tables and definition;
+2. *sync*: files, then directories;
+3. *check*: sources against their committed checksums, results read back, rows and digests in = out, ``table.size``.
+
+Small dates run through all of them in one task, several together: waiting for the disk costs as much for one of them
+as for all. A large date has its tasks spread over the workers in each phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from store.errors import SparkhavenError, ValidationFailedError
+from store.format.table import tablesize
+from store.io.fs import Fs, SyncGuard
+from store.io.system_errors import in_phase
+from store.layout import Layout
+from store.merges.records import MergeOutput, MergeRecord, Proof, store_record
+from store.types.committed import FileState
+from writers.merge.plan.plan import MergePlan
+from writers.merge.plan.proof import as_hex, total
+from writers.merge.write.check import ColumnFound, ColumnTask, check_column
+from writers.merge.write.finish import Finished, size_record
+from writers.merge.write.share import Run, here, stage_date
+from writers.merge.write.stage import Written
+from writers.merge.write.survey import source_files, verify_file
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WholeDate:
+    """What there is to do for one date. ``record`` is the stored plan."""
+
+    plan: MergePlan
+    record: MergeRecord
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a date was not merged."""
+
+    error: SparkhavenError | OSError
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    plan: MergePlan
+    written: list[Written]
+    finished: list[Finished]
+
+
+def run_group(fs: Fs, tasks: Sequence[WholeDate]) -> list[MergeRecord | Failure]:
+    """A task: stages, syncs and checks dates in this process; their records of phase ``check``, not yet stored.
+
+    A date that fails does not stop the others, but none of them outlives a disk that fails.
+    """
+    with _guarded(fs, tasks) as guards:
+        with fs.during("merge-stage"):
+            staged = [_tried("stage", _stage, fs, task.plan, here, task.plan.ranges() > 1) for task in tasks]
+        with fs.during("merge-sync"):
+            failed = _tried("sync", _sync, fs, guards, [found for found in staged if isinstance(found, _Staged)])
+    with fs.during("merge-check"):
+        records: list[MergeRecord | Failure] = []
+        for task, found in zip(tasks, staged, strict=True):
+            if isinstance(found, Failure):
+                records.append(found)
+            else:
+                records.append(_tried("check", _check, fs, task, here, found) if failed is None else failed)
+        failed = _tried("check", _sync_sizes, fs, list(zip(tasks, records, strict=True)))
+    return records if failed is None else [r if isinstance(r, Failure) else failed for r in records]
+
+
+def run_large(fs: Fs, layout: Layout, task: WholeDate, run: Run[Any, Any]) -> MergeRecord:
+    """The same for one date whose tasks are given to ``run``; an error is raised."""
+    plan, record = task.plan, task.record
+    with _guarded(fs, [task]) as guards:
+        with fs.during("merge-stage"):
+            staged = _stage(fs, plan, run, True)
+        record = replace(record, phase="stage")
+        store_record(fs, layout, plan.table, record)
+        with fs.during("merge-sync"):
+            _sync(fs, guards, [staged])
+        store_record(fs, layout, plan.table, replace(record, phase="sync"))
+    with fs.during("merge-check"):
+        record = _check(fs, task, run, staged)
+        _sync_sizes(fs, [(task, record)])
+    return record
+
+
+def _tried(phase: str, fn: Callable[..., T], *arguments: Any) -> T | Failure:
+    try:
+        with in_phase(phase):
+            return fn(*arguments)
+    except (SparkhavenError, OSError) as error:
+        return Failure(error)
+
+
+# --- 1 stage -------------------------------------------------------------------------------------------
+
+
+def _stage(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> _Staged:
+    return _Staged(plan, *stage_date(fs, plan, run, split))
+
+
+# --- 2 sync --------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _guarded(fs: Fs, tasks: Sequence[WholeDate]) -> Iterator[dict[Path, SyncGuard]]:
+    """One guard for each place to stage in, opened before anything is written."""
+    places = sorted({d.stage_root.parent for task in tasks for d in task.plan.destinations})
+    with ExitStack() as opened:
+        yield {place: opened.enter_context(fs.sync_guard(place)) for place in places}
+
+
+def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> None:
+    """Makes staged locations durable: files, then the directories up to the place to stage in."""
+    for place, guard in guards.items():
+        files: list[Path] = []
+        directories: list[Path] = []
+        for found in staged:
+            plan = found.plan
+            for done in found.finished:
+                destination = plan.destinations[done.destination]
+                if destination.stage_root.parent != place:
+                    continue
+                location = destination.stage(plan.table, plan.value)
+                files += [location / name for name in fs.names(location)]
+                root = destination.stage_root
+                directories += [location, location.parent, location.parent.parent, root]
+        if files:
+            guard.sync(files, [*directories, place])
+
+
+# --- 3 check -------------------------------------------------------------------------------------------
+
+
+def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged) -> MergeRecord:
+    plan = task.plan
+    if plan.options.verify_sources:
+        for _ in run(partial(verify_file, fs), source_files(plan)):
+            pass
+    tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in plan.columns]
+    found: list[ColumnFound] = list(run(partial(check_column, fs), tasks))
+    digests_in = total(part.digests for part in staged.written)
+    digests_out = total({column.column: column.digest} for column in found)
+    proof = Proof(
+        rows_in=plan.rows,
+        rows_out=sum(done.rows for done in staged.finished),
+        digests_in=as_hex(digests_in, plan.schema),
+        digests_out=as_hex(digests_out, plan.schema),
+    )
+    if not proof.holds:
+        raise proof_failure(proof, f"{plan.table} {plan.value}")
+    outputs = tuple(_output(fs, plan, done, found, task.now_ms) for done in staged.finished)
+    return replace(task.record, phase="check", outputs=outputs, proof=proof)
+
+
+def _output(fs: Fs, plan: MergePlan, done: Finished, found: Sequence[ColumnFound], now_ms: int) -> MergeOutput:
+    mine = [column for column in found if column.destination == done.destination]
+    files: dict[str, FileState] = {}
+    for column in mine:
+        files |= column.files
+    destination = plan.destinations[done.destination]
+    place = destination.stage(plan.table, plan.value)
+    fs.write_new(place / tablesize.NAME, size_record(plan, done.rows, files, now_ms))
+    digests = as_hex({column.column: column.digest for column in mine}, plan.schema)
+    return MergeOutput(destination.internal, done.rows, digests, files, {c.column: c.stats for c in mine})
+
+
+def _sync_sizes(fs: Fs, checked: Sequence[tuple[WholeDate, MergeRecord | Failure]]) -> None:
+    places = []
+    for task, record in checked:
+        if isinstance(record, MergeRecord):
+            plan, made = task.plan, {output.internal for output in record.outputs}
+            places += [d.stage(plan.table, plan.value) for d in plan.destinations if d.internal in made]
+    fs.sync([place / tablesize.NAME for place in places])
+    fs.sync_dirs(places)
+
+
+def proof_failure(proof: Proof, where: str) -> ValidationFailedError:
+    """The error for a proof that does not hold: which columns differ."""
+    differing = [name for name, digest in proof.digests_in.items() if proof.digests_out.get(name) != digest]
+    return ValidationFailedError(
+        "the merged rows are not the source rows",
+        where=where,
+        expected=f"{proof.rows_in} rows, equal digests",
+        found=f"{proof.rows_out} rows, other digests in {', '.join(differing) or 'no column'}",
+        hint="nothing was published; run `sparkhaven verify --deep` and merge again",
+        phase="check",
+    )

@@ -1,0 +1,182 @@
+"""The tasks that write a date: pieces of all columns, or the order in pieces and then whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from store.errors import MergeError
+from store.io.fs import Fs
+from store.types.model import Column
+from writers.merge.plan.keys import Words
+from writers.merge.plan.plan import MergePlan
+from writers.merge.write.columns import ColumnWriter, Place, Rows, Segment
+from writers.merge.write.dictionaries import load_unions
+from writers.merge.write.order import Bound, Keys, Selection, Unions, order_of, select
+from writers.merge.write.survey import load_used
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A task: the rows between two bounds. The rest says where they go, per destination; see ``survey.Counts``."""
+
+    plan: MergePlan
+    lower: Bound | None
+    upper: Bound | None
+    rows: tuple[int, ...] | None = None  # expected rows
+    first_rows: tuple[int, ...] | None = None
+    first_bytes: Mapping[str, tuple[int, ...]] | None = None
+    counted: bool = False  # whether the symbols in use lie in the work directory
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Where a grouping column changes in a destination: its words and the rows at which each run starts."""
+
+    words: Words
+    starts: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a piece did: rows per destination, digests of the source rows, runs of grouping columns.
+
+    A run list is None where a value comes back after another one, so that the column is not grouped.
+    ``symbols`` is per column and destination which strings of the union are in use; empty if that was counted before.
+    """
+
+    rows: tuple[int, ...]
+    digests: dict[str, int]
+    runs: dict[str, tuple[Runs | None, ...]]
+    symbols: dict[str, npt.NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTask:
+    """A task: bring the rows between two bounds in order and keep the order, as row numbers over all sources."""
+
+    plan: MergePlan
+    lower: Bound | None
+    upper: Bound | None
+    target: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """What an order task found: rows per destination, and the runs counted from the piece's first row in each."""
+
+    rows: tuple[int, ...]
+    runs: dict[str, tuple[Runs | None, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnWrite:
+    """A task: write one column of all destinations in an order that order tasks have kept, piece by piece."""
+
+    plan: MergePlan
+    column: Column
+    rows: tuple[int, ...]
+    orders: tuple[Path, ...]
+
+
+def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
+    """Writes the rows of a piece; raises MergeError if they are not as many as were counted before."""
+    plan = piece.plan
+    if unions is None:
+        unions = load_unions(fs, plan)
+    keys = Keys(fs, plan, unions)
+    selection = select(keys, piece.lower, piece.upper)
+    order = order_of(selection)
+    segments = _segments(selection, order, len(plan.destinations))
+    counts = tuple(stop - start for _, start, stop in segments)
+    if piece.rows is not None and counts != piece.rows:
+        raise MergeError(
+            "a source changed while it was merged",
+            where=f"{plan.table} {plan.value}",
+            expected=f"{piece.rows} rows",
+            found=f"{counts} rows",
+            hint="merge the date again",
+            phase="stage",
+        )
+    runs = _all_runs(plan, piece.first_rows, selection, order, segments)
+    rows, total = selection.rows, selection.total
+    del selection
+    wide = (0,) * len(segments)
+    used = load_used(fs, plan) if piece.counted else None
+    place = Place(piece.first_rows or wide, piece.first_bytes or {}, used)
+    writer = ColumnWriter(fs, place, keys, unions, rows, total, order, segments)
+    for column in plan.columns:
+        writer.column(column)
+    return Written(counts, writer.digests.totals, runs, {} if piece.counted else writer.symbols)
+
+
+def order_piece(fs: Fs, task: OrderTask) -> Ordered:
+    """Orders one piece and writes its order (``u4`` little endian) to the task's work file."""
+    plan = task.plan
+    selection = select(Keys(fs, plan, load_unions(fs, plan)), task.lower, task.upper)
+    order = order_of(selection)
+    segments = _segments(selection, order, len(plan.destinations))
+    runs = _all_runs(plan, None, selection, order, segments)
+    if any(rows is not None for rows in selection.rows):
+        numbers = [
+            (np.arange(len(source), dtype=np.uint32) if rows is None else rows) + np.uint32(plan.offset(index))
+            for index, (source, rows) in enumerate(zip(plan.sources, selection.rows, strict=True))
+        ]
+        order = np.concatenate(numbers)[order]
+    fs.write_new(task.target, order.tobytes())
+    return Ordered(tuple(stop - start for _, start, stop in segments), runs)
+
+
+def write_column(fs: Fs, task: ColumnWrite) -> Written:
+    """Writes one column of all destinations."""
+    plan, total = task.plan, task.plan.rows
+    parts = []
+    for path in task.orders:
+        stat = fs.stat(path)
+        if stat is not None and stat.size:
+            parts.append(np.frombuffer(fs.map(path, stat.size), np.uint32))
+    order = np.concatenate(parts)
+    ends = np.cumsum(task.rows).tolist()
+    segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
+    unions = load_unions(fs, plan)
+    everything: Rows = (None,) * len(plan.sources)
+    place = Place((0,) * len(task.rows), {})
+    writer = ColumnWriter(fs, place, Keys(fs, plan, unions), unions, everything, total, order, segments)
+    writer.column(task.column)
+    return Written((0,) * len(task.rows), writer.digests.totals, {}, writer.symbols)
+
+
+def _segments(selection: Selection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:
+    if destinations == 1:
+        return [(0, 0, len(order))]
+    ends = np.cumsum(np.bincount(selection.keys[0], minlength=destinations)).tolist()
+    return [(i, 0 if i == 0 else ends[i - 1], end) for i, end in enumerate(ends)]
+
+
+def _all_runs(
+    plan: MergePlan,
+    first_rows: tuple[int, ...] | None,
+    selection: Selection,
+    order: npt.NDArray[np.uint32],
+    segments: list[Segment],
+) -> dict[str, tuple[Runs | None, ...]]:
+    lead = len(plan.destinations) > 1
+    found: dict[str, tuple[Runs | None, ...]] = {}
+    for place, column in enumerate(plan.schema.grouping):
+        words = selection.keys[place + lead][order]
+        firsts = first_rows or (0,) * len(segments)
+        found[column.name] = tuple(_runs(words[a:b], firsts[d]) for d, a, b in segments)
+    return found
+
+
+def _runs(words: Words, first: int) -> Runs | None:
+    starts = np.flatnonzero(words[1:] != words[:-1]) + 1
+    starts = np.concatenate([np.zeros(min(1, len(words)), np.int64), starts])
+    values = words[starts]
+    if len(np.unique(values)) < len(values):
+        return None
+    return Runs(values, starts + first)

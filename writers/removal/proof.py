@@ -1,0 +1,180 @@
+"""The proof that a removal needs: history holds what a date's newest merge took in, and a validation has passed.
+
+======================  ======================================================================================
+stored validation       what a removal does
+======================  ======================================================================================
+passed                  goes on
+missing                 validates the date itself and stores the result
+stale                   the same: the date was merged again since, or the rules of the schema have changed
+failed, not evaluated   is refused; ``validate`` tells what, ``--allow-unevaluated`` passes over the latter
+damaged                 is refused; ``validate`` writes it anew
+======================  ======================================================================================
+
+Rows that came after the merge are not in its proof: their locations are refused, whatever the validation says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from store.digest import add, from_hex, to_hex
+from store.epochs.state.values import LocationState
+from store.errors import TableNotFoundError, ValidationFailedError
+from store.format.index.tlmi import decode_tlmi
+from store.format.table import tablesize
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import MergeOutput, MergeRecord, newest
+from store.merges.validations import Validation, binding, load_validation, store_validation
+from store.scan.columnfile import column_header, committed_prefix
+from store.schema.deployed.deploy import load_deployed
+from store.types.model import TableSchema
+from store.volumes import require_volumes
+from writers.merge.plan.pins import Pins
+from writers.merge.plan.source import check_crc
+from writers.validation.dates import validate_date
+
+_SEAL = object()
+
+
+class RemovalProof:
+    """Evidence that history holds a date's merged rows. Only ``prove`` makes one; without it nothing is removed."""
+
+    __slots__ = ("record", "table", "validation")
+
+    def __init__(self, table: TableName, record: MergeRecord, validation: Validation, *, seal: object) -> None:
+        if seal is not _SEAL:
+            raise ValidationFailedError(
+                "a proof cannot be made by hand",
+                expected="writers.removal.proof.prove",
+                hint="merge the date, then prove it",
+            )
+        self.table, self.record, self.validation = table, record, validation
+
+    def rows_of(self, stream: str, location: LocationState) -> int:
+        """How many rows of a location history holds."""
+        key = (stream, location.key.internal, location.since)
+        return next((i.rows for i in self.record.inputs if (i.stream, i.internal, i.since) == key), 0)
+
+    def evidence(self) -> dict[str, Any]:
+        """What is kept with a removal."""
+        proof = self.record.proof
+        assert proof is not None  # noqa: S101  prove saw it
+        return {
+            "generation": self.record.generation,
+            "rows": proof.rows_out,
+            "dropped": proof.dropped,
+            "digests": dict(proof.digests_out),
+            "outputs": [[output.internal, output.rows] for output in self.record.outputs],
+            "validation": {
+                "binding": self.validation.binding,
+                "rules": len(self.validation.results),
+                "notEvaluated": [result.rule for result in self.validation.unevaluated],
+            },
+        }
+
+
+def prove(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    *,
+    tolerant: bool = False,
+    dry_run: bool = False,
+    time_ms: int = 0,
+    pins: Pins | None = None,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> RemovalProof:
+    """Looks whether history holds what the date's newest merge took in: record, index, files, checksums, validation.
+
+    Raises TableNotFoundError without a complete merge, ValidationFailedError where record, index and files disagree or
+    the validation has not passed, CorruptFileError where a file is not what was merged. A validation that is missing
+    or stale is made, and unless ``dry_run`` stored under ``time_ms``; ``tolerant`` passes over rules that cannot be
+    evaluated.
+    """
+    record = newest(fs, layout, table, value)
+    if record is None:
+        raise TableNotFoundError(
+            "nothing proves that history holds this date",
+            where=f"{table} {value}",
+            expected="a complete merge",
+            found="none",
+            hint=f"sparkhaven merge {table} --date {value}",
+        )
+    if record.proof is None or not record.proof.holds:
+        raise _unproven(record, "rows and digests equal on both sides", "no proof" if record.proof is None else "other")
+    _check_sums(record)
+    require_volumes(fs, layout, table, record)
+    _check_index(fs, layout, table, record)
+    schema = load_deployed(fs, layout, table)
+    for output in record.outputs:
+        _check_output(fs, layout, table, record, output)
+        require_own_files(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output.files)
+    validation = load_validation(fs, layout, table, record)
+    if validation is None or validation.binding != binding(record, schema.rules):
+        why = "was never validated" if validation is None else "was validated by other rules than those of now"
+        on_progress(f"{value}: merge {record.generation} {why}; validating it")
+        validation = validate_date(fs, layout, table, value, pins=pins, tolerant=tolerant, time_ms=time_ms)
+        if not dry_run:
+            store_validation(fs, layout, table, validation)
+    if tolerant:
+        validation = replace(validation, tolerant=True)
+    return RemovalProof(table, record, validation.require(), seal=_SEAL)
+
+
+def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str]) -> None:
+    """Raises if a committed column file of a location is not that of its column.
+
+    Such a file would have been merged as other values, the same on both sides of the proof.
+    """
+    for column in schema.stored:
+        if column.files[0] in files:
+            committed_prefix(fs, directory / column.files[0], column)
+
+
+def _check_sums(record: MergeRecord) -> None:
+    assert record.proof is not None  # noqa: S101
+    rows = sum(output.rows for output in record.outputs)
+    if rows != record.proof.rows_out or sum(i.rows for i in record.inputs) != record.proof.rows_in:
+        raise _unproven(record, f"{record.proof.rows_out} rows in the outputs", f"{rows} rows")
+    for name, digest in record.proof.digests_out.items():
+        total = add(*(from_hex(output.digests.get(name, "0")) for output in record.outputs))
+        if to_hex(total) != digest:
+            raise _unproven(record, f"digest {digest} of column {name}", to_hex(total))
+
+
+def _check_index(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
+    path = layout.metadata_index(table)
+    entries = {entry.key: entry.rows for entry in decode_tlmi(fs.read(path), path)} if fs.stat(path) else {}
+    for output in record.outputs:
+        rows = entries.get(LocationKey(output.internal, record.value))
+        if rows != output.rows:
+            raise _unproven(record, f"{output.rows} rows of {output.internal} in the location index", rows)
+
+
+def _check_output(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, output: MergeOutput) -> None:
+    directory = layout.history_location(table, LocationKey(output.internal, record.value))
+    size = tablesize.load(fs, directory)
+    recorded = {name: state.size for name, state in output.files.items()}
+    if size is None or size.size != output.rows or dict(size.data_file_sizes) != recorded:
+        found = "no table.size" if size is None else f"{size.size} rows"
+        raise _unproven(record, f"{output.rows} rows in {directory}", found)
+    for name, state in output.files.items():
+        path = directory / name
+        offset = column_header(fs, path).data_offset if name.endswith(".dat") else 0
+        check_crc(fs, path, offset, state, stream="")
+
+
+def _unproven(record: MergeRecord, expected: object, found: object) -> ValidationFailedError:
+    return ValidationFailedError(
+        "history does not prove that it holds this date; nothing was removed",
+        where=f"{record.table} {record.value}, merge {record.generation}",
+        expected=expected,
+        found=found,
+        hint="merge the date again with --rewrite, then validate it",
+        phase="prove",
+    )

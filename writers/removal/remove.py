@@ -1,0 +1,308 @@
+"""Two-phase removal of intraday rows that history holds: truncate, then delete. Nothing goes without proof.
+
+Truncate, for every location of a date:
+
+1. *prove*: the merge record's proof holds, and its outputs lie in history as recorded, byte for byte;
+2. under the lock that commits of the stream take too: the location holds exactly the merged rows, none came since;
+3. append the removals of the stream's locations, with the proof as evidence, and sync: from here on they are empty;
+4. publish each ``table.size`` with the truncated mark, so that tasks refuse further rows.
+
+Delete comes after the grace, and needs the proof again: files are renamed away, the removal is recorded, and then they
+are unlinked. The entries in ``<stream>.removals`` stay as the stones of what was there. Both steps may be run again
+after a crash; they go on where they were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from store.epochs.files.load import StreamState, list_streams
+from store.epochs.files.lock import lock_commits
+from store.epochs.files.publish import publish_location
+from store.epochs.files.removals import Removals, read_removals, write_removals
+from store.epochs.state.removal import DOOMED, Phase, Removal
+from store.epochs.state.values import LocationState
+from store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError
+from store.io.fs import Fs, Lock
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import lock_table
+from store.schema.deployed.deploy import load_deployed
+from writers.merge.closing import GRACE_S
+from writers.merge.plan.pins import after_sync
+from writers.removal.proof import RemovalProof, require_own_files
+from writers.removal.states import States
+
+LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a removal did, or with ``dry_run`` would do: (stream, internal partition, rows) of each location."""
+
+    phase: Phase
+    value: str
+    locations: tuple[tuple[str, str, int], ...]
+    dry_run: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows that were taken out of intraday."""
+        return sum(rows for _, _, rows in self.locations)
+
+
+# --- the two phases --------------------------------------------------------------------------------------
+
+
+def truncate(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    *,
+    proof: RemovalProof,
+    clock: Callable[[], float],
+    source: str | None = None,
+    dry_run: bool = False,
+    pause: Callable[[float], None] = time.sleep,
+    states: States | None = None,
+) -> Removed:
+    """Empties the intraday locations of a date (or those of one source) for good.
+
+    ValidationFailedError: the proof is of another date or does not cover a location, for example because rows came
+    after the merge; then no location of that stream is changed. TableNotFoundError: there is no such location.
+    ``states`` keeps what the logs say between the dates of one run.
+    """
+    _require(proof, table, value)
+    states = states or States(fs, layout, table)
+    schema = load_deployed(fs, layout, table)
+    done: list[tuple[str, str, int]] = []
+    known = False
+    with _exclusive(fs, layout, table):
+        for stream in list_streams(fs, layout, table):
+            with _commits_held(fs, layout, table, stream, pause) as gate:
+                state = states.of(stream)
+                chosen = _chosen(state, value, source)
+                known = known or bool(chosen)
+                full = [location for location in chosen if not location.truncated]
+                for location in full:
+                    _require_covered(proof, stream, location)
+                    _require_durable(proof, state, location)
+                    if location.rows:
+                        require_own_files(fs, layout.intraday_location(table, location.key), schema, location.files)
+                if not dry_run:
+                    _record(fs, layout, table, stream, gate, states, full, "truncate", proof, clock)
+                done += [(stream, location.key.internal, location.rows) for location in full]
+                if chosen and not dry_run:
+                    emptied = states.of(stream)
+                    for location in chosen:
+                        if fs.stat(layout.intraday_location(table, location.key)) is None:
+                            continue  # a delete that stopped has moved it away
+                        publish_location(fs, layout, table, stream, emptied.locations[location.key])
+    if not known:
+        raise _nothing(table, value, source, "intraday locations")
+    return Removed("truncate", value, tuple(done), dry_run)
+
+
+def delete(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    value: str,
+    *,
+    proof: RemovalProof,
+    clock: Callable[[], float],
+    source: str | None = None,
+    grace_s: float = GRACE_S,
+    dry_run: bool = False,
+    pause: Callable[[float], None] = time.sleep,
+    states: States | None = None,
+) -> Removed:
+    """Removes the files of truncated locations, so that new data of the date may come.
+
+    ValidationFailedError: a location was not truncated, or ``grace_s`` seconds since then are not over (readers that
+    opened it before may still be reading). TableNotFoundError: there is no such location.
+    """
+    _require(proof, table, value)
+    states = states or States(fs, layout, table)
+    done: list[tuple[str, str, int]] = []
+    swept = 0
+    with _exclusive(fs, layout, table):
+        for stream in list_streams(fs, layout, table):
+            with _commits_held(fs, layout, table, stream, pause) as gate:
+                state = states.of(stream)
+                chosen = _chosen(state, value, source)
+                stones = read_removals(fs, layout, table, stream)
+                rows = [_require_deletable(table, stones, location, clock(), grace_s) for location in chosen]
+                if not dry_run:
+                    for location in chosen:
+                        _move_away(fs, layout, table, location)
+                    _record(fs, layout, table, stream, gate, states, chosen, "delete", proof, clock, rows)
+                done += [(stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True)]
+                keys = {r.key for _, r in stones.entries if r.key.value == value and source in (None, r.key.internal)}
+                for key in () if dry_run else sorted(keys):
+                    swept += _sweep(fs, layout, table, key)
+    if not done and not swept:
+        raise _nothing(table, value, source, "truncated intraday locations")
+    return Removed("delete", value, tuple(done), dry_run)
+
+
+def _require(proof: RemovalProof, table: TableName, value: str) -> None:
+    if not isinstance(proof, RemovalProof) or (proof.table, proof.record.value) != (table, value):
+        found = f"of {proof.table} {proof.record.value}" if isinstance(proof, RemovalProof) else type(proof).__name__
+        raise ValidationFailedError(
+            "removal needs the proof of this very date",
+            where=f"{table} {value}",
+            expected="what writers.removal.proof.prove returns for it",
+            found=found,
+            hint="nothing waives the proof",
+            phase="prove",
+        )
+
+
+def _chosen(state: StreamState, value: str, source: str | None) -> list[LocationState]:
+    found = [loc for key, loc in state.locations.items() if key.value == value and source in (None, key.internal)]
+    return sorted(found, key=lambda location: location.key)
+
+
+def _require_covered(proof: RemovalProof, stream: str, location: LocationState) -> None:
+    merged = proof.rows_of(stream, location)
+    if merged != location.rows:
+        raise ValidationFailedError(
+            "intraday has rows that history does not hold",
+            where=f"{proof.table} {location.key.value}, source {location.key.internal}",
+            expected=f"{merged} merged rows",
+            found=f"{location.rows} rows",
+            hint=f"sparkhaven merge {proof.table} --date {location.key.value}, then truncate again",
+            phase="prove",
+        )
+
+
+def _require_durable(proof: RemovalProof, state: StreamState, location: LocationState) -> None:
+    if location.epoch > state.durable:  # a power cut could bring the source to send its rows again
+        raise ValidationFailedError(
+            "rows are not on disk yet, so a power cut could bring them again",
+            where=f"{proof.table} {location.key.value}, source {location.key.internal}",
+            expected=f"epoch {location.epoch} synced",
+            found=f"synced up to epoch {state.durable}",
+            hint=after_sync(proof.table),
+            phase="prove",
+        )
+
+
+def _require_deletable(table: TableName, stones: Removals, location: LocationState, now: float, grace_s: float) -> int:
+    stone = next((r for _, r in stones.entries if r.phase == "truncate" and r.means(location)), None)
+    if stone is None or not location.truncated:
+        raise ValidationFailedError(
+            "only a truncated location can be deleted",
+            where=f"{table} {location.key.value}, source {location.key.internal}",
+            expected="a truncate before",
+            found=f"{location.rows} rows",
+            hint=f"sparkhaven truncate {table} --date {location.key.value}",
+            phase="delete",
+        )
+    age = now - stone.time_ms / 1000
+    if age < grace_s:
+        raise TooEarlyError(
+            "readers may still use the truncated location",
+            where=f"{table} {location.key.value}, source {location.key.internal}",
+            expected=f"{grace_s:.0f} s since the truncate",
+            found=f"{age:.0f} s",
+            hint=f"run it again in {grace_s - age:.0f} s",
+            phase="delete",
+        )
+    return stone.rows
+
+
+def _record(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    stream: str,
+    gate: Lock,
+    states: States,
+    locations: list[LocationState],
+    phase: Phase,
+    proof: RemovalProof,
+    clock: Callable[[], float],
+    rows: list[int] | None = None,
+) -> None:
+    now = int(clock() * 1000)
+    counts = rows if rows is not None else [location.rows for location in locations]
+    epoch, generation = states.of(stream).epoch, states.of(stream).generation
+    evidence = proof.evidence()
+    removals = [
+        Removal(location.key, location.since, count, phase, epoch, evidence, now, location.made_ms, generation)
+        for location, count in zip(locations, counts, strict=True)
+    ]
+    with fs.during(f"{phase}-record"):
+        write_removals(
+            fs, layout, table, stream, removals, gate=gate
+        )  # none: what an earlier run recorded becomes durable
+    if removals:
+        states.removed(stream, removals)
+
+
+def _move_away(fs: Fs, layout: Layout, table: TableName, location: LocationState) -> None:
+    directory = layout.intraday_location(table, location.key)
+    if fs.stat(directory) is None:
+        return
+    with fs.during("delete-rename"):
+        fs.rename(directory, directory.with_name(f"{DOOMED}{table.table}-{location.since}"))
+        fs.sync_dirs([directory.parent])
+
+
+def _sweep(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> int:
+    """Unlinks what was moved away; the value's directory goes with it when nothing else is in it."""
+    place = layout.intraday_location(table, key).parent
+    doomed = [name for name in fs.names(place) if name.startswith(DOOMED)]
+    with fs.during("delete-unlink"):
+        for name in doomed:
+            fs.remove_tree(place / name)
+        if doomed and fs.rmdir(place):
+            fs.sync_dirs([place.parent])
+    return len(doomed)
+
+
+@contextmanager
+def _exclusive(fs: Fs, layout: Layout, table: TableName) -> Iterator[None]:
+    lock = lock_table(fs, layout, table)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _commits_held(
+    fs: Fs, layout: Layout, table: TableName, stream: str, pause: Callable[[float], None]
+) -> Iterator[Lock]:
+    path = layout.stream_removals(table, stream)
+    for _ in range(LOCK_TRIES):
+        lock = lock_commits(fs, path)
+        if lock is not None:
+            break
+        pause(LOCK_PAUSE_S)
+    else:
+        raise LockLostError(
+            "the stream commits without end, or another removal of it is running",
+            where=path,
+            expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
+            hint="try again",
+        )
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def _nothing(table: TableName, value: str, source: str | None, what: str) -> TableNotFoundError:
+    return TableNotFoundError(
+        f"there are no {what} to remove",
+        where=f"{table} {value}" + (f", source {source}" if source else ""),
+        expected="at least one",
+        found="none",
+        hint="`sparkhaven stats` lists dates and sources",
+    )

@@ -1,0 +1,44 @@
+"""States of a table's streams over a run of removals: a year of dates reads each commit log once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from store.epochs.files.load import StreamState, load_stream
+from store.epochs.state.removal import Removal
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+Stamp = tuple[tuple[int, int] | None, ...]
+
+
+class States:
+    """One state a stream, loaded again only when another process has written to its logs.
+
+    To be asked while the lock of the stream's removals is held: then no commit can come in between.
+    """
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
+        self._fs, self._layout, self._table = fs, layout, table
+        self._known: dict[str, tuple[Stamp, StreamState]] = {}
+
+    def of(self, stream: str) -> StreamState:
+        """The newest committed state of a stream, with every removal."""
+        stamp = self._stamp(stream)
+        known = self._known.get(stream)
+        if known is None or known[0] != stamp:
+            known = self._known[stream] = (stamp, load_stream(self._fs, self._layout, self._table, stream))
+        return known[1]
+
+    def removed(self, stream: str, removals: Iterable[Removal]) -> None:
+        """Follows removals that this process has just recorded under the same lock."""
+        state = self._known[stream][1]
+        for removal in removals:
+            state.remove(removal)
+        self._known[stream] = (self._stamp(stream), state)
+
+    def _stamp(self, stream: str) -> Stamp:
+        layout = self._layout
+        parts = (layout.stream_log, layout.stream_checkpoint, layout.stream_removals)
+        stats = (self._fs.stat(part(self._table, stream)) for part in parts)
+        return tuple((stat.inode, stat.size) if stat else None for stat in stats)

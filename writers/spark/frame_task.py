@@ -1,0 +1,234 @@
+"""What one Spark task does with its rows of a data frame: drop what is committed, decode, append, and say what it saw.
+
+The rows come to the task; where they stand in the source is in columns of theirs (``PositionColumns``), or unknown.
+With positions the task tells which offsets it wrote, as ranges without holes; without them it tells a digest of its
+rows.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from store.digest import add, digest_array
+from store.epochs.state.offsets import Place
+from store.epochs.state.values import OffsetRange, Split
+from store.errors import PositionGapError
+from store.io.fs import Fs
+from store.layout import LocationKey
+from store.types.model import TableSchema
+from writers.append.empty_location import WorkerMemory
+from writers.batch.task import Task, TaskResult, run_task
+from writers.spark.tasks import task_number
+from writers.target import SplitNotes, StreamTarget
+
+Ints = npt.NDArray[np.int64]
+MAX_RANGES = 10_000  # that a task may tell of one partition of the source
+
+
+@dataclass(frozen=True, slots=True)
+class PositionColumns:
+    """Columns that say where a row comes from; without ``topic`` all rows are of one, named ``source``."""
+
+    partition: str
+    offset: str
+    topic: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that there have to be."""
+        return (self.partition, self.offset, *([self.topic] if self.topic else []))
+
+
+class DecodeRows(Protocol):
+    """From a batch of a frame to routed rows; what cannot be stored goes into ``notes``. Must pickle."""
+
+    def __call__(
+        self, batch: pa.RecordBatch, origin: str, numbers: Ints, unit: Literal["row", "offset"], notes: SplitNotes
+    ) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+        """``numbers`` are the rows' positions in ``origin``: offsets, or counted from 1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FrameWork:
+    """What all tasks of a batch have to do. ``ends``: offsets below are committed. ``dense``: holes are told.
+
+    ``only_look``: nothing is written, the digest alone counts. ``origin`` is where rows without positions come from:
+    with task and place in it, it names a rejected row for good.
+    """
+
+    decode: DecodeRows
+    positions: PositionColumns | None
+    ends: Mapping[Place, int]
+    dense: bool = True
+    only_look: bool = False
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameResult:
+    """A task's result with the offsets it wrote, how many rows it dropped, and the digest of the others."""
+
+    result: TaskResult
+    ranges: tuple[OffsetRange, ...] = ()
+    dropped: int = 0
+    digest: int = 0
+
+
+def frame_task(
+    fs: Fs, memory: WorkerMemory, target: StreamTarget, work: FrameWork, scratch: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The function of ``mapInArrow``: rows in, one row with the pickled result out; nothing for no rows."""
+    index, attempt = task_number()
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return
+    seen = _Seen(work, target.schema, index, first, batches)
+    if work.only_look:
+        result = TaskResult(index)
+        for _ in seen(_STAND_IN, result.notes):
+            pass
+    else:
+        # rows of a location stand in the order of the tasks: a task's number is all of the source that is the same
+        split = OffsetRange("task", index, 0, 0)
+        result = run_task(fs, memory, target, seen, Task(index, attempt, scratch, [split]))
+    found = FrameResult(result, seen.ranges(), seen.dropped, seen.digest)
+    yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(found)], pa.binary())})
+
+
+_STAND_IN = OffsetRange("task", 0, 0, 0)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The decoder of a task: its one split is all that Spark gives to it."""
+
+    work: FrameWork
+    schema: TableSchema
+    index: int
+    first: pa.RecordBatch
+    rest: Iterator[pa.RecordBatch]
+    dropped: int = 0
+    digest: int = 0
+    rows: int = 0
+    offsets: dict[Place, list[Ints]] = field(default_factory=dict)
+
+    def __call__(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
+        """Routed rows of all batches."""
+        del split
+        sink = notes.sink
+        if not self.work.positions:
+            notes.sink = self._digested(sink)
+        batch: pa.RecordBatch | None = self.first
+        while batch is not None:
+            for part, origin, numbers in self._placed(batch) if self.work.positions else self._counted(batch):
+                unit: Literal["row", "offset"] = "offset" if self.work.positions else "row"
+                for key, rows in self.work.decode(part, origin, numbers, unit, notes):
+                    if not self.work.positions:
+                        self.digest = add(self.digest, content_digest(self.schema, key, rows))
+                    yield key, rows
+            batch = next(self.rest, None)
+        notes.sink = sink
+
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """The offsets that were met, without holes where ``dense``."""
+        found: list[OffsetRange] = []
+        for (topic, partition), parts in self.offsets.items():
+            starts, stops = spans(np.unique(np.concatenate(parts)), dense=self.work.dense)
+            if len(starts) > MAX_RANGES:
+                raise _scattered(f"{topic}/{partition}", len(starts))
+            pairs = zip(starts.tolist(), stops.tolist(), strict=True)
+            found.extend(OffsetRange(topic, partition, start, stop) for start, stop in pairs)
+        return tuple(found)
+
+    def _digested(self, sink: Callable[[pa.RecordBatch], None] | None) -> Callable[[pa.RecordBatch], None]:
+        """Rejected rows belong to what a batch is known by, as the others do."""
+
+        def park(rows: pa.RecordBatch) -> None:
+            payloads = rows.column("Payload").to_pylist()
+            self.digest = add(self.digest, *(xxhash.xxh3_128_intdigest(b"\0" + (each or b"")) for each in payloads))
+            if sink is not None:
+                sink(rows)
+
+        return park
+
+    def _counted(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, str, Ints]]:
+        numbers = np.arange(self.rows + 1, self.rows + 1 + batch.num_rows, dtype=np.int64)
+        self.rows += batch.num_rows
+        yield batch, "/".join(filter(None, (self.work.origin, f"task {self.index}"))), numbers
+
+    def _placed(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, str, Ints]]:
+        """Rows above the committed ends, those of each partition of the source together."""
+        columns = self.work.positions
+        assert columns is not None  # noqa: S101 asked before
+        partitions, offsets = (_whole(batch, name) for name in (columns.partition, columns.offset))
+        topics = batch.column(columns.topic) if columns.topic else pa.repeat("source", batch.num_rows)
+        if topics.null_count:
+            raise _no_position(columns.topic or "")
+        encoded = pc.dictionary_encode(topics.cast(pa.string()))
+        names = encoded.dictionary.to_pylist()
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        pairs, place_of = np.unique(np.stack([codes, partitions], axis=1), axis=0, return_inverse=True)
+        for number, (code, partition) in enumerate(pairs.tolist()):
+            place = (names[code], partition)
+            mine = place_of.reshape(-1) == number
+            fresh = mine & (offsets >= self.work.ends.get(place, 0))
+            self.dropped += int(mine.sum() - fresh.sum())
+            if fresh.any():
+                self.offsets.setdefault(place, []).append(np.unique(offsets[fresh]))
+                part = batch if fresh.all() else batch.filter(pa.array(fresh))
+                yield part, f"{place[0]}/{partition}", offsets[fresh]
+
+
+def spans(offsets: Ints, *, dense: bool) -> tuple[Ints, Ints]:
+    """Starts and stops of runs of ascending offsets; one run over all holes unless ``dense``."""
+    if not dense:
+        return offsets[:1], offsets[-1:] + 1
+    breaks = np.flatnonzero(np.diff(offsets) > 1)
+    return offsets[np.concatenate([[0], breaks + 1])], offsets[np.append(breaks, len(offsets) - 1)] + 1
+
+
+def content_digest(schema: TableSchema, key: LocationKey, rows: pa.RecordBatch) -> int:
+    """The same for the same rows of a location in any order and any division into batches."""
+    place = xxhash.xxh3_128_intdigest(f"{key.internal}\0{key.value}".encode())
+    columns = (digest_array(column, rows.column(column.name)) for column in schema.stored)
+    return add(place * rows.num_rows, *columns)
+
+
+def _whole(batch: pa.RecordBatch, name: str) -> Ints:
+    column = batch.column(name)
+    if column.null_count:
+        raise _no_position(name)
+    values: Ints = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    if len(values) and values.min() < 0:
+        raise PositionGapError("a row has a position below zero", where=f"column {name}", found=int(values.min()))
+    return values
+
+
+def _no_position(name: str) -> PositionGapError:
+    return PositionGapError(
+        "a row has no position",
+        where=f"column {name}",
+        expected="a value in every row",
+        found="null",
+        hint="write the frame before it is joined or padded, or leave `positions` out",
+    )
+
+
+def _scattered(place: str, count: int) -> PositionGapError:
+    return PositionGapError(
+        "the offsets of one task are scattered",
+        where=place,
+        expected=f"at most {MAX_RANGES:,} runs of offsets without a hole",
+        found=f"{count:,}",
+        hint="write the frame before it is filtered or repartitioned; or set allow_gap, and holes are not looked for",
+    )

@@ -1,0 +1,328 @@
+"""The Spark edge of a stream: one query whose micro-batches become epochs.
+
+The source's rows name splits (``writers.spark.splits``); further fields are ``task``, the number of the task that takes
+the split, and ``waiting``, what is left for later batches if the source counts it. The planner leaves them for the
+driver (``store.planned``). What one task does alone runs here, what several share is one Spark job over their names. A
+task opens and decodes splits itself, so no row of data passes through the JVM; it gives back its result, errors
+included.
+
+Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
+Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
+new one, after a look whether it knows of batches that the log does not (then the log was lost, rule R8).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from store.epochs.log import StreamLog
+from store.epochs.state.files import refuse_lost_log
+from store.epochs.state.values import Split, add_count
+from store.errors import CommitError, SettingsError, SparkhavenError, carried_error
+from store.io.fs import Fs
+from store.planned import planned_rows, recorded_end
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import BatchOutcome, Judge, Park, write_batch
+from writers.batch.maintenance import SYNC_SECONDS, Upkeep
+from writers.batch.scratch import remove_scratch
+from writers.batch.task import Task, TaskResult, run_task
+from writers.spark.paths import local_uri
+from writers.spark.source_reports import SourceReports
+from writers.spark.splits import SplitOf, file_of
+from writers.spark.tasks import gist, jvm_gone, run_each, task_number, tasks_failed
+from writers.spark.workers import check_workers
+from writers.target import Decode, StreamTarget
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+POLL_SECONDS = 0.2
+ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
+GO_ON = "run again with -v for the traceback; what was committed stays, a restart goes on from there"
+STREAM_CONF = {
+    # Hadoop's local file system forks a process for each checkpoint file that it makes; the raw one does not
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # of a cache that is thrown away
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One line for the person who watches. ``rate`` is rows a second, ``lag`` what is still to be taken."""
+
+    outcome: BatchOutcome
+    epoch: int
+    seconds: float
+    lag: int | None = None
+
+    @property
+    def rate(self) -> float:
+        """Rows a second."""
+        return self.outcome.rows / self.seconds if self.seconds else 0.0
+
+
+@dataclass(slots=True)
+class StreamTotals:
+    """What a run of a stream did, from start to end."""
+
+    rows: int = 0
+    rejected: int = 0
+    epochs: int = 0
+    epoch: int = 0
+    splits: int = 0
+    messages: int = 0
+    passed: int = 0
+    replayed: int = 0
+    seconds: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, outcome: BatchOutcome) -> None:
+        """Counts a batch."""
+        self.rows += outcome.rows
+        self.rejected += outcome.rejected
+        self.splits += outcome.splits
+        self.messages += outcome.messages
+        self.passed += outcome.passed
+        self.replayed += outcome.replayed
+        if outcome.epoch is not None:
+            self.epochs += 1
+            self.epoch = outcome.epoch
+        for name, amount in outcome.counts.items():
+            add_count(self.counts, name, amount)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """How a stream is to be run. ``trigger`` is what Spark's ``trigger()`` takes; ``availableNow`` ends by itself.
+
+    ``judge`` decides about rejected rows and ``park`` keeps them; ``report`` is told what the source says of itself,
+    whenever that changes; ``sync_seconds`` is for durability ``periodic``; ``adopt`` lets a stream start anew although
+    Spark remembers batches of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing
+    offsets, which are otherwise refused.
+    """
+
+    query_id: str
+    trigger: Mapping[str, Any]
+    decode: Decode
+    judge: Judge | None = None
+    park: Park | None = None
+    progress: Callable[[BatchProgress], None] = lambda progress: None
+    warn: Callable[[SparkhavenError], None] = lambda error: None
+    report: Callable[[Mapping[str, Any]], None] = lambda said: None
+    sync_seconds: float = SYNC_SECONDS
+    adopt: bool = False
+    split_of: SplitOf = file_of
+    allow_gap: bool = False
+
+
+class StreamStopping(Exception):
+    """Raised into Spark between two batches, so that it does not count the one it has just begun as done."""
+
+
+def run_stream(
+    spark: SparkSession,
+    source: DataFrame,
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    plan: StreamPlan,
+    *,
+    stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+) -> StreamTotals:
+    """Runs the query until its trigger ends it, ``stop`` is set (then it ends after the batch), or it fails.
+
+    Errors of tasks, driver and source come out as they were raised there. What is committed stays so in any case.
+    LockLostError: another process has taken the stream over.
+    """
+    refuse_speculation(spark)
+    check_workers(spark.sparkContext, target.layout.root, target.lock_file)
+    checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
+    renew_checkpoint(fs, checkpoint, log, target.stream, adopt=plan.adopt)
+    remove_scratch(fs, target.layout.spool(target.table, target.stream))
+    started = clock()
+    batches = Batches(fs, log, target, plan, clock)
+    writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)
+    query = writer.option("checkpointLocation", local_uri(checkpoint)).start()
+    told = SourceReports(query, plan.report, clock)
+    try:
+        _watch(query, batches, stop, told)
+    except Exception as error:
+        batches.close()  # one that runs here outlives the JVM; it ends before the log is let go
+        if batches.error is None:
+            target.check_generation(fs)  # who was overtaken is told so, whatever Spark has stumbled over first
+            raise _translated(error) from error
+    if batches.error is not None:
+        raise jvm_gone(batches.error) or batches.error
+    if query.status["message"] != ENDED_WELL:
+        # an error so deep in Spark that it found no way into the query's exception
+        raise CommitError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
+    told.look()
+    if plan.trigger.get("availableNow") is None:
+        log.sync_now()
+    batches.totals.seconds = clock() - started
+    batches.totals.epoch = log.state.epoch
+    return batches.totals
+
+
+def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, told: SourceReports) -> None:
+    while not query.awaitTermination(POLL_SECONDS):  # raises what ended the query
+        if stop.is_set() or batches.error is not None:
+            batches.close()
+            query.stop()
+            return
+        batches.idle()
+        told.look_if_due()
+
+
+def refuse_speculation(spark: SparkSession) -> None:
+    """SettingsError if Spark may run a second copy of a task beside the first: both would write the same files."""
+    if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
+        raise SettingsError(
+            "a stream cannot run with speculative tasks",
+            where="spark.speculation",
+            expected="false",
+            found="true",
+            hint="remove the setting from spark-defaults.conf or from the command line",
+        )
+
+
+def renew_checkpoint(fs: Fs, checkpoint: Path, log: StreamLog, stream: str, *, adopt: bool = False) -> None:
+    """Removes Spark's checkpoint; PositionGapError if it knows of finished batches and the log has no epoch (R8)."""
+    done = [int(name) for name in fs.names(checkpoint / "commits") if name.isdigit()]
+    if done and not _took_nothing(fs, checkpoint, max(done)):
+        refuse_lost_log(stream, log.state.epoch, max(done) + 1, adopt=adopt)
+    fs.remove_tree(checkpoint)
+
+
+def _took_nothing(fs: Fs, checkpoint: Path, batch: int) -> bool:
+    """Whether the feed was empty up to a batch: Spark runs a first one all the same. ``n`` counts those with files."""
+    end = recorded_end(fs, checkpoint / "offsets" / str(batch))
+    return isinstance(end, dict) and end.get("n") == 0
+
+
+class Batches:
+    """The foreachBatch function. ``error`` is what stopped it, with its class; Spark only sees the text."""
+
+    def __init__(
+        self, fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan, clock: Callable[[], float]
+    ) -> None:
+        self.error: BaseException | None = None
+        self.totals = StreamTotals()
+        self._fs, self._log, self._target, self._plan, self._clock = fs, log, target, plan, clock
+        self._spool = target.layout.spool(target.table, target.stream)
+        self._offsets = target.layout.spark_checkpoint(target.table, target.stream) / "offsets"
+        self._gate = threading.Lock()
+        self._closing = False
+        self._memory = WorkerMemory()
+        self._upkeep = Upkeep(log, target.durability, plan.warn, sync_seconds=plan.sync_seconds, clock=clock)
+
+    def __call__(self, splits: DataFrame, batch_id: int) -> None:
+        """Commits one micro-batch, or raises; it never returns without the batch being in the log."""
+        with self._gate:
+            if self._closing or self.error is not None:
+                raise StreamStopping
+            try:
+                self._write(splits, batch_id)
+                self._upkeep.after_batch()
+            except BaseException as error:  # noqa: BLE001 run_stream raises it
+                self.error = error
+                raise StreamStopping from None
+
+    def close(self) -> None:
+        """Waits for the running batch; no further one begins."""
+        with self._gate:
+            self._closing = True
+
+    def idle(self) -> None:
+        """What is due while no batch runs: the sync of mode ``periodic``."""
+        if self.error is None and self._gate.acquire(blocking=False):
+            try:
+                self._upkeep.sync_if_due()
+            except BaseException as error:  # noqa: BLE001 run_stream raises it, after it has stopped the query
+                self.error = error
+            finally:
+                self._gate.release()
+
+    def _write(self, splits: DataFrame, batch_id: int) -> None:
+        before = self._clock()
+        rows = planned_rows(self._fs, self._spool, self._offsets / str(batch_id))
+        if rows is None:
+            rows = [row.asDict() for row in splits.collect()]
+        split_of = self._plan.split_of
+        runs = [[split_of(row) for row in run] for _, run in groupby(rows, itemgetter("task"))]
+        outcome = write_batch(
+            self._fs,
+            self._log,
+            self._target,
+            self._memory,
+            partial(self._run, splits.sparkSession.sparkContext, runs),
+            query_id=self._plan.query_id,
+            batch_id=batch_id,
+            proposed=[split for run in runs for split in run],
+            judge=self._plan.judge,
+            allow_gap=self._plan.allow_gap,
+            park=self._plan.park,
+            decode=self._plan.decode,
+        )
+        self.totals.add(outcome)
+        waiting = rows[0].get("waiting") if rows else None
+        seconds = self._clock() - before
+        self._plan.progress(BatchProgress(outcome, self._log.state.epoch, seconds, waiting))
+
+    def _run(
+        self,
+        context: SparkContext,
+        runs: Sequence[Sequence[Split]],
+        scratch: str,
+        instead: Mapping[Split, Split | None],
+    ) -> list[TaskResult]:
+        """Runs a task for each run of splits: several in Spark, one in this process."""
+        alone = len(runs) == 1
+        tasks = [Task(n, 0, scratch, run, alone=alone, instead=instead) for n, run in enumerate(runs)]
+        if not alone:
+            return run_each(context, partial(run_attempt, self._fs, self._target, self._plan.decode), tasks)
+        try:
+            return [run_task(self._fs, self._memory, self._target, self._plan.decode, tasks[0])]
+        except Exception as error:  # as from a worker
+            raise tasks_failed(f"{type(error).__name__}: {error}") from error
+
+
+# --- tasks -------------------------------------------------------------------------------------------------
+
+_MEMORY = WorkerMemory()  # of a worker process, which Spark uses for many tasks
+
+
+def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Task]) -> Iterator[TaskResult]:
+    """The function of the job: a task in, its result out; CommitError comes from Spark if the worker dies."""
+    _, attempt = task_number()
+    for task in tasks:
+        yield run_task(fs, _MEMORY, target, decode, replace(task, attempt=attempt))
+
+
+def _translated(error: Exception) -> SparkhavenError:
+    """Our error inside one of Spark's, or a short one that quotes it: of Spark's own, each start gets another Spark."""
+    return (
+        jvm_gone(error)
+        or carried_error(str(error))
+        or CommitError("Spark ended the stream", found=gist(error), hint=GO_ON)
+    )
