@@ -14,14 +14,35 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from store.io.fs import Fs
+from typing import Protocol
 
 SYNC_THREADS = 8
 SYNCFS_FROM = 128  # files in one call; see above
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Device(Protocol):
+    """What is asked of a file's status."""
+
+    @property
+    def device(self) -> int:
+        """Number of the file system."""
+
+
+class Disk(Protocol):
+    """The calls that a guard makes, so that a test can have them fail like any other."""
+
+    def stat(self, path: Path) -> Device | None:
+        """Status of a file, None where there is none."""
+
+    def sync(self, paths: list[Path]) -> None:
+        """Makes files durable."""
+
+    def sync_dirs(self, paths: list[Path]) -> None:
+        """Makes directories durable."""
+
+    def _sync_file_system(self, path: Path, descriptor: int) -> None:
+        """Makes all of a file system durable."""
 
 
 class SyncGuard:
@@ -30,7 +51,7 @@ class SyncGuard:
     A descriptor that is opened only for the sync may miss an error that another process has been told already.
     """
 
-    def __init__(self, fs: Fs, path: Path) -> None:
+    def __init__(self, fs: Disk, path: Path) -> None:
         self._fs = fs
         self._path = path
         self._descriptor = -1  # nothing to close where the next line raises

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from readers.checks.streams import check_beside
-from store.epochs.files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
 from store.epochs.files.ledger import Ledger, encode_ledger, read_ledger, write_ledger
+from store.epochs.files.saved import Checkpoint
 from store.epochs.state.replay import StreamState
 from store.epochs.state.rollbacks import MAX_PAIRS
 from store.errors import CorruptFileError

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from store.epochs.files.checkpoint import Saved, SavedLocations, damaged
+from store.epochs.files.saved import Saved, SavedLocations, damaged
 from store.epochs.state.records import BROKEN, decode_files, decode_location
 from store.epochs.state.remembered import Taken
 from store.epochs.state.values import LocationState

@@ -29,10 +29,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.epochs.files.checkpoint import Checkpoint, Saved, encode_checkpoint, open_saved
+from store.epochs.files.checkpoint import encode_checkpoint, open_saved
 from store.epochs.files.logfile import LogFile
 from store.epochs.files.removals import last_removal
 from store.epochs.files.rolled_back import Graves
+from store.epochs.files.saved import Checkpoint, Saved
 from store.epochs.state.records import BROKEN, decode_key
 from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError, UnsupportedVersionError

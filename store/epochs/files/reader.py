@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.epochs.files.checkpoint import Checkpoint, Saved, open_saved
+from store.epochs.files.checkpoint import open_saved
 from store.epochs.files.head import Head, HeadFiles
 from store.epochs.files.removals import read_removals
 from store.epochs.files.rolled_back import Graves
+from store.epochs.files.saved import Checkpoint, Saved
 from store.epochs.state.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from store.epochs.state.replay import StreamState, chain
 from store.epochs.state.rollbacks import RolledBack

@@ -19,9 +19,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from store.epochs.files.checkpoint import Checkpoint, encode_checkpoint
+from store.epochs.files.checkpoint import encode_checkpoint
 from store.epochs.files.publish import TABLE_SIZE
 from store.epochs.files.removals import empty_removals, read_removals
+from store.epochs.files.saved import Checkpoint
 from store.epochs.recovery.aside import NOTE, SET_ASIDE, SetAside
 from store.epochs.recovery.remains import Found, read_stones
 from store.epochs.state.locations import Locations
