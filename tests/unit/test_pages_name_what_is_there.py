@@ -13,7 +13,7 @@ NAMED = re.compile(rf"`((?:{PLACES})/[\w/.-]+)`")
 IMPORTS = re.compile(r"^\s*(?:from|import) pyspark\b", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md"])
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_files_that_a_page_names_are_there(page: str) -> None:
     named = NAMED.findall((REPOSITORY / page).read_text(encoding="utf-8"))
     missing = [name for name in named if not any((REPOSITORY / f"{name}{end}").exists() for end in ("", ".py"))]
