@@ -72,8 +72,7 @@ bench: setup ## all benchmarks, each a table of ratios (long)
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 
 sparkhaven.zip: $(shell find sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
-	@rm -f $@
-	@$(PYTHON) -m zipfile -c $@ sparkhaven store ingest writers readers jobs conf
+	@$(PYTHON) -m jobs.session.zipped $@
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
 clean: ## removes the environment, the demo database and caches

@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from ingest.bad_rows import reason_code
 from jobs.cli.main import app
 from readers import open_table
+from tests.spark.one_session import one_session
 from tests.unit.test_ingest_values import CSV_BAD, GOOD, JSON_BAD, NULLED
 
 pytestmark = pytest.mark.spark
@@ -201,6 +202,13 @@ def stored(root: Path, name: str) -> list[int]:
         assert set(found.to_pylist()) == {value}, kind
     assert set(table["Ascii"].to_pylist()) == {"plain"}
     return sorted(table["Id"].to_pylist())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def spark() -> Iterator[None]:
+    """The commands share a session; that each starts and ends one of its own is the matter of other tests."""
+    with one_session():
+        yield
 
 
 @pytest.fixture(scope="module")

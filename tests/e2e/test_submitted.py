@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import zipfile
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,11 +16,11 @@ import pyspark
 import pytest
 
 from jobs.demo.feed import json_line, rows
+from jobs.session.zipped import write_zip
 from readers.arrow.table import open_table
 from tests.clusters import standalone
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = ("sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf")
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 ROWS = 40
 TWO_DAYS = (0, 1, 30, 31)  # files with rows of the first day, and of the second
@@ -70,11 +69,7 @@ def ended(job: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]], str]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    with zipfile.ZipFile(tmp_path / "sparkhaven.zip", "w") as packed:
-        for package in PACKAGES:
-            for path in (REPOSITORY / package).rglob("*"):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    packed.write(path, path.relative_to(REPOSITORY))
+    write_zip(tmp_path / "sparkhaven.zip")
     (tmp_path / "feed").mkdir()
     stream = tmp_path / "flights.toml"
     text = (REPOSITORY / "conf/streams/flights.toml").read_text()

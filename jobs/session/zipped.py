@@ -1,0 +1,44 @@
+"""The zip for ``spark-submit --py-files``: ``python -m jobs.session.zipped OUT.zip``.
+
+A process that imports from a zip cannot keep what it has compiled, so every driver, planner and worker would compile
+all of it again, seconds each. So each module stands beside its bytecode. That is of the Python which made the zip;
+another version sees that it is not its own, and compiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import py_compile
+import tempfile
+import zipfile
+from pathlib import Path
+
+PACKAGES = ("sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf")
+ROOT = Path(__file__).parents[2]
+
+
+def write_zip(target: Path, root: Path = ROOT) -> None:
+    """Packs our packages below ``root``, a checkout or site-packages; a zip that is there is replaced.
+
+    Every entry has the same time, so the same sources give the same bytes.
+    """
+    files = sorted(path for name in PACKAGES for path in (root / name).rglob("*") if path.is_file())
+    unfinished = target.with_name(f".{target.name}.tmp")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as packed, tempfile.TemporaryDirectory() as scratch:
+        for path in files:
+            if "__pycache__" in path.parts:
+                continue
+            name = path.relative_to(root).as_posix()
+            packed.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
+            if path.suffix == ".py":
+                compiled = Path(scratch) / "module.pyc"
+                unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+                py_compile.compile(str(path), str(compiled), name, doraise=True, invalidation_mode=unchecked)
+                packed.writestr(zipfile.ZipInfo(f"{name}c"), compiled.read_bytes(), zipfile.ZIP_DEFLATED)
+    unfinished.replace(target)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Writes the zip for spark-submit --py-files.")
+    parser.add_argument("target", type=Path)
+    write_zip(parser.parse_args().target)
