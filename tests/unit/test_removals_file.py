@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -18,7 +19,7 @@ from store.epochs.pins import Pin
 from store.epochs.state.removal import Named, Removal
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.framing.frames import REMOVALS_MAGIC_1, read_header
-from store.io.fs import Fs, Lock
+from store.io.fs import Fs, Lock, Stat
 from store.layout import Layout, LocationKey
 from tests.crash.model_fs import Crash, CrashingFs, PowerCutFs
 from tests.crash.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch
@@ -268,3 +269,24 @@ def test_a_kill_or_a_power_cut_around_a_replace_loses_nothing(made: Path, name: 
         assert not [path for path in _path(root).parent.iterdir() if ".tmp-" in path.name]
         seen.add(len(found) if name == "removals-fold" else found[-1][0] == OTHER)
     assert len(seen) == 2
+
+
+def test_a_lock_is_released_where_the_name_cannot_be_looked_at(made: Path) -> None:
+    class Failing(Fs):
+        armed = False
+
+        def lock(self, path: Path, *, wait: bool = False, make: bool = True) -> Lock | None:
+            lock = super().lock(path, wait=wait, make=make)
+            self.armed = True
+            return lock
+
+        def stat(self, path: Path, **how: bool) -> Stat | None:
+            if self.armed:
+                raise OSError(errno.EIO, "the disk fails", str(path))
+            return super().stat(path, **how)
+
+    with pytest.raises(OSError, match="the disk fails"):
+        lock_commits(Failing(), _path(made))
+    again = lock_commits(FS, _path(made))
+    assert again is not None
+    again.release()

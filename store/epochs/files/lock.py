@@ -60,10 +60,8 @@ def lock_commits(fs: Fs, path: Path, *, wait: bool = False) -> Lock | None:
     """
     for _ in range(REPLACED):
         lock = fs.lock(path, wait=wait)
-        found = fs.stat(path)
-        if lock is None or (found is not None and found.inode == lock.inode):
+        if lock is None or _leads_to(fs, path, lock):
             return lock
-        lock.release()
     raise LockLostError(
         "the lock of commits is never that of the file that is there",
         where=path,
@@ -71,6 +69,18 @@ def lock_commits(fs: Fs, path: Path, *, wait: bool = False) -> Lock | None:
         found=f"another one {REPLACED} times",
         hint="something replaces or deletes it all the time: find out what writes to this directory",
     )
+
+
+def _leads_to(fs: Fs, path: Path, lock: Lock) -> bool:
+    """Whether the name leads to what is locked; else, also where that cannot be known, the lock is released."""
+    counts = False
+    try:
+        found = fs.stat(path)
+        counts = found is not None and found.inode == lock.inode
+    finally:
+        if not counts:
+            lock.release()
+    return counts
 
 
 @contextmanager
