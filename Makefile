@@ -42,7 +42,7 @@ kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, un
 	@$(BIN)/python -m jobs.demo.broker
 
 test: setup ## every test, with the slowest at the end
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25
 
 test-fast: setup ## tests without a JVM, in seconds; their files are kept in memory where that is offered
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )$(BIN)/python -m pytest -q -n auto \
