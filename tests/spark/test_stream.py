@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from store.layout import Layout, LocationKey
 from tests.crash.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.spark.stream_job import run, session
 from tests.witness.damage import permissions_hold
-from writers.spark.stream import BatchProgress, refuse_speculation
+from writers.spark.stream import Batches, BatchProgress, refuse_speculation
 from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark
@@ -157,6 +158,25 @@ def test_a_stop_ends_after_the_batch_and_the_next_start_goes_on(spark: SparkSess
     assert len(committed(root)) == totals.rows
     run(spark, feed, root, per_batch=20)
     assert committed(root) == [*range(120)]
+
+
+def test_a_batch_that_begins_while_the_stream_ends_is_refused_and_no_error(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, root, close = tmp_path / "feed", tmp_path / "db", Batches.close
+    root.mkdir()
+    put(feed, 0, 12)
+    stop = threading.Event()
+
+    def close_late(batches: Batches) -> None:
+        close(batches)
+        end = time.monotonic() + 120
+        while not batches.refused:
+            assert time.monotonic() < end, "no batch has begun"
+
+    monkeypatch.setattr(Batches, "close", close_late)
+    totals = run(spark, feed, root, stop=stop, trigger={"processingTime": "0 seconds"}, progress=lambda _: stop.set())
+    assert len(committed(root)) == totals.rows < 120
 
 
 def test_a_start_with_an_empty_feed_is_no_lost_log(spark: SparkSession, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatc
     decoded: list[object] = []
     plain = locations.decode_location
     monkeypatch.setattr(
-        "store.epochs.files.checkpoint.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
+        "store.epochs.files.saved.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
     )
     state = load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     assert decoded == []

@@ -168,12 +168,12 @@ def run_stream(
         _watch(query, batches, stop, told)
     except Exception as error:
         batches.close()  # one that runs here outlives the JVM; it ends before the log is let go
-        if batches.error is None:
+        if batches.error is None and not batches.refused:
             target.check_generation(fs)  # who was overtaken is told so, whatever Spark has stumbled over first
             raise _translated(error) from error
     if batches.error is not None:
         raise jvm_gone(batches.error) or batches.error
-    if query.status["message"] != ENDED_WELL:
+    if query.status["message"] != ENDED_WELL and not batches.refused:
         # an error so deep in Spark that it found no way into the query's exception
         raise CommitError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
     told.look()
@@ -221,12 +221,16 @@ def _took_nothing(fs: Fs, checkpoint: Path, batch: int) -> bool:
 
 
 class Batches:
-    """The foreachBatch function. ``error`` is what stopped it, with its class; Spark only sees the text."""
+    """The foreachBatch function. ``error`` is what stopped it, with its class; Spark only sees the text.
+
+    ``refused``: a batch began after the stream was asked to end; Spark then tells of a query that failed.
+    """
 
     def __init__(
         self, fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan, clock: Callable[[], float]
     ) -> None:
         self.error: BaseException | None = None
+        self.refused = False
         self.totals = StreamTotals()
         self._fs, self._log, self._target, self._plan, self._clock = fs, log, target, plan, clock
         self._spool = target.layout.spool(target.table, target.stream)
@@ -240,6 +244,7 @@ class Batches:
         """Commits one micro-batch, or raises; it never returns without the batch being in the log."""
         with self._gate:
             if self._closing or self.error is not None:
+                self.refused = True
                 raise StreamStopping
             try:
                 self._write(splits, batch_id)
