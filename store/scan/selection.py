@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from store.errors import SettingsError, TableNotFoundError
@@ -22,6 +22,13 @@ class Selection:
 
     values: tuple[str, ...] | None = None
     sources: tuple[str, ...] | None = None
+    _single: frozenset[str] = field(init=False, repr=False, compare=False)
+    _ranges: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parts = [(wanted, *wanted.partition("..")) for wanted in self.values or ()]
+        object.__setattr__(self, "_single", frozenset(wanted for wanted, _, dots, _ in parts if not dots))
+        object.__setattr__(self, "_ranges", tuple((first, last) for _, first, dots, last in parts if dots))
 
     @staticmethod
     def of(values: str | Iterable[str] | None, sources: str | Iterable[str] | None) -> Selection:
@@ -33,7 +40,9 @@ class Selection:
 
     def takes_value(self, value: str) -> bool:
         """Whether a partition value is asked for."""
-        return self.values is None or any(_covers(wanted, value) for wanted in self.values)
+        if self.values is None or value in self._single:  # asked of every name in a directory of dates
+            return True
+        return bool(self._ranges) and any(within(value, first, last) for first, last in self._ranges)
 
     def takes_source(self, internal: str) -> bool:
         """Whether an internal partition is asked for."""
@@ -44,11 +53,6 @@ def _names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
     if given is None:
         return None
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _covers(wanted: str, value: str) -> bool:
-    first, dots, last = wanted.partition("..")
-    return within(value, first, last) if dots else wanted == value
 
 
 def within(value: str, first: str, last: str) -> bool:

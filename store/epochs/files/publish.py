@@ -31,7 +31,7 @@ def walk_locations(
     root = layout.intraday(table)
     for internal in fs.names(root):
         for value in fs.names(root / internal) if not internal.startswith(".") else ():
-            if not value.startswith(".") and takes(value):
+            if takes(value) and not value.startswith("."):
                 yield LocationKey(internal, value)
 
 
