@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import TracebackType
 
 
 class Lock:
-    """An exclusive advisory lock on an open file or directory; released by ``release`` or process death."""
+    """An exclusive advisory lock on an open file or directory; released by ``release``, the end of a ``with``, or
+    process death.
+    """
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptors = [descriptor]
@@ -27,6 +30,14 @@ class Lock:
         """Holds ``other`` too, as the newest; both are released together. ``other`` holds nothing from then on."""
         self._descriptors += other._descriptors
         other._descriptors = []
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
 
     def release(self) -> None:
         """Let go; harmless when called twice."""

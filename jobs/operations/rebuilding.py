@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobs.context import Door
-from store.epochs.files.lock import take_gate, take_lock
+from store.epochs.files.lock import take_gate, take_lock, take_lock_if_there
 from store.epochs.recovery.rebuild import Choice, plan_state, rebuild
 from store.epochs.recovery.remains import Found, find
 from store.epochs.recovery.witnesses import require_stream
@@ -96,22 +96,13 @@ def rebuild_stream(
 def _held(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: bool) -> Iterator[Lock | None]:
     path = layout.stream_lock(table, stream)
     if dry_run:
-        lock = take_lock(fs, path, make=False) if fs.stat(path) is not None else None
-        try:
+        with take_lock_if_there(fs, path):
             yield None
-        finally:
-            if lock is not None:
-                lock.release()
         return
     fs.keep_dirs(layout.streams(table), layout.root)
-    locks = [take_lock(fs, path)]
-    try:
-        locks.append(lock_table(fs, layout, table))
-        locks.append(gate := take_gate(fs, layout.stream_removals(table, stream)))
+    removals = layout.stream_removals(table, stream)
+    with take_lock(fs, path), lock_table(fs, layout, table), take_gate(fs, removals) as gate:
         yield gate
-    finally:
-        for held in reversed(locks):
-            held.release()
 
 
 def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:

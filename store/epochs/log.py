@@ -20,7 +20,6 @@ object, because nobody knows what is on disk: every further call raises CommitUn
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import TracebackType
 
@@ -125,11 +124,8 @@ class StreamLog:
             fs.keep_dirs(layout.streams(table), layout.root)
             lock = take_lock(fs, layout.stream_lock(table, stream))
             log = cls(fs, layout, table, stream, lock=lock, keeping=keeping, clock=clock)
-            gate = take_gate(fs, layout.stream_removals(table, stream))
-            try:
+            with take_gate(fs, layout.stream_removals(table, stream)):
                 log._start(schema, query_id, pid, host, zone=zone, leave_damaged=leave_damaged)
-            finally:
-                gate.release()
         except BaseException as error:
             if lock is not None:
                 lock.release()
@@ -289,11 +285,8 @@ class StreamLog:
         """
         self.sync_now()
         self.publish()
-        history = lock_table(self._fs, self._layout, self._table)
-        try:
+        with lock_table(self._fs, self._layout, self._table):
             return self._rollback(to, reason)
-        finally:
-            history.release()
 
     def _rollback(self, to: int, reason: str) -> int:
         self._short.stop()
@@ -391,7 +384,7 @@ class StreamLog:
             self._guard.close()
         self._lock.release()
 
-    def _gate(self) -> AbstractContextManager[Lock]:
+    def _gate(self) -> Lock:
         """Keeps maintenance, and a zombie, from changing anything between a check and what follows from it."""
         return commits_held(self._fs, self._layout.stream_removals(self._table, self._stream))
 

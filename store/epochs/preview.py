@@ -5,16 +5,15 @@ No permission to write is needed, so it works on a file system that is mounted r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from store.epochs.files.load import load_stream
-from store.epochs.files.lock import take_lock
+from store.epochs.files.lock import take_lock_if_there
 from store.epochs.recovery.aside import list_set_aside
 from store.epochs.recovery.recover import RecoveryReport, lost_beyond, plan_recovery
 from store.epochs.recovery.resume import resume
 from store.epochs.rollback import plan_rollback
-from store.io.fs import Fs
+from store.io.fs import Fs, Lock
 from store.layout import Layout, TableName, check_stream
 
 
@@ -40,14 +39,7 @@ def preview_rollback(fs: Fs, layout: Layout, table: TableName, stream: str, to: 
         plan_rollback(fs, layout, table, found.state, to, time_ms=time_ms, damaged=plan.damaged)
 
 
-@contextmanager
-def _held(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[None]:
+def _held(fs: Fs, layout: Layout, table: TableName, stream: str) -> AbstractContextManager[Lock | None]:
     """Keeps a stream that is there from being opened, where its lock file can be read."""
     load_stream(fs, layout, table, check_stream(stream))
-    path = layout.stream_lock(table, stream)
-    lock = take_lock(fs, path, make=False) if fs.stat(path) is not None else None
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
+    return take_lock_if_there(fs, layout.stream_lock(table, stream))

@@ -299,11 +299,9 @@ class LocationAppender:
                     hint="end the process that holds it (`fuser` on the directory names it), then start again",
                 )
             self._sleep(pause)
-        try:
+        with lock:
             self._may_write()
             yield
-        finally:
-            lock.release()
 
 
 @contextmanager

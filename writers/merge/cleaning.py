@@ -68,14 +68,11 @@ def clean(
     """
     if dry_run:
         return _parted(waiting(fs, layout, table, clock()))
-    lock = lock_table(fs, layout, table)
-    try:
+    with lock_table(fs, layout, table):
         due, later = _parted(waiting(fs, layout, table, clock()))
         closing = Closing(fs, layout, table, clock)
         for value in sorted({each.value for each in due}):
             closing.retire_replaced(value)
-    finally:
-        lock.release()
     return due, later
 
 

@@ -98,16 +98,13 @@ def merge_dates(
         for value in values:
             yield replace(_dry(fs, layout, table, value, options, clock, pins), waiting=pins.waiting(value))
         return
-    lock = lock_table(fs, layout, table)
-    try:
+    with lock_table(fs, layout, table):
         merge = _Merge(fs, layout, table, options, executor, clock, on_progress)
         for result in merge.run(values):
             yield replace(result, waiting=merge.pins.waiting(result.value))
             if stop_on_error and result.error is not None:
                 return
         clean_after(fs, layout, table, clock, on_progress)
-    finally:
-        lock.release()
 
 
 def _dry(

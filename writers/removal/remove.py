@@ -15,8 +15,7 @@ after a crash; they go on where they were.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from store.epochs.files.load import StreamState, list_streams
@@ -80,7 +79,7 @@ def truncate(
     schema = load_deployed(fs, layout, table)
     done: list[tuple[str, str, int]] = []
     known = False
-    with _exclusive(fs, layout, table):
+    with lock_table(fs, layout, table):
         for stream in list_streams(fs, layout, table):
             with _commits_held(fs, layout, table, stream, pause) as gate:
                 state = states.of(stream)
@@ -129,7 +128,7 @@ def delete(
     states = states or States(fs, layout, table)
     done: list[tuple[str, str, int]] = []
     swept = 0
-    with _exclusive(fs, layout, table):
+    with lock_table(fs, layout, table):
         for stream in list_streams(fs, layout, table):
             with _commits_held(fs, layout, table, stream, pause) as gate:
                 state = states.of(stream)
@@ -238,9 +237,8 @@ def _record(
         for location, count in zip(locations, counts, strict=True)
     ]
     with fs.during(f"{phase}-record"):
-        write_removals(
-            fs, layout, table, stream, removals, gate=gate
-        )  # none: what an earlier run recorded becomes durable
+        # without any: what an earlier run recorded becomes durable
+        write_removals(fs, layout, table, stream, removals, gate=gate)
     if removals:
         states.removed(stream, removals)
 
@@ -266,36 +264,19 @@ def _sweep(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> int:
     return len(doomed)
 
 
-@contextmanager
-def _exclusive(fs: Fs, layout: Layout, table: TableName) -> Iterator[None]:
-    lock = lock_table(fs, layout, table)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _commits_held(
-    fs: Fs, layout: Layout, table: TableName, stream: str, pause: Callable[[float], None]
-) -> Iterator[Lock]:
+def _commits_held(fs: Fs, layout: Layout, table: TableName, stream: str, pause: Callable[[float], None]) -> Lock:
     path = layout.stream_removals(table, stream)
     for _ in range(LOCK_TRIES):
         lock = lock_commits(fs, path)
         if lock is not None:
-            break
+            return lock
         pause(LOCK_PAUSE_S)
-    else:
-        raise LockLostError(
-            "the stream commits without end, or another removal of it is running",
-            where=path,
-            expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
-            hint="try again",
-        )
-    try:
-        yield lock
-    finally:
-        lock.release()
+    raise LockLostError(
+        "the stream commits without end, or another removal of it is running",
+        where=path,
+        expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
+        hint="try again",
+    )
 
 
 def _nothing(table: TableName, value: str, source: str | None, what: str) -> TableNotFoundError:

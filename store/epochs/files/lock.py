@@ -7,8 +7,8 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from store.errors import LockLostError
@@ -29,6 +29,11 @@ def take_lock(fs: Fs, path: Path, *, make: bool = True) -> Lock:
     if lock is None:
         raise lock_lost(fs, path, "the stream is being written by another process")
     return lock
+
+
+def take_lock_if_there(fs: Fs, path: Path) -> AbstractContextManager[Lock | None]:
+    """That lock for who changes nothing: no file is made, so where there is none the stream is not held."""
+    return take_lock(fs, path, make=False) if fs.stat(path) is not None else nullcontext()
 
 
 def take_gate(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep) -> Lock:
@@ -83,15 +88,11 @@ def _leads_to(fs: Fs, path: Path, lock: Lock) -> bool:
     return counts
 
 
-@contextmanager
-def commits_held(fs: Fs, path: Path) -> Iterator[Lock]:
-    """Waits for that lock and holds it over the body."""
+def commits_held(fs: Fs, path: Path) -> Lock:
+    """That lock, once it is free."""
     lock = lock_commits(fs, path, wait=True)
     assert lock is not None  # noqa: S101 - waiting never gives None
-    try:
-        yield lock
-    finally:
-        lock.release()
+    return lock
 
 
 def replace_locked(fs: Fs, lock: Lock, data: bytes) -> None:
@@ -106,12 +107,10 @@ def replace_locked(fs: Fs, lock: Lock, data: bytes) -> None:
     fs.write_new(temporary, data)
     new = fs.lock(temporary, make=False)
     assert new is not None  # noqa: S101 - nobody else knows the file
-    try:
+    with new:
         fs.sync([temporary])
         fs.rename(temporary, path)
         lock.add(new)
-    finally:
-        new.release()
     fs.sync_dirs([path.parent])
 
 

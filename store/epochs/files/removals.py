@@ -26,14 +26,14 @@ nothing.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from store.epochs.files.folded import OPENING, decode_folded, encode_folded, named_in_folded
 from store.epochs.files.lock import replace_locked, take_gate
-from store.epochs.state.removal import Named, Phase, Removal, from_json, to_json
+from store.epochs.state.removal import Named, Removal, from_json, to_json
 from store.errors import CorruptFileError
 from store.framing.canonical import dump, load
 from store.framing.frames import (
@@ -54,8 +54,6 @@ from store.framing.frames import (
 )
 from store.io.fs import Fs, Lock
 from store.layout import Layout, TableName
-
-__all__ = ["Named", "Phase", "Removal", "Removals", "decode_removals", "encode_removals", "read_removals"]
 
 _BASE = 40  # bits of the number in a header; above them is a checksum of them
 FOLD_SHARE = 4
@@ -297,11 +295,6 @@ def _sound(file: _File, path: Path) -> Survey:
     return found
 
 
-@contextmanager
-def _held(fs: Fs, path: Path, gate: Lock | None) -> Iterator[Lock]:
-    lock = gate if gate is not None else take_gate(fs, path)
-    try:
-        yield lock
-    finally:
-        if gate is None:
-            lock.release()
+def _held(fs: Fs, path: Path, gate: Lock | None) -> AbstractContextManager[Lock]:
+    """The lock of commits over a body: that of the caller, which stays held, or one for this body alone."""
+    return nullcontext(gate) if gate is not None else take_gate(fs, path)

@@ -89,19 +89,12 @@ def set_aside(
     removal of the table is on its way.
     """
     load_stream(fs, layout, table, check_stream(stream))  # an unknown stream must not get files
-    lock = take_lock(fs, layout.stream_lock(table, stream))
-    try:
-        history = lock_table(fs, layout, table)
-        try:
-            gate = take_gate(fs, layout.stream_removals(table, stream))
-            try:
-                return _set_aside(fs, layout, table, stream, key, reason, time_ms, gate)
-            finally:
-                gate.release()
-        finally:
-            history.release()
-    finally:
-        lock.release()
+    with (
+        take_lock(fs, layout.stream_lock(table, stream)),
+        lock_table(fs, layout, table),
+        take_gate(fs, layout.stream_removals(table, stream)) as gate,
+    ):
+        return _set_aside(fs, layout, table, stream, key, reason, time_ms, gate)
 
 
 def _set_aside(

@@ -163,12 +163,10 @@ def _remove_location(fs: Fs, layout: Layout, table: TableName, stream: str, dire
         return
     if lock is None:
         return  # a task of an older generation is still writing; the next open sees it again
-    try:
+    with lock:
         if _owner(fs, layout, table, directory) not in (stream, None):
             return  # a stream that was not there yet when the plan was made
         fs.remove_tree(directory)
-    finally:
-        lock.release()
     for parent in (directory.parent, directory.parent.parent):
         if not fs.rmdir(parent):
             break
@@ -210,7 +208,8 @@ def plan_recovery(
 def remove_temporaries(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
     """Removes what atomic replaces of a stream's files have left; the caller holds the stream and its commits."""
     own = layout.stream_log, layout.stream_checkpoint, layout.stream_head, layout.stream_removals
-    for path in (of(table, stream) for of in own):
-        for name in fs.names(path.parent):
-            if name.startswith(f".{path.name}.tmp-"):
-                fs.unlink(path.parent / name)
+    begin = tuple(f".{of(table, stream).name}.tmp-" for of in own)
+    directory = layout.streams(table)
+    for name in fs.names(directory):
+        if name.startswith(begin):
+            fs.unlink(directory / name)

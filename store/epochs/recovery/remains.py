@@ -56,11 +56,7 @@ class Found:
     @property
     def complete(self) -> bool:
         """Whether the known state is the newest, so that its positions are those of all rows."""
-        same = all(
-            (then := self.known.locations.get(key)) is not None
-            and (then.rows, dict(then.files)) == (now.rows, now.files)
-            for key, now in self.locations.items()
-        )
+        same = all(_same(self.known.locations.get(key), now) for key, now in self.locations.items())
         newest = self.known.epoch >= self.epoch and self.known.generation >= self.generation
         return newest and same and self.known.offsets.unsettled is None
 

@@ -161,10 +161,8 @@ def _locked(fs: Fs, layout: Layout, pause: Callable[[float], None]) -> Iterator[
     for _ in range(_LOCK_TRIES):
         lock = fs.lock(layout.schemas())
         if lock is not None:
-            try:
+            with lock:
                 yield
-            finally:
-                lock.release()
             return
         pause(_LOCK_PAUSE_S)
     raise LockLostError(
