@@ -5,7 +5,6 @@ Numbers come from commit logs and merge records; only ``waste`` looks at the dir
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,12 +18,11 @@ from store.epochs.state.values import add_count, ignored_in
 from store.errors import SparkhavenError
 from store.format.column.ends import WIDTH
 from store.io.fs import Fs
-from store.layout import Layout, TableName
+from store.layout import Layout, TableName, without_generation
 from store.scan.ranges import Slice
 from store.schema.deployed.deploy import deployed_tables
 
 RATE_MS = 60_000
-_GENERATION = re.compile(r"\.[gs][0-9]+\Z")
 DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes")
 
 
@@ -135,7 +133,7 @@ def disk_use(fs: Fs, layout: Layout, name: TableName) -> DiskUse:
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
     for directory in _directories(fs, layout, name):
         internal = directory.parent.parent
-        volume = "intraday" if internal.parent == layout.intraday(name) else _GENERATION.sub("", internal.name)
+        volume = "intraday" if internal.parent == layout.intraday(name) else without_generation(internal.name)
         used, wasted = volumes.get(volume, (0, 0))
         size = sum(_size(fs, directory / file) for file in _inside(fs, directory))
         volumes[volume] = used + size, wasted + _waste(fs, directory, live.get(directory))

@@ -12,6 +12,7 @@ from store.errors import InvalidNameError
 MAX_NAME = 200  # bytes; leaves room for suffixes below the 255 of common file systems
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+_GENERATION = re.compile(r"\.[gs][0-9]+\Z")
 _FORBIDDEN = re.compile(r"[/\\\x00-\x1f\x7f-\x9f]")
 
 
@@ -58,6 +59,11 @@ def encode_internal(value: str) -> str:
     if name.startswith("."):
         name = "%2E" + name[1:]
     return check_partition("internal partition", name)
+
+
+def without_generation(internal: str) -> str:
+    """The storage partition that a merge has made a later generation (``0.g2``) or a supplement (``0.s3``) of."""
+    return _GENERATION.sub("", internal)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,17 +6,15 @@ and changes nothing for readers. A partition on another volume is a directory th
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import InvalidNameError, SettingsError, TableExistsError, TableNotFoundError
 from store.io.fs import Fs
-from store.layout import Layout, check_identifier, check_partition
+from store.layout import Layout, check_identifier, check_partition, without_generation
 from store.schema.formula.evaluation import sort_partitions
 
 DEFAULT_PARTITION = "0"
-_GENERATION = re.compile(r"\.[gs][0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
     """
     check_identifier("namespace", namespace)
     check_partition("storage partition", name)
-    if _GENERATION.search(name):
+    if without_generation(name) != name:
         raise InvalidNameError(
             "storage partition has a name that merges give",
             expected="no ending like .g2 or .s2",

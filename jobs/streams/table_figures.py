@@ -23,7 +23,7 @@ from store.epochs.pins import Pin, held
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, all_values, generations, load_record
+from store.merges.records import MergeRecord, all_values, load_records
 
 LEAST_S, SHARE = 10.0, 20
 Labels = tuple[str, ...]  # those after the table's
@@ -101,8 +101,7 @@ def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
     """What the merge records of a table tell; raises what reading one does."""
     found, newest_ms = Merges(), -1
     for value in all_values(fs, layout, table):
-        numbers = generations(fs, layout, table, value)
-        records = [load_record(fs, layout, table, value, number) for number in numbers]
+        records = load_records(fs, layout, table, value)
         if not records:
             continue
         found.results["merged" if records[-1].complete else "unfinished"] += 1
@@ -111,16 +110,11 @@ def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
         for record in complete:
             found.written += _bytes(record, known)
             known |= {output.internal for output in record.outputs}
-            if (ended := ended_ms(record)) >= newest_ms:
+            if (ended := record.published_ms) >= newest_ms:
                 found.newest, newest_ms = record, ended
         if complete:
             found.used += _bytes(complete[-1], set())
     return found
-
-
-def ended_ms(record: MergeRecord) -> int:
-    """When a merge was published, in ms since the epoch."""
-    return int(record.details.get("switched_ms", record.time_ms))
 
 
 def _bytes(record: MergeRecord, known: set[str]) -> int:
@@ -139,8 +133,8 @@ def _of_merges(merges: Merges) -> dict[str, dict[Labels, float]]:
         mine = [output for output in record.outputs if output.internal in own]
         found[named.MERGE_ROWS.name] = {(): sum(output.rows for output in mine)}
         found[named.MERGE_BYTES.name] = {(): sum(state.size for output in mine for state in output.files.values())}
-        found[named.MERGE_SECONDS.name] = {(): max(0, ended_ms(record) - record.time_ms) / 1000}
-        found[named.MERGE_AT.name] = {(): ended_ms(record) / 1000}
+        found[named.MERGE_SECONDS.name] = {(): max(0, record.published_ms - record.time_ms) / 1000}
+        found[named.MERGE_AT.name] = {(): record.published_ms / 1000}
     if merges.used:
         found[named.AMPLIFICATION.name] = {(): merges.written / merges.used}
     return found

@@ -6,7 +6,7 @@ values against statistics and grouping. A stream may run meanwhile: what it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -257,9 +257,9 @@ class _TableCheck:
                 continue
             for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else [None]:
                 key = LocationKey(internal, value or "")
-                moved = list(self._moved_away(key)) if value else []
-                yield from (found for found in moved if found is not None)
                 names = self.fs.names(root / internal / value) if value else []
+                moved = list(self._moved_away(key, names))
+                yield from (found for found in moved if found is not None)
                 if key in self.located or (moved and len(names) == len(moved)):
                     continue
                 yield finding(
@@ -269,10 +269,10 @@ class _TableCheck:
                     hint="an interrupted batch leaves it, then `sparkhaven recover` removes it; else move it away",
                 )
 
-    def _moved_away(self, key: LocationKey) -> Iterator[Finding | None]:
-        """What was moved away within the directory of a date; None for what is told by its note."""
-        place = self.layout.intraday_location(self.table, key).parent
-        for name in self.fs.names(place):
+    def _moved_away(self, key: LocationKey, names: Iterable[str]) -> Iterator[Finding | None]:
+        """What was moved away, of the names in the directory of a date; None for what is told by its note."""
+        place = self.layout.intraday(self.table) / key.internal / key.value
+        for name in names:
             if (key, name) in self.aside:
                 yield None
             elif name.startswith(SET_ASIDE):

@@ -107,6 +107,11 @@ class MergeRecord:
         """Whether readers take the date's history from this record."""
         return PHASES.index(self.phase) >= PHASES.index("record")
 
+    @property
+    def published_ms(self) -> int:
+        """When readers began to take the date's history from it (ms); the merge may have begun long before."""
+        return int(self.details.get("switched_ms", self.time_ms))
+
 
 def encode_record(record: MergeRecord) -> bytes:
     """The bytes of a record file; the same record gives the same bytes."""
@@ -173,6 +178,11 @@ def load_record(fs: Fs, layout: Layout, table: TableName, value: str, generation
     if found != (str(table), value, generation):
         raise _corrupt("merge record lies in a foreign place", path, 0, (str(table), value, generation), found)
     return record
+
+
+def load_records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[MergeRecord]:
+    """All records of a date by generation, complete or not; raises what listing and loading them raise."""
+    return [load_record(fs, layout, table, value, number) for number in generations(fs, layout, table, value)]
 
 
 def newest(

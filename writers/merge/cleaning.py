@@ -14,7 +14,7 @@ from pathlib import Path
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, all_values, generations, load_record, lock_table
+from store.merges.records import MergeRecord, all_values, generations, load_records, lock_table
 from writers.merge.closing import GRACE_S, Closing
 
 
@@ -33,9 +33,8 @@ def waiting(fs: Fs, layout: Layout, table: TableName, now_s: float, *, value: st
     """The replaced locations that are still on disk, of one date or of all; ``now_s`` is seconds since the epoch."""
     found: list[Replaced] = []
     for each in [value] if value is not None else all_values(fs, layout, table):
-        numbers = generations(fs, layout, table, each)
-        records = [load_record(fs, layout, table, each, number) for number in numbers]
-        found += replaced_by(fs, layout, table, [record for record in records if record.complete], now_s)
+        complete = [record for record in load_records(fs, layout, table, each) if record.complete]
+        found += replaced_by(fs, layout, table, complete, now_s)
     return found
 
 
@@ -48,13 +47,12 @@ def replaced_by(
     alive = {output.internal for output in records[-1].outputs}
     found = []
     for record in records:
-        switched_s = record.details.get("switched_ms", record.time_ms) / 1000
         for internal in record.replaces:
             path = fs.resolve(layout.partitions(table.namespace) / internal) / record.value / table.table
             if internal in alive or fs.stat(path) is None:
                 continue
             size = sum(stat.size for name in fs.names(path) if (stat := fs.stat(path / name)) is not None)
-            due = max(0.0, switched_s + GRACE_S - now_s)
+            due = max(0.0, record.published_ms / 1000 + GRACE_S - now_s)
             found.append(Replaced(record.value, internal, path, size, due))
     return found
 

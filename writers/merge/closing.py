@@ -15,7 +15,7 @@ from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.io.system_errors import in_phase
 from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, generations, load_record, newest, store_records
+from store.merges.records import MergeRecord, load_records, store_records
 from writers.merge.plan.plan import Destination
 from writers.merge.publish import publish, retire, sweep, write_index
 from writers.merge.write.phases import Failure
@@ -70,17 +70,11 @@ class Closing:
     def retire_replaced(self, value: str) -> None:
         """Removes a date's replaced locations whose grace is over."""
         now = self._clock()
-        current = newest(self._fs, self._layout, self._table, value)
-        if current is None:
-            return
-        alive = {output.internal for output in current.outputs}
-        for number in generations(self._fs, self._layout, self._table, value):
-            if number == current.generation:
-                record = current
-            else:
-                record = load_record(self._fs, self._layout, self._table, value, number)
-            switched = record.details.get("switched_ms", record.time_ms)  # the merge may have begun long before
-            if record.complete and now - switched / 1000 >= GRACE_S:
+        records = load_records(self._fs, self._layout, self._table, value)
+        complete = [record for record in records if record.complete]
+        alive = {output.internal for output in complete[-1].outputs} if complete else set()
+        for record in complete:
+            if now - record.published_ms / 1000 >= GRACE_S:
                 for internal in record.replaces:
                     if internal not in alive:
                         retire(self._fs, self._layout, self._table, value, internal)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from store.errors import FormatError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, all_values, generations, load_record
+from store.merges.records import MergeRecord, all_values, load_records
 from store.merges.validations import binding, load_validation
 from store.schema.deployed.deploy import load_deployed
 from store.types.model import Rule
@@ -45,7 +45,7 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
     pins, schema = Pins(fs, layout, table), load_deployed(fs, layout, table)
     found = []
     for value in sorted({*pins.values(), *all_values(fs, layout, table)}):
-        records = [load_record(fs, layout, table, value, each) for each in generations(fs, layout, table, value)]
+        records = load_records(fs, layout, table, value)
         complete = [each for each in records if each.complete]
         record, last = complete[-1] if complete else None, records[-1] if records else None
         taken = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}

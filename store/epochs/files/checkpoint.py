@@ -49,7 +49,7 @@ from store.epochs.state.records import BROKEN
 from store.epochs.state.replay import StreamState
 from store.epochs.state.reports import Places, encode_shapes
 from store.epochs.state.values import FileId
-from store.framing.canonical import dump, load
+from store.framing.canonical import BEHIND, dump, load
 from store.framing.frames import CHECKPOINT_MAGIC, HEADER, frame, frame_at, header, read_header, version
 
 FILES_A_FRAME = 5000
@@ -91,7 +91,7 @@ def checkpoint_parts(
         yield piece(data)
     names = {"internals": list(internals), "values": list(values), "shapes": encode_shapes(shapes)}
     index = end
-    yield piece(frame(dump({"files": count, **names}) + b"\n" + b"".join(entries)))
+    yield piece(frame(dump({"files": count, **names}) + BEHIND + b"".join(entries)))
     yield frame(TAIL.pack(index, first, crc, 0))
 
 

@@ -18,7 +18,7 @@ from store.epochs.state.records import BROKEN
 from store.epochs.state.removal import PHASES, Named, Removal
 from store.epochs.state.reports import Places
 from store.errors import CorruptFileError
-from store.framing.canonical import dump, load, written
+from store.framing.canonical import BEHIND, dump, load, written
 from store.layout import LocationKey
 
 OPENING = b'{"folded":{'
@@ -53,7 +53,7 @@ def encode_folded(removals: Sequence[Removal]) -> bytes:
         "values": list(values),
         "proofs": [json.loads(proof) for proof in proofs],
     }
-    return dump({"folded": first}) + b"\n" + b"".join(entries)
+    return dump({"folded": first}) + BEHIND + b"".join(entries)
 
 
 def decode_folded(payload: bytes, where: object) -> tuple[Removal, ...]:
@@ -63,7 +63,7 @@ def decode_folded(payload: bytes, where: object) -> tuple[Removal, ...]:
     try:
         internals, values = list(map(str, first["internals"])), list(map(str, first["values"]))
         proofs = [dict(proof) for proof in first["proofs"]]
-        entries = _ENTRY.iter_unpack(payload[len(text) + 1 :])
+        entries = _ENTRY.iter_unpack(payload[len(text) + len(BEHIND) :])
         found = tuple(
             Removal(
                 LocationKey(internals[internal], values[value]),

@@ -25,7 +25,7 @@ from store.epochs.state.reports import Shape, decode_shapes
 from store.epochs.state.rollbacks import RolledBack
 from store.epochs.state.values import LocationState
 from store.errors import CorruptFileError
-from store.framing.canonical import load, written
+from store.framing.canonical import BEHIND, load, written
 from store.framing.frames import HEADER, Frame, frame_at
 from store.layout import LocationKey
 
@@ -53,7 +53,7 @@ class SavedLocations:
         self.files = int(value["files"])
         self._shapes: tuple[Shape, ...] = decode_shapes(value["shapes"])
         self._internals, self._values = list(map(str, value["internals"])), list(map(str, value["values"]))
-        self._entries = list(ENTRY.iter_unpack(index[len(text) + 1 :])) if len(text) < len(index) else []
+        self._entries = list(ENTRY.iter_unpack(index[len(text) + len(BEHIND) :])) if len(text) < len(index) else []
         self._places: dict[str, tuple[int, int]] = {}
         places = [entry[1] for entry in self._entries]
         for place, name in enumerate(self._values):  # values are numbered in the order in which they come
