@@ -17,7 +17,7 @@ from store.epochs.files.checkpoint import checkpoint_parts, open_saved
 from store.epochs.files.logfile import LogFile
 from store.epochs.files.reader import mapped
 from store.epochs.files.removals import read_removals
-from store.epochs.files.rolled_back import Graves
+from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint
 from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
 from store.epochs.state.replay import StreamState
@@ -38,7 +38,7 @@ class Compacted:
     """Sizes after a compaction, the new floor, and what was rolled back after it."""
 
     floor: int
-    graves: Graves
+    undone: RolledBackEpochs
     log_bytes: int
     checkpoint_bytes: int
 
@@ -48,10 +48,10 @@ def is_due(epochs: int, keep_epochs: int, log_bytes: int, checkpoint_bytes: int,
     return epochs >= 2 * max(1, keep_epochs) and log_bytes >= max(least_bytes, checkpoint_bytes)
 
 
-def new_floor(state: StreamState, graves: Graves, keep_epochs: int) -> int | None:
+def new_floor(state: StreamState, undone: RolledBackEpochs, keep_epochs: int) -> int | None:
     """The newest epoch that is at least ``keep_epochs`` old and was not rolled back; None if that is the floor."""
     floor = state.epoch - keep_epochs
-    while (older := restored(graves.dead, floor)) is not None:
+    while (older := restored(undone.dead, floor)) is not None:
         floor = older
     return floor if floor > state.floor else None
 
@@ -67,14 +67,14 @@ class Compaction:
         stream: str,
         *,
         log: LogFile,
-        graves: Graves,
+        undone: RolledBackEpochs,
         floor: int,
         removals_end: int,
     ) -> None:
         """``removals_end``: so many bytes of the removals are durable."""
         self._removals_end = removals_end
         self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
-        self._log, self._dead, self.floor = log, graves.dead, floor
+        self._log, self._dead, self.floor = log, undone.dead, floor
         self._log_path, self._checkpoint = layout.stream_log(table, stream), layout.stream_checkpoint(table, stream)
         self._temporaries = [path.with_name(f".{path.name}.tmp-next") for path in (self._checkpoint, self._log_path)]
         self._lengths = [0, 0]
@@ -106,10 +106,10 @@ class Compaction:
         return self._cut - HEADER.size
 
     @property
-    def graves(self) -> Graves:
+    def undone(self) -> RolledBackEpochs:
         """What was rolled back after the new floor."""
         dead = tuple(pair for pair in self._dead if pair[1] > self.floor)
-        return Graves(dead, frozenset(self._locations))
+        return RolledBackEpochs(dead, frozenset(self._locations))
 
     def finish(self) -> Compacted:
         """The last slice, for who holds the lock of commits. OSError: one of the two files may have been replaced."""
@@ -123,7 +123,7 @@ class Compaction:
         with fs.during("log-replace"):
             fs.rename(self._temporaries[1], self._log_path)
             fs.sync_dirs([self._log_path.parent])
-        return Compacted(self.floor, self.graves, self._lengths[1], self._lengths[0])
+        return Compacted(self.floor, self.undone, self._lengths[1], self._lengths[0])
 
     def drop(self) -> None:
         """Removes what was written; what cannot be removed goes at the next start."""

@@ -28,9 +28,9 @@ from store.epochs.compaction import new_floor
 from store.epochs.files.lock import commits_held, take_gate, take_lock, write_holder
 from store.epochs.files.logfile import LogFile
 from store.epochs.files.publish import publish_location
-from store.epochs.files.reader import read_graves
+from store.epochs.files.reader import read_rolled_back_epochs
 from store.epochs.files.removals import read_removals
-from store.epochs.files.rolled_back import Graves
+from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.unsynced import Unsynced
 from store.epochs.recovery.aside import list_set_aside
 from store.epochs.recovery.recover import (
@@ -80,7 +80,7 @@ class StreamLog:
         self._lock, self._keeping, self._clock = lock, keeping, clock
         self._file = LogFile(fs, layout.stream_log(table, stream), lock.path)
         self._short = Shortening(fs, layout, table, stream, log=self._file, keeping=keeping)
-        self._graves = Graves()
+        self._undone = RolledBackEpochs()
         self._unsynced = Unsynced(layout, table)
         self._guard: SyncGuard | None = None if keeping.synced else SyncGuard(fs, layout.root)
         self._pending: dict[int, list[LocationKey]] = {}
@@ -234,11 +234,11 @@ class StreamLog:
         self._file.require_usable()
         short = self._short
         if not short.running and (now or short.is_due(self.state)):
-            floor = new_floor(self.state, self._graves, self._keeping.keep_epochs)
+            floor = new_floor(self.state, self._undone, self._keeping.keep_epochs)
             if floor is not None:
                 self.sync_now()
                 self._keep_removals()
-                short.start(floor, self._graves, self._removals_end)
+                short.start(floor, self._undone, self._removals_end)
         if not short.running:
             short.touched = 0
             if self._fold_removals() or short.head_is_due(self._removals_end):
@@ -249,7 +249,7 @@ class StreamLog:
         with self._gate():
             self._file.require_owned()
             done = short.finish(self.state, (self._removals_end, self._last_removal))
-            self.state.floor, self._graves = done.floor, done.graves
+            self.state.floor, self._undone = done.floor, done.undone
         return True
 
     def _keep_removals(self) -> None:
@@ -274,7 +274,7 @@ class StreamLog:
         self._file.require_usable()
         with self._gate():
             self._file.require_owned()
-            return self._short.write_head(self.state, self._graves, (self._removals_end, self._last_removal))
+            return self._short.write_head(self.state, self._undone, (self._removals_end, self._last_removal))
 
     def rollback(self, to: int, *, reason: str = "asked for") -> int:
         """Makes a new epoch with the state of epoch ``to`` (from the floor to now), positions included; its number.
@@ -300,7 +300,7 @@ class StreamLog:
                 return to
             self._file.append(found.record, sync=True)
             self.state = found.state
-            self._graves = read_graves(fs, layout, table, self._stream)
+            self._undone = read_rolled_back_epochs(fs, layout, table, self._stream)
             self._pending.clear()
             with fs.during("rollback-files"):
                 apply(fs, layout, table, self._stream, found.plan)
@@ -336,7 +336,7 @@ class StreamLog:
         self.state = state = resumed.state
         if schema is not None:
             state.offsets.require_settled(layout.stream_log(table, stream))
-        self._graves = resumed.graves
+        self._undone = resumed.undone
         plan = plan_recovery(fs, layout, table, resumed, leave_damaged=leave_damaged)
         self._damaged = plan.damaged
         more, lost = resumed.more, resumed.lost
@@ -376,7 +376,7 @@ class StreamLog:
         record = RollbackRecord(state.n + 1, ahead + 1, state.generation, self._now_ms(), state.epoch, reason, ())
         state.apply(record)
         state.note(record)
-        self._graves += Graves.of([record], [record])
+        self._undone += RolledBackEpochs.of([record], [record])
         return record
 
     def _let_go(self) -> None:

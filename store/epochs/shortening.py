@@ -9,7 +9,7 @@ from store.epochs.compaction import Compacted, Compaction, is_due
 from store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
 from store.epochs.files.logfile import LogFile
 from store.epochs.files.removals import fold_removals, write_removals
-from store.epochs.files.rolled_back import Graves
+from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.retention import Keeping
 from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError, EpochConflictError, phase_of
@@ -45,9 +45,9 @@ class Shortening:
         keeping, epochs = self._keeping, state.epoch - state.floor
         return is_due(epochs, keeping.keep_epochs, self._log.length, self.checkpoint_bytes, keeping.compact_bytes)
 
-    def start(self, floor: int, graves: Graves, removals_end: int) -> None:
+    def start(self, floor: int, undone: RolledBackEpochs, removals_end: int) -> None:
         """Begins one to a durable epoch; so are that many bytes of the removals."""
-        self._running = Compaction(*self._where, log=self._log, graves=graves, floor=floor, removals_end=removals_end)
+        self._running = Compaction(*self._where, log=self._log, undone=undone, floor=floor, removals_end=removals_end)
 
     def step(self, *, whole: bool) -> bool:
         """Does a slice, or all of it; True once only ``finish`` is left. EpochConflictError: no room, no change."""
@@ -72,7 +72,7 @@ class Shortening:
         moved, (at, mark) = running.moved, self._log.last
         last = (at - moved, mark) if at - moved >= HEADER.size else (HEADER.size, b"")
         try:
-            self._head.replace(Head(state, running.floor, last, *removals, running.graves))
+            self._head.replace(Head(state, running.floor, last, *removals, running.undone))
             done = running.finish()
         except OSError as error:
             self.stop()
@@ -114,9 +114,9 @@ class Shortening:
         """Whether log and removals have outgrown the head."""
         return self._head.is_due(self._log.length + removals_end)
 
-    def write_head(self, state: StreamState, graves: Graves, removals: tuple[int, Mark]) -> bool:
+    def write_head(self, state: StreamState, undone: RolledBackEpochs, removals: tuple[int, Mark]) -> bool:
         """Replaces the head; False where it could not be written."""
-        return self._head.write(state, graves, self._log, removals)
+        return self._head.write(state, undone, self._log, removals)
 
     def _inodes(self) -> tuple[int, ...]:
         fs, layout, table, stream = self._where

@@ -83,7 +83,7 @@ class Job:
         except subprocess.TimeoutExpired:
             return None
 
-    def gist(self) -> str:
+    def error_summary(self) -> str:
         """The last that it said."""
         return "".join(self._last)
 

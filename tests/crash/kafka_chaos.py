@@ -115,7 +115,7 @@ class Chaos:
         end = time.monotonic() + 2 * PATIENCE
         while min(reader.rows for reader in self._readers) < self._source.rows and time.monotonic() < end:
             if self._job.ended is not None:
-                self._trouble.append(("other", f"the job ended with {self._job.ended}:\n{self._job.gist()}"))
+                self._trouble.append(("other", f"the job ended with {self._job.ended}:\n{self._job.error_summary()}"))
                 break
             time.sleep(0.05)
         self._close()
@@ -156,7 +156,9 @@ class Chaos:
             return 0
         kill(jvm)
         if self._job.wait(PATIENCE) != 3:
-            self._trouble.append(("other", f"without its JVM the job ended with {self._job.ended}: {self._job.gist()}"))
+            self._trouble.append(
+                ("other", f"without its JVM the job ended with {self._job.ended}: {self._job.error_summary()}")
+            )
             self._kill_driver()
         return 1
 
@@ -202,7 +204,7 @@ class Chaos:
             self._feed()
             time.sleep(0.01)
         if self._trap.exists():
-            self._trouble.append(("other", f"nobody came to {self._trap.read_text()}: {self._job.gist()}"))
+            self._trouble.append(("other", f"nobody came to {self._trap.read_text()}: {self._job.error_summary()}"))
             self._trap.unlink()
             return 0
         if self._victim() == self._job.pid:
@@ -261,7 +263,7 @@ class Chaos:
         while self._job.epoch < wanted:
             if self._job.ended is not None or time.monotonic() > end:
                 how = "stands still" if self._job.ended is None else f"ended with exit code {self._job.ended}"
-                self._trouble.append(("other", f"the job {how}:\n{self._job.gist()}"))
+                self._trouble.append(("other", f"the job {how}:\n{self._job.error_summary()}"))
                 assert len(self._trouble) < GIVE_UP, self._trouble[-1][1]
                 self._restart()
                 wanted, end = 1, time.monotonic() + PATIENCE

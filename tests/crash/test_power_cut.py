@@ -16,7 +16,7 @@ import pytest
 
 from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
-from store.epochs.recovery import durable_prefix as survivors
+from store.epochs.recovery import durable_prefix
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import OffsetRange
 from store.errors import SparkhavenError
@@ -180,11 +180,11 @@ def test_without_checksums_of_the_log_a_torn_record_is_taken_for_one(tmp_path: P
 def test_without_checksums_of_the_data_lost_writes_are_taken_for_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def believe(fs: Fs, path: Path, trail: survivors._Trail) -> int | None:
+    def believe(fs: Fs, path: Path, trail: durable_prefix._Trail) -> int | None:
         found = fs.stat(path)
         start = 4096 if path.suffix == ".dat" else 0
         lengths = [epoch for epoch, mark in trail.marks if found is None or found.size - start < mark.size]
         return min(lengths, default=None)
 
-    monkeypatch.setattr(survivors, "_first_bad", believe)
+    monkeypatch.setattr(durable_prefix, "_first_bad", believe)
     assert problems(tmp_path, "periodic", PowerCutFs)[0] != []

@@ -12,7 +12,7 @@ from store.epochs.files.folded import encode_folded
 from store.epochs.files.head import Head, decode_head, encode_head, open_head
 from store.epochs.files.load import replay
 from store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
-from store.epochs.files.rolled_back import Graves
+from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint
 from store.epochs.state.files import NO_HORIZON
 from store.epochs.state.locations import Locations
@@ -90,7 +90,7 @@ def _head() -> Head:
     state.floor = 0
     data = encode(RECORDS[-1])
     mark = len(LOG) - len(frame(data)), frame(data)[:8]
-    return Head(state, 0, mark, 16, (16, b"\0\1" * 4), Graves(((1, 3),), frozenset([JFK])))
+    return Head(state, 0, mark, 16, (16, b"\0\1" * 4), RolledBackEpochs(((1, 3),), frozenset([JFK])))
 
 
 @pytest.mark.parametrize(

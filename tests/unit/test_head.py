@@ -11,7 +11,7 @@ import pytest
 from store.epochs.files import reader as logs
 from store.epochs.files.head import decode_head, encode_head, open_head
 from store.epochs.files.load import load_positions, load_stream
-from store.epochs.files.rolled_back import Graves
+from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.state.records import Record, decode
 from store.epochs.state.removal import Removal
 from store.errors import CorruptFileError
@@ -131,8 +131,8 @@ def test_a_rollback_behind_it(made: Path, to: int, used: bool) -> None:
         log.write_head()
         assert newest(made).records == ()
         found = resumed(made)
-        assert found.graves.dead == ((to, 7),)
-        assert found.graves.locations == frozenset([A, B])
+        assert found.undone.dead == ((to, 7),)
+        assert found.undone.locations == frozenset([A, B])
         epochs(made, log, to + 1)
     assert newest(made).head is not None
     assert read_state(FS, made, load_stream(FS, Layout(made), TABLE, STREAM))[A] == [*range(1, to + 2)]
@@ -148,9 +148,9 @@ def test_a_head_after_a_compaction_names_what_was_rolled_back_since(tmp_path: Pa
         assert log.compact_if_due(now=True) and log.state.floor == 4  # the first rollback goes, the second stays
         assert log.write_head()
         with_head = resumed(tmp_path)
-        assert with_head.graves == Graves(((4, 6),), frozenset({A, B}))
+        assert with_head.undone == RolledBackEpochs(((4, 6),), frozenset({A, B}))
         place(tmp_path).unlink()
-        assert resumed(tmp_path).graves == with_head.graves
+        assert resumed(tmp_path).undone == with_head.undone
 
 
 def test_a_location_that_was_rolled_back_is_found_beyond_the_head(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_location_that_was_rolled_back_is_found_beyond_the_head(tmp_path: Path
     (Layout(tmp_path).streams(TABLE) / "other.log").unlink()
     found = resumed(tmp_path)
     assert found.head_end
-    assert found.graves.locations == frozenset([B])
+    assert found.undone.locations == frozenset([B])
     with open_log(FS, tmp_path) as log:
         assert log.recovery.stray_locations == (Layout(tmp_path).intraday_location(TABLE, B),)
 
@@ -283,7 +283,7 @@ def test_epochs_that_went_down_with_the_machine_stay_dead_beyond_it(tmp_path: Pa
         log.write_head()
     with_head = resumed(tmp_path)
     place(tmp_path).unlink()
-    assert with_head.graves == resumed(tmp_path).graves == Graves(((1, 3),))
+    assert with_head.undone == resumed(tmp_path).undone == RolledBackEpochs(((1, 3),))
 
 
 def test_what_a_killed_replace_of_it_left_goes_at_the_next_start(made: Path) -> None:

@@ -63,16 +63,21 @@ def test_both_phases_with_their_evidence(tmp_path: Path) -> None:
     assert record is not None
     assert (record.size, record.truncated) == (0, True)
     assert empty(house).rows == 0  # again: nothing left to do
-    stone = read_removals(FS, house.layout, TABLE, house.stream).entries[0][1]
-    assert (stone.rows, stone.phase, stone.proof["rows"], stone.proof["generation"]) == (20, "truncate", 60, 1)
-    assert set(stone.proof["digests"]) == {column.name for column in house.schema.stored}
+    tombstone = read_removals(FS, house.layout, TABLE, house.stream).entries[0][1]
+    assert (tombstone.rows, tombstone.phase, tombstone.proof["rows"], tombstone.proof["generation"]) == (
+        20,
+        "truncate",
+        60,
+        1,
+    )
+    assert set(tombstone.proof["digests"]) == {column.name for column in house.schema.stored}
     with pytest.raises(TooEarlyError, match="readers may still use"):
         unlink(house, now=NOW + 10)
     assert unlink(house).rows == 60
     assert state_of(house) == {}
     assert not house.layout.intraday_location(TABLE, A).parent.exists()
-    stones = [r.phase for _, r in read_removals(FS, house.layout, TABLE, house.stream).entries]
-    assert stones == ["truncate", "truncate", "delete", "delete"]
+    tombstones = [r.phase for _, r in read_removals(FS, house.layout, TABLE, house.stream).entries]
+    assert tombstones == ["truncate", "truncate", "delete", "delete"]
     with pytest.raises(TableNotFoundError):
         unlink(house)
     house.log.close()

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from store.errors import EXIT_RETRY
 from writers.spark.paths import local_pattern, local_uri
-from writers.spark.tasks import gist, jvm_gone
+from writers.spark.tasks import error_summary, jvm_gone
 
 CALL = "An error occurred while calling o158.awaitTermination"
 
@@ -29,14 +29,14 @@ def test_a_jvm_that_is_gone_is_told_as_such_and_worth_another_try(error: Excepti
     told = jvm_gone(error)
     assert (told is not None) == gone
     if told is not None:
-        assert told.exit_code == EXIT_RETRY and str(gist(error)) in str(told)
+        assert told.exit_code == EXIT_RETRY and str(error_summary(error)) in str(told)
 
 
 def test_the_gist_of_a_foreign_error_is_its_last_word() -> None:
     text = "Job aborted.\nTraceback (most recent call last):\n  File x\n    y()\nValueError: no\n\tat java.Lang"
-    assert gist(RuntimeError(text)) == "ValueError: no"
-    assert gist(RuntimeError("\n: org.apache.spark.SparkException: it broke\n\tat java")).endswith("it broke")
-    assert gist(RuntimeError()) == "RuntimeError"
+    assert error_summary(RuntimeError(text)) == "ValueError: no"
+    assert error_summary(RuntimeError("\n: org.apache.spark.SparkException: it broke\n\tat java")).endswith("it broke")
+    assert error_summary(RuntimeError()) == "RuntimeError"
 
 
 def test_local_paths_as_spark_has_to_be_told_them() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from store.errors import MergeError, SparkhavenError
-from writers.spark.tasks import gist, host_of, jvm_gone, lacks_package
+from writers.spark.tasks import error_summary, host_of, jvm_gone, lacks_package
 from writers.spark.workers import check_workers
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class SparkExecutor:
             failed = MergeError(
                 "Spark could not run the tasks of a merge",
                 where=host_of(error),
-                found=gist(error),
+                found=error_summary(error),
                 hint="run again with -v for the traceback; dates that were published stay, the others start clean",
             )
             raise jvm_gone(error) or lacks_package(error) or failed from error

@@ -35,7 +35,7 @@ from store.layout import Layout, TableName
 from store.rejected import REJECTED, decode_rejected
 from writers.quarantine.ledger import Requeue
 from writers.spark.paths import local_pattern, local_uri
-from writers.spark.tasks import gist
+from writers.spark.tasks import error_summary
 from writers.target import ParkedFile
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Quarantine:
             raise CommitError(
                 "the quarantine could not be written",
                 where=self.place,
-                found=gist(error),
+                found=error_summary(error),
                 hint="make room or mend the table, then start again; nothing of a running batch was committed",
             ) from error
         finally:

@@ -8,7 +8,7 @@ Truncate, for every location of a date:
 4. publish each ``table.size`` with the truncated mark, so that tasks refuse further rows.
 
 Delete comes after the grace, and needs the proof again: files are renamed away, the removal is recorded, and then they
-are unlinked. The entries in ``<stream>.removals`` stay as the stones of what was there. Both steps may be run again
+are unlinked. The entries in ``<stream>.removals`` stay as the tombstones of what was there. Both steps may be run again
 after a crash; they go on where they were.
 """
 
@@ -133,14 +133,16 @@ def delete(
             with _commits_held(fs, layout, table, stream, pause) as gate:
                 state = states.of(stream)
                 chosen = _chosen(state, value, source)
-                stones = read_removals(fs, layout, table, stream)
-                rows = [_require_deletable(table, stones, location, clock(), grace_s) for location in chosen]
+                tombstones = read_removals(fs, layout, table, stream)
+                rows = [_require_deletable(table, tombstones, location, clock(), grace_s) for location in chosen]
                 if not dry_run:
                     for location in chosen:
                         _move_away(fs, layout, table, location)
                     _record(fs, layout, table, stream, gate, states, chosen, "delete", proof, clock, rows)
                 done += [(stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True)]
-                keys = {r.key for _, r in stones.entries if r.key.value == value and source in (None, r.key.internal)}
+                keys = {
+                    r.key for _, r in tombstones.entries if r.key.value == value and source in (None, r.key.internal)
+                }
                 for key in () if dry_run else sorted(keys):
                     swept += _sweep(fs, layout, table, key)
     if not done and not swept:
@@ -191,9 +193,11 @@ def _require_durable(proof: RemovalProof, state: StreamState, location: Location
         )
 
 
-def _require_deletable(table: TableName, stones: Removals, location: LocationState, now: float, grace_s: float) -> int:
-    stone = next((r for _, r in stones.entries if r.phase == "truncate" and r.means(location)), None)
-    if stone is None or not location.truncated:
+def _require_deletable(
+    table: TableName, tombstones: Removals, location: LocationState, now: float, grace_s: float
+) -> int:
+    tombstone = next((r for _, r in tombstones.entries if r.phase == "truncate" and r.means(location)), None)
+    if tombstone is None or not location.truncated:
         raise ValidationFailedError(
             "only a truncated location can be deleted",
             where=f"{table} {location.key.value}, source {location.key.internal}",
@@ -202,7 +206,7 @@ def _require_deletable(table: TableName, stones: Removals, location: LocationSta
             hint=f"sparkhaven truncate {table} --date {location.key.value}",
             phase="delete",
         )
-    age = now - stone.time_ms / 1000
+    age = now - tombstone.time_ms / 1000
     if age < grace_s:
         raise TooEarlyError(
             "readers may still use the truncated location",
@@ -212,7 +216,7 @@ def _require_deletable(table: TableName, stones: Removals, location: LocationSta
             hint=f"run it again in {grace_s - age:.0f} s",
             phase="delete",
         )
-    return stone.rows
+    return tombstone.rows
 
 
 def _record(

@@ -37,7 +37,7 @@ from writers.batch.task import Task, TaskResult, run_task
 from writers.spark.paths import local_uri
 from writers.spark.source_reports import SourceReports
 from writers.spark.splits import SplitOf, file_of
-from writers.spark.tasks import gist, jvm_gone, run_each, task_number, tasks_failed
+from writers.spark.tasks import error_summary, jvm_gone, run_each, task_number, tasks_failed
 from writers.spark.workers import check_workers
 from writers.target import Decode, StreamTarget
 
@@ -329,5 +329,5 @@ def _translated(error: Exception) -> SparkhavenError:
     return (
         jvm_gone(error)
         or carried_error(str(error))
-        or CommitError("Spark ended the stream", found=gist(error), hint=GO_ON)
+        or CommitError("Spark ended the stream", found=error_summary(error), hint=GO_ON)
     )

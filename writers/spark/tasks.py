@@ -54,7 +54,7 @@ def _task_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise carried_error(str(error)) or lacks_package(error) or tasks_failed(gist(error)) from error
+        raise carried_error(str(error)) or lacks_package(error) or tasks_failed(error_summary(error)) from error
 
 
 def tasks_failed(found: str) -> CommitError:
@@ -68,7 +68,7 @@ def tasks_failed(found: str) -> CommitError:
 
 def lacks_package(error: BaseException) -> SettingsError | None:
     """The error for a task that died of a missing package; None if it died of something else."""
-    found = gist(error)
+    found = error_summary(error)
     if "ModuleNotFoundError" not in found and "PYTHON_VERSION_MISMATCH" not in found:
         return None
     return SettingsError(
@@ -94,7 +94,7 @@ def jvm_gone(error: BaseException) -> CommitError | None:
     unanswered = type(error) is Py4JError and "Trace:" not in str(error)
     if not unanswered and not isinstance(error, ConnectionError | Py4JNetworkError):
         return None
-    return CommitError("Spark's JVM is gone", found=f"{type(error).__name__}: {gist(error)}", hint=GONE)
+    return CommitError("Spark's JVM is gone", found=f"{type(error).__name__}: {error_summary(error)}", hint=GONE)
 
 
 def task_number() -> tuple[int, int]:
@@ -108,7 +108,7 @@ def task_number() -> tuple[int, int]:
     return (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
 
 
-def gist(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """What a foreign error says, in one line: that of the Python traceback inside it, or of the first exception."""
     text = str(error)
     _, python, rest = text.partition("Traceback (most recent call last):\n")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from store.errors import SettingsError
 from writers.shared_root import unseen
-from writers.spark.tasks import PYTHON_HINT, gist, host_of, jvm_gone
+from writers.spark.tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -73,7 +73,7 @@ def cannot_run(context: SparkContext, error: BaseException) -> SettingsError:
         "Spark's workers cannot run Python functions of this driver",
         where=f"{context.pythonExec} on {host_of(error)}",
         expected=f"Python {sys.version_info[0]}.{sys.version_info[1]}, as {sys.executable}, which runs the driver",
-        found=gist(error),
+        found=error_summary(error),
         hint=PYTHON_HINT,
     )
 

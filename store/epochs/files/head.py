@@ -32,7 +32,7 @@ from typing import Any
 from store.epochs.files.checkpoint import encode_checkpoint, open_saved
 from store.epochs.files.logfile import LogFile
 from store.epochs.files.removals import last_removal
-from store.epochs.files.rolled_back import Graves
+from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint, Saved
 from store.epochs.state.records import BROKEN, decode_key
 from store.epochs.state.replay import StreamState
@@ -58,7 +58,7 @@ class Head:
     mark: Mark
     removals: int
     last_removal: Mark
-    graves: Graves
+    undone: RolledBackEpochs
     size: int = 0
 
 
@@ -70,8 +70,8 @@ def encode_head(head: Head) -> bytes:
         "record": head.mark[1].hex(),
         "lastRemoval": [head.last_removal[0], head.last_removal[1].hex()],
         "floor": head.floor,
-        "dead": [[to, epoch] for to, epoch in head.graves.dead],
-        "deadLocations": [[key.internal, key.value] for key in sorted(head.graves.locations)],
+        "dead": [[to, epoch] for to, epoch in head.undone.dead],
+        "deadLocations": [[key.internal, key.value] for key in sorted(head.undone.locations)],
     }
     return encode_checkpoint(Checkpoint(head.state, head.removals), magic=HEAD_MAGIC, more=more)
 
@@ -88,14 +88,14 @@ def decode_head(
     found, first = saved.decode(stream, locations=locations, rescue=rescue), saved.first
     try:
         dead = tuple((int(to), int(epoch)) for to, epoch in first["dead"])
-        graves = Graves(dead, frozenset(decode_key(key) for key in first["deadLocations"]))
+        undone = RolledBackEpochs(dead, frozenset(decode_key(key) for key in first["deadLocations"]))
         mark = int(first["at"]), bytes.fromhex(first["record"])
         last = int(first["lastRemoval"][0]), bytes.fromhex(first["lastRemoval"][1])
     except BROKEN as error:
         raise CorruptFileError(
             "head is incomplete", where=saved.where, expected="all of its keys", found=repr(error)
         ) from error
-    return Head(found.state, saved.number("floor"), mark, found.removals, last, graves, size)
+    return Head(found.state, saved.number("floor"), mark, found.removals, last, undone, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +161,13 @@ class HeadWriter:
         """Whether log and removals, of ``end`` bytes together, have grown enough since the last head."""
         return end - self._end >= max(self._least, GROWTH * self._size)
 
-    def write(self, state: StreamState, graves: Graves, log: LogFile, removals: tuple[int, Mark]) -> bool:
+    def write(self, state: StreamState, undone: RolledBackEpochs, log: LogFile, removals: tuple[int, Mark]) -> bool:
         """Replaces the head by ``state``, which the last record of ``log`` has made; False where that failed.
 
         The log goes on without it then, as with the one before. ``removals``: how many bytes of them are folded in, and
         the last of their frames.
         """
-        done = self.replace(Head(state, state.floor, log.last, removals[0], removals[1], graves))
+        done = self.replace(Head(state, state.floor, log.last, removals[0], removals[1], undone))
         self._end = log.length + removals[0]
         return done
 

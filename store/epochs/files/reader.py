@@ -18,7 +18,7 @@ import pyarrow as pa
 from store.epochs.files.checkpoint import open_saved
 from store.epochs.files.head import Head, HeadFiles
 from store.epochs.files.removals import read_removals
-from store.epochs.files.rolled_back import Graves
+from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint, Saved
 from store.epochs.state.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from store.epochs.state.replay import StreamState, chain
@@ -171,17 +171,17 @@ def read_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> Rol
     return Rollbacks(tuple(logged), files.checkpoint.rolled_back() if files.checkpoint else (), found)
 
 
-def read_graves(fs: Fs, layout: Layout, table: TableName, stream: str) -> Graves:
+def read_rolled_back_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> RolledBackEpochs:
     """What was rolled back since the checkpoint."""
     files = read_files(fs, layout, table, stream)
-    return graves_of(files.records, files.epoch, files.full)
+    return rolled_back_epochs_of(files.records, files.epoch, files.full)
 
 
-def graves_of(records: tuple[Record, ...], base: int, full: Callable[[Record], Record]) -> Graves:
+def rolled_back_epochs_of(records: tuple[Record, ...], base: int, full: Callable[[Record], Record]) -> RolledBackEpochs:
     """The same of records after epoch ``base``; those that were rolled back are looked up with their locations."""
     kept = chain(records, base, None, "log")
     live = {record.n for record in kept}
-    return Graves.of((r if r.n in live else full(r) for r in records), kept)
+    return RolledBackEpochs.of((r if r.n in live else full(r) for r in records), kept)
 
 
 def advance(state: StreamState, files: Newest, epoch: int | None, where: object, *, locations: bool = True) -> None:
@@ -360,4 +360,13 @@ def _decoded(
     return tuple(places), tuple(records), ending(source, last.end if last else start, last)
 
 
-__all__ = ["LogFiles", "Newest", "advance", "graves_of", "read_files", "read_graves", "read_newest", "refuse_damage"]
+__all__ = [
+    "LogFiles",
+    "Newest",
+    "advance",
+    "read_files",
+    "read_newest",
+    "read_rolled_back_epochs",
+    "refuse_damage",
+    "rolled_back_epochs_of",
+]

@@ -10,14 +10,14 @@ from store.layout import LocationKey
 
 
 @dataclass(frozen=True, slots=True)
-class Graves:
+class RolledBackEpochs:
     """``dead``: the rollbacks, each (epoch gone back to, its own epoch). ``locations``: those of rolled-back epochs."""
 
     dead: tuple[tuple[int, int], ...] = ()
     locations: frozenset[LocationKey] = frozenset()
 
     @staticmethod
-    def of(records: Iterable[Record], kept: Sequence[Record]) -> Graves:
+    def of(records: Iterable[Record], kept: Sequence[Record]) -> RolledBackEpochs:
         """Of records, of which ``kept`` are on the chain to the newest epoch."""
         live = {record.n for record in kept}
         dead: list[tuple[int, int]] = []
@@ -27,7 +27,7 @@ class Graves:
                 dead.append((record.to, record.epoch))
             elif isinstance(record, CommitRecord) and record.n not in live:
                 locations.update(report.key for report in record.batch.reports)
-        return Graves(tuple(dead), frozenset(locations))
+        return RolledBackEpochs(tuple(dead), frozenset(locations))
 
-    def __add__(self, later: Graves) -> Graves:
-        return Graves(self.dead + later.dead, self.locations | later.locations)
+    def __add__(self, later: RolledBackEpochs) -> RolledBackEpochs:
+        return RolledBackEpochs(self.dead + later.dead, self.locations | later.locations)

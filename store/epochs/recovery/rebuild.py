@@ -24,7 +24,7 @@ from store.epochs.files.publish import TABLE_SIZE
 from store.epochs.files.removals import empty_removals, read_removals
 from store.epochs.files.saved import Checkpoint
 from store.epochs.recovery.aside import NOTE, SET_ASIDE, SetAside
-from store.epochs.recovery.remains import Found, read_stones
+from store.epochs.recovery.remains import Found, read_tombstones
 from store.epochs.state.locations import Locations
 from store.epochs.state.offsets import REBUILT, OffsetEnd, Offsets
 from store.epochs.state.records import OpenRecord, encode
@@ -88,7 +88,7 @@ def rebuild(
     with fs.during("rebuild-keep"):
         _keep(fs, layout, directory / f"{REPLACED}{generation}", (*paths, removals))
     folded = 0
-    if read_stones(fs, layout, table, stream) is None:
+    if read_tombstones(fs, layout, table, stream) is None:
         empty_removals(fs, layout, table, stream, gate=gate)
     else:
         folded = read_removals(fs, layout, table, stream).end

@@ -100,7 +100,7 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
     """
     state, ahead = resumed.state, resumed.went_down
     witnesses = Witnesses(fs, layout, table, [state])
-    doomed = {layout.intraday_location(table, key) for key in resumed.graves.locations if key not in state.locations}
+    doomed = {layout.intraday_location(table, key) for key in resumed.undone.locations if key not in state.locations}
     plan.stray_locations.extend(sorted(path for path in doomed if fs.stat(path) is not None))
     for key in walk_locations(fs, layout, table):
         directory = layout.intraday_location(table, key)
@@ -120,7 +120,7 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
             continue
         if stream != state.stream:
             continue
-        if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.graves.dead):
+        if (ahead and epoch > state.epoch) or any(after < epoch <= last for after, last in resumed.undone.dead):
             plan.stray_locations.append(directory)
             plan.ahead = max(plan.ahead, epoch if epoch > state.epoch else 0)
         elif epoch <= state.epoch and restored(state.rolled_back, epoch) is not None:

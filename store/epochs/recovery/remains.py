@@ -64,9 +64,9 @@ class Found:
 def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
     """Reads every location of the stream, all bytes. Changes nothing."""
     known = known_state(fs, layout, table, stream)
-    stones = read_stones(fs, layout, table, stream)
+    tombstones = read_tombstones(fs, layout, table, stream)
     merged = _merged(fs, layout, table, stream)
-    named = [known.epoch, *(stone.epoch for stone in stones or ()), *(taken.epoch for taken in merged.values())]
+    named = [known.epoch, Named.by(tombstones or ()).epoch, *(taken.epoch for taken in merged.values())]
     named.append(named_by_head(fs, layout.stream_head(table, stream)))
     named.append(named_by_ledger(fs, layout, table, stream))
     locations: dict[LocationKey, LocationState] = {}
@@ -84,15 +84,15 @@ def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> Found:
             continue
         named.append(record.epoch or 0)
         then = known.locations.get(key)
-        wrong = _wrong(fs, directory, record) or _ambiguous(key, record, then, stones, merged)
+        wrong = _wrong(fs, directory, record) or _ambiguous(key, record, then, tombstones, merged)
         if wrong is not None:
             damaged[key] = wrong
         else:
-            locations[key] = _location(fs, directory, key, record, then, stones or (), merged)
+            locations[key] = _location(fs, directory, key, record, then, tombstones or (), merged)
     there = {*locations, *damaged}
     missing = (key for key, at in known.locations.items() if key not in there and not at.truncated)
     generation = max(known.generation, _lock_generation(fs, layout.stream_lock(table, stream)))
-    generation = max(generation, Named.by(stones or ()).generation)
+    generation = max(generation, Named.by(tombstones or ()).generation)
     return Found(known, max(named), generation, locations, damaged, tuple(unpublished), tuple(sorted(missing)), merged)
 
 
@@ -131,18 +131,19 @@ def _location(
     key: LocationKey,
     record: TableSize,
     then: LocationState | None,
-    stones: Collection[Removal],
+    tombstones: Collection[Removal],
     merged: Mapping[LocationKey, MergeInput],
 ) -> LocationState:
     files = {name: FileState(size, record.checksums.get(name, 0)) for name, size in record.data_file_sizes.items()}
-    epoch, gone = record.epoch or 0, {stone.since for stone in stones if (stone.key, stone.phase) == (key, "delete")}
-    taken, since = merged.get(key), epoch
+    epoch, taken = record.epoch or 0, merged.get(key)
+    gone = {removal.since for removal in tombstones if (removal.key, removal.phase) == (key, "delete")}
+    since = epoch
     grown = then is not None and then.since not in gone and _holds(fs, directory, then, record)
     if grown and then is not None:
         since = then.since
     elif taken is not None and taken.since not in gone and (record.truncated or record.size >= taken.rows):
         since = taken.since
-    emptied = any((s.key, s.since, s.phase) == (key, since, "truncate") for s in stones if s.since not in gone)
+    emptied = any((s.key, s.since, s.phase) == (key, since, "truncate") for s in tombstones if s.since not in gone)
     same = then is not None and grown and dict(then.files) == files
     truncated = record.truncated or emptied
     return LocationState(
@@ -174,12 +175,12 @@ def _ambiguous(
     key: LocationKey,
     record: TableSize,
     then: LocationState | None,
-    stones: Collection[Removal] | None,
+    tombstones: Collection[Removal] | None,
     merged: Mapping[LocationKey, MergeInput],
 ) -> str | None:
     """Whether rows of a merged date may be those that history has or later ones, and nothing that is left tells."""
     taken = merged.get(key)
-    if taken is None or then is not None or stones or record.truncated or record.size < taken.rows:
+    if taken is None or then is not None or tombstones or record.truncated or record.size < taken.rows:
         return None
     if (record.epoch, record.size) == (taken.epoch, taken.rows):
         return None
@@ -198,7 +199,7 @@ def _mark(fs: Fs, directory: Path) -> str | None:
 # --- what else is there ------------------------------------------------------------------------------------
 
 
-def read_stones(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[Removal, ...] | None:
+def read_tombstones(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[Removal, ...] | None:
     """The removals on record; None where they cannot be read."""
     try:
         return tuple(removal for _, removal in read_removals(fs, layout, table, stream).entries)

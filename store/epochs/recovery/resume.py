@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from store.epochs.files.logfile import Kept
-from store.epochs.files.reader import Newest, advance, graves_of, read_newest
+from store.epochs.files.reader import Newest, advance, read_newest, rolled_back_epochs_of
 from store.epochs.files.removals import read_removals
-from store.epochs.files.rolled_back import Graves
+from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.recovery.durable_prefix import first_lost, first_unwritten
 from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode, encode
@@ -42,7 +42,7 @@ class Resumed:
     checkpoint_bytes: int = 0
     head_end: int = 0
     head_bytes: int = 0
-    graves: Graves = field(default_factory=Graves)
+    undone: RolledBackEpochs = field(default_factory=RolledBackEpochs)
     dropped_bytes: int = 0
     lost: tuple[int, ...] = ()
     went_down: bool = False
@@ -94,7 +94,7 @@ def resume(
         state.remove(removal)
     state.locations.settle()
     state.files.read()
-    graves = graves_of(records, base, files.full)
+    undone = rolled_back_epochs_of(records, base, files.full)
     last = files.head.last_removal if files.head and not removals.last[1] else removals.last
     return Resumed(
         state=state,
@@ -105,7 +105,7 @@ def resume(
         checkpoint_bytes=files.checkpoint_bytes,
         head_end=HEADER.size + files.at - start if files.head else 0,
         head_bytes=files.head.size if files.head else 0,
-        graves=files.head.graves + graves if files.head else graves,
+        undone=files.head.undone + undone if files.head else undone,
         dropped_bytes=found.rest,
         lost=lost,
         went_down=went_down,
