@@ -17,10 +17,10 @@ from prometheus_client.registry import Collector
 from ingest.bad_rows import reason_code
 from ingest.feeds.delta.decode import DATA_BYTES
 from ingest.router import NULL_DATE, OUT_OF_BOUNDS
-from jobs.streams import metric_catalogue as named
-from jobs.streams.metric_catalogue import CATALOGUE, OF_TOPICS, PREFIX, STREAM, Metric
+from jobs.metrics import catalogue as named
+from jobs.metrics.catalogue import CATALOGUE, OF_TOPICS, PREFIX, STREAM, Metric
+from jobs.metrics.tables import TableCollector, TableFigures
 from jobs.streams.source_watch import SourceWatch
-from jobs.streams.table_figures import TableCollector, TableFigures
 from store.epochs.log import StreamLog
 from store.epochs.state.values import Durability
 from store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError

@@ -23,10 +23,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from store.errors import CorruptFileError
+from store.io.locking import Lock
 from store.io.opened import Opened
 from store.io.sync import SYNCFS_FROM, SyncGuard, each, fdatasync, syncfs
 from store.io.system_errors import in_phase, naming
-from store.locking import Lock
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
 from jobs.cli.read import _show_stats
-from jobs.streams.metric_catalogue import CATALOGUE, OF_TABLES, PREFIX
+from jobs.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX
 from jobs.streams.metrics import Metrics, served
 from jobs.streams.places import Places, total_lag
 from jobs.streams.progress import Progress, taken

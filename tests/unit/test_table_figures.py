@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobs.streams.metric_catalogue import OF_TABLES, PREFIX
+from jobs.metrics.catalogue import OF_TABLES, PREFIX
+from jobs.metrics.tables import TableFigures
 from jobs.streams.metrics import Metrics, served
-from jobs.streams.table_figures import TableFigures
 from readers.arrow.table import open_table
 from store.layout import LocationKey
 from store.merges.records import newest, store_record

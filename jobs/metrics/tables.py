@@ -16,8 +16,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
 from prometheus_client.registry import Collector
 
-from jobs.streams import metric_catalogue as named
-from jobs.streams.metric_catalogue import OF_TABLES, PREFIX
+from jobs.metrics import catalogue as named
+from jobs.metrics.catalogue import OF_TABLES, PREFIX
 from readers.stats import DiskUse, disk_use
 from store.epochs.pins import Pin, held
 from store.errors import SparkhavenError
