@@ -29,6 +29,7 @@ $(STAMP):
 	@echo "setup: installing pinned packages (pyspark is 450 MB; the first time takes a minute or two)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/sparkhaven class-archive || echo "setup: Spark will start without it"
 	@rm -f $(VENV)/.ready-* && touch $@
 	@echo "setup: done"
 

@@ -11,6 +11,7 @@ import typer
 
 from jobs.cli import checkpoint as checkpoint_commands
 from jobs.cli import checks as check_commands
+from jobs.cli import class_archive as archive_commands
 from jobs.cli import epochs as epoch_commands
 from jobs.cli import ingest as ingest_commands
 from jobs.cli import jars as jar_commands
@@ -72,6 +73,7 @@ for group in (
     epoch_commands,
     quarantine_commands,
     jar_commands,
+    archive_commands,
     doctor_command,
     check_commands,
     checkpoint_commands,

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 
 from jobs.doctor.finding import Found, Visit
 from jobs.session import delta_session
+from jobs.session.fast_start import class_archive
 from jobs.session.jars import cache_directory, present
 from jobs.session.java import check_jdk
 
@@ -59,6 +60,12 @@ def _version(name: str) -> str | None:
 def jdk(visit: Visit) -> Iterator[Found]:
     """The JDK that Spark will start; readers and merges with --local need none."""
     yield "ok", f"JDK {check_jdk(visit.fs, visit.environ)}", None
+    if visit.fs.stat(class_archive(visit.fs, visit.environ)) is None:
+        yield (
+            "note",
+            "there is no archive of classes: Spark takes longer to start than it has to",
+            "sparkhaven class-archive",
+        )
 
 
 def jars(visit: Visit) -> Iterator[Found]:

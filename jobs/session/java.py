@@ -18,7 +18,7 @@ _VERSION = re.compile(r"\"?(\d+)(?:\.(\d+))?")
 
 def check_jdk(fs: Fs, environ: Mapping[str, str]) -> int:
     """The major version of the JDK that Spark will start; missing or too old is a SettingsError."""
-    java = _find(fs, environ)
+    java = find_java(fs, environ)
     text = _release(fs, java) or _ask(java)
     major = _major(text)
     if major is None or major < LEAST_MAJOR:
@@ -28,8 +28,8 @@ def check_jdk(fs: Fs, environ: Mapping[str, str]) -> int:
     return major
 
 
-def _find(fs: Fs, environ: Mapping[str, str]) -> Path:
-    """Where ``spark-class`` looks: JAVA_HOME first, then PATH."""
+def find_java(fs: Fs, environ: Mapping[str, str]) -> Path:
+    """Where ``spark-class`` looks: JAVA_HOME first, then PATH. Raises SettingsError if there is none."""
     home = environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import store
+from jobs.session.fast_start import archive_options, python_launcher
 from jobs.session.java import check_jdk
 from store.errors import SettingsError, SparkhavenError
 from store.io.fs import Fs
@@ -97,8 +98,12 @@ def build_session(
     if submitted:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
-        require_jdk(fs or Fs(), environ)
-        _prepare_workers(environ)
+        fs = fs or Fs()
+        require_jdk(fs, environ)
+        python = python_launcher(fs, environ)
+        conf["spark.pyspark.python"] = conf["spark.pyspark.driver.python"] = python
+        conf["spark.driver.extraJavaOptions"] += "".join(f" {option}" for option in archive_options(fs, environ))
+        _prepare_workers(environ, python)
         _end_jvm_without((extra or {}).get("spark.jars", ""))
     from pyspark.sql import SparkSession
 
@@ -155,9 +160,9 @@ def _end_jvm_without(jars: str) -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-def _prepare_workers(environ: MutableMapping[str, str]) -> None:
+def _prepare_workers(environ: MutableMapping[str, str], python: str) -> None:
     """Workers run this interpreter and find our packages: both come from the environment in which the JVM starts."""
-    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = python
     environ["PYTHONPATH"] = _with_import_root(environ.get("PYTHONPATH", ""))
 
 
