@@ -40,7 +40,7 @@ EXIT_INTERRUPTED = 130
 
 
 @dataclass(slots=True)
-class Door:
+class CliContext:
     """State of one call of the command line; commands get it as ``ctx.obj``."""
 
     root: Path | None = None
@@ -161,7 +161,7 @@ def quiet_libraries(words: Sequence[str]) -> None:
 
 def _set(name: str) -> Callable[[typer.Context, bool], bool]:
     def remember(ctx: typer.Context, value: bool) -> bool:
-        if value and isinstance(ctx.obj, Door):
+        if value and isinstance(ctx.obj, CliContext):
             setattr(ctx.obj, name, True)
         return value
 
@@ -203,8 +203,8 @@ class Commands(TyperGroup):
     ) -> Any:
         """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
         words = list(sys.argv[1:] if args is None else args)
-        door = extra.setdefault("obj", Door())
-        door.json = "--json" in words  # a usage error comes before the option is read
+        cli = extra.setdefault("obj", CliContext())
+        cli.json = "--json" in words  # a usage error comes before the option is read
         try:
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
@@ -213,36 +213,36 @@ class Commands(TyperGroup):
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             code = EXIT_DONE
         except BaseException as error:  # noqa: BLE001  the one place where everything ends
-            code = _ended(door, error)
+            code = _ended(cli, error)
         if standalone_mode:
             sys.exit(code)
         return code
 
 
-def _ended(door: Door, error: BaseException) -> int:
+def _ended(cli: CliContext, error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        door.note("stopped")
+        cli.note("stopped")
         return EXIT_INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else EXIT_BAD_DATA
-    if door.verbose:
+    if cli.verbose:
         traceback.print_exception(error)
     if isinstance(error, TyperException):
-        return _told(door, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
+        return _told(cli, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
     if isinstance(error, SparkhavenError):
-        return report(door, error)
+        return report(cli, error)
     if isinstance(error, OSError):
-        return report(door, as_ours(error))
+        return report(cli, as_ours(error))
     what = f"{type(error).__name__}: {error}".splitlines()[0]
-    hint = None if door.verbose else "this was not foreseen; run it again with -v for the traceback"
-    return _told(door, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
+    hint = None if cli.verbose else "this was not foreseen; run it again with -v for the traceback"
+    return _told(cli, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
 
 
-def report(door: Door, error: SparkhavenError, **about: object) -> int:
+def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
     """Tells an error of ours on both outputs as the form asks, and gives its exit code; ``about``: whose it is."""
-    door.note(f"sparkhaven: {error}")
-    if door.json:
-        door.result({**about, "error": error_json(error)}, "")
+    cli.note(f"sparkhaven: {error}")
+    if cli.json:
+        cli.result({**about, "error": error_json(error)}, "")
     return error.exit_code
 
 
@@ -253,9 +253,9 @@ def error_json(error: SparkhavenError) -> dict[str, Any]:
     return named | {"exit_code": error.exit_code, "retryable": error.retryable}
 
 
-def _told(door: Door, kind: str, what: str, code: int, *, hint: str | None) -> int:
-    door.note(f"sparkhaven: {what}" + (f"\n  to do: {hint}" if hint else ""))
-    if door.json:
+def _told(cli: CliContext, kind: str, what: str, code: int, *, hint: str | None) -> int:
+    cli.note(f"sparkhaven: {what}" + (f"\n  to do: {hint}" if hint else ""))
+    if cli.json:
         parts = {"type": kind, "what": what, "hint": hint, "exit_code": code, "retryable": False}
-        door.result({"error": parts}, "")
+        cli.result({"error": parts}, "")
     return code

@@ -16,7 +16,7 @@ EXIT_USAGE = 2  # as in ``store.errors``
 
 def submit(command: str, words: Sequence[str] | None = None) -> None:
     """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the words given; ``--root`` may stand anywhere among them."""
-    part_outputs()
+    separate_outputs()
     try:
         from jobs.cli.main import app
         from jobs.context import quiet_libraries
@@ -37,7 +37,7 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
     app(arrange(command, given), prog_name=f"jobs/{command}")
 
 
-def part_outputs() -> None:
+def separate_outputs() -> None:
     """Gives messages their own way out again: spark-submit hands both outputs of a driver to its standard output.
 
     Its own standard error is found through /proc, if that is a pipe or a terminal. A file is left alone: it would be

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import Door, DryRun, Json, Verbose, example, table
+from jobs.context import CliContext, DryRun, Json, Verbose, example, table
 from store.epochs.files.load import load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
@@ -38,15 +38,15 @@ def repair(
     verbose: Verbose = False,
 ) -> None:
     """Finds empty, torn and missing entries and batches ahead of the epochs; with --repair backs up and repairs."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     if force:
-        door.note("--force is called --repair now; the old name goes with the next release")
+        cli.note("--force is called --repair now; the old name goes with the next release")
         fix = True
     fs, query, batch = Fs(), None, None
     if name is not None and stream is None:
         raise SettingsError("a table without its stream", expected="NS.T STREAM, or neither", found=name)
     if name is not None and stream is not None:
-        state = load_stream(fs, door.database(), TableName.parse(name), check_stream(stream))
+        state = load_stream(fs, cli.database(), TableName.parse(name), check_stream(stream))
         query, batch = state.last_query, state.last_batch
     plan = plan_repair(fs, checkpoint, query_id=query, batch=batch, new_id=str(uuid.uuid4()))
     backup = checkpoint.with_name(f"{checkpoint.name}.backup-{int(time.time() * 1000)}")
@@ -62,6 +62,6 @@ def repair(
         print(f"{len(damages)} damages; {'repaired, the old one is in ' + str(backup) if mended else batches}")
 
     result = {"checkpoint": str(checkpoint), "findings": damages, "last": plan.last, "done": plan.done}
-    door.result({**result, "repaired": mended, "backup": str(backup) if mended else None}, people)
+    cli.result({**result, "repaired": mended, "backup": str(backup) if mended else None}, people)
     if damages and not mended:
         raise typer.Exit(EXIT_BAD_DATA)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import Door, Json, Verbose, example
+from jobs.context import CliContext, Json, Verbose, example
 from readers.checks.verify import verify as verify_tables
 from readers.inspect.file import inspect_file
 from store.errors import EXIT_BAD_DATA
@@ -29,15 +29,15 @@ def verify(
     verbose: Verbose = False,
 ) -> None:
     """Lengths, checksums, symbols, positions, indexes; exit code 1 if something is damaged."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     table = TableName.parse(name) if name is not None else None
-    progress = door.note if verbose else lambda _: None
-    report = verify_tables(Fs(), door.database(), table, deep=deep, progress=progress)
+    progress = cli.note if verbose else lambda _: None
+    report = verify_tables(Fs(), cli.database(), table, deep=deep, progress=progress)
     ending = (
         f"{report.tables} tables, {report.streams} streams, {report.locations:,} locations, {report.rows:,} rows, "
         f"{report.bytes:,} bytes: {report.errors} errors, {len(report.findings) - report.errors} remarks"
     )
-    door.result(report.to_json(), "\n".join([*(found.text() for found in report.findings), ending]))
+    cli.result(report.to_json(), "\n".join([*(found.text() for found in report.findings), ending]))
     if report.errors:
         raise typer.Exit(EXIT_BAD_DATA)
 
@@ -49,11 +49,11 @@ def inspect(
     verbose: Verbose = False,
 ) -> None:
     """What a file is and says, also when it is damaged: what is wrong, and at which byte; exit code 1 then."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     sound = True
     for path in files:
         found = inspect_file(Fs(), path)
         sound = sound and found.sound
-        door.result(found.to_json(), "\n".join(found.lines()))
+        cli.result(found.to_json(), "\n".join(found.lines()))
     if not sound:
         raise typer.Exit(EXIT_BAD_DATA)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from jobs.context import Door, Json, Verbose, example
+from jobs.context import CliContext, Json, Verbose, example
 from jobs.session.fast_start import AT_EXIT, class_archive
 from jobs.session.spark_session import import_root
 from store.errors import SettingsError
@@ -43,17 +43,17 @@ def register(app: typer.Typer) -> None:
 
 def archive(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
     """Makes the archive of classes with which Spark starts faster here. One for this JDK and PySpark is kept."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     fs = Fs()
     path = class_archive(fs, os.environ)
     there = fs.stat(path) is not None
     if not there:
-        door.note("a small stream runs once, and the JVM writes down the classes that it took: half a minute")
+        cli.note("a small stream runs once, and the JVM writes down the classes that it took: half a minute")
         fs.mkdirs(path.parent)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="classes-") as scratch:
             _run_stream(Path(scratch), made := Path(scratch) / path.name)
             fs.rename(made, path)
-    door.result({"path": str(path), "made": not there}, str(path))
+    cli.result({"path": str(path), "made": not there}, str(path))
 
 
 def _run_stream(base: Path, target: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import Door, DryRun, Json, TableArgument, Verbose, error_json, example, table
+from jobs.context import CliContext, DryRun, Json, TableArgument, Verbose, error_json, example, table
 from jobs.operations.rebuilding import parse_choice, rebuild_stream
-from jobs.streams.unstored import fields
+from jobs.streams.data_warnings import fields
 from store.epochs.files.load import EpochEntry, list_epochs, list_streams, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.merged import require_unmerged
@@ -72,8 +72,8 @@ def list_(
     verbose: Verbose = False,
 ) -> None:
     """Epochs between the rollback floor and now, and those rolled back since."""
-    door: Door = ctx.obj
-    layout, parsed = door.database(), TableName.parse(name)
+    cli: CliContext = ctx.obj
+    layout, parsed = cli.database(), TableName.parse(name)
     state = require_stream(Fs(), layout, parsed, check_stream(stream))
     entries = list_epochs(Fs(), layout, parsed, stream)
     listed = [asdict(entry) | _shown(entry) for entry in entries]
@@ -85,7 +85,7 @@ def list_(
         print(f"epoch {state.epoch}, floor {state.floor}: `rollback --to` takes any epoch from the floor on")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
-    door.result({"table": name, "stream": stream, **numbers, "epochs": listed}, people)
+    cli.result({"table": name, "stream": stream, **numbers, "epochs": listed}, people)
 
 
 def show(
@@ -97,8 +97,8 @@ def show(
     verbose: Verbose = False,
 ) -> None:
     """The state that one epoch made: locations with rows, and the source positions remembered."""
-    door: Door = ctx.obj
-    layout, parsed = door.database(), TableName.parse(name)
+    cli: CliContext = ctx.obj
+    layout, parsed = cli.database(), TableName.parse(name)
     state = require_stream(Fs(), layout, parsed, check_stream(stream))
     if epoch is not None:
         state = load_stream(Fs(), layout, parsed, stream, epoch=epoch)
@@ -107,7 +107,7 @@ def show(
         for key, at in sorted(state.locations.items())
     ]
     rows = _rows(state)
-    entries = list_epochs(Fs(), door.database(), TableName.parse(name), stream)
+    entries = list_epochs(Fs(), cli.database(), TableName.parse(name), stream)
     counts = next((dict(entry.counts) for entry in entries if entry.epoch == state.epoch), {})
     header = ["source", "date", "rows", "since", "epoch"]
 
@@ -122,7 +122,7 @@ def show(
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
     positions = state.offsets.positions()
     remembered = {"files": len(state.files), "positions": positions, "counts": counts}
-    door.result({"table": name, "stream": stream, **numbers, **remembered, "locations": located}, people)
+    cli.result({"table": name, "stream": stream, **numbers, **remembered, "locations": located}, people)
 
 
 def rollback(
@@ -135,8 +135,8 @@ def rollback(
     verbose: Verbose = False,
 ) -> None:
     """Brings the state of an older epoch back, source positions included: the stream takes the files again."""
-    door: Door = ctx.obj
-    layout, parsed = door.database(), TableName.parse(name)
+    cli: CliContext = ctx.obj
+    layout, parsed = cli.database(), TableName.parse(name)
     now = require_stream(Fs(), layout, parsed, check_stream(stream))
     then = load_stream(Fs(), layout, parsed, stream, epoch=to)
     require_unmerged(Fs(), layout, parsed, stream, to)
@@ -149,7 +149,7 @@ def rollback(
             made = log.rollback(to)
     result = {"table": name, "stream": stream, "to": to, "epoch": made, "rows_dropped": dropped, "dry_run": dry_run}
     words = "would drop" if dry_run else "dropped"
-    door.result(result, f"epoch {to} is back" * (not dry_run) + f"{'' if dry_run else ', '}{words} {dropped:,} rows")
+    cli.result(result, f"epoch {to} is back" * (not dry_run) + f"{'' if dry_run else ', '}{words} {dropped:,} rows")
 
 
 def _rows(state: StreamState) -> int:
@@ -197,8 +197,8 @@ def recover(
     --taken-until (files) give the positions; --accept-positions keeps the known ones. Without any of these the stream
     takes nothing until they are given by a second call. The old files are kept in .streams/.replaced-N.
     """
-    door: Door = ctx.obj
-    layout = door.database()
+    cli: CliContext = ctx.obj
+    layout = cli.database()
     choice = parse_choice(position or [], taken_until, accept_positions, back_to_known)
     rebuilt: dict[str, Any] | None = None
     aside: list[dict[str, Any]] = []
@@ -206,14 +206,14 @@ def recover(
         if name is None or stream is None:
             raise SettingsError("--from-locations needs a stream", expected="recover NS.T STREAM --from-locations")
         parsed, places = TableName.parse(name), [parse_location(place) for place in quarantine or []]
-        rebuilt = rebuild_stream(door, layout, parsed, check_stream(stream), choice, places, dry_run=dry_run)
+        rebuilt = rebuild_stream(cli, layout, parsed, check_stream(stream), choice, places, dry_run=dry_run)
         if dry_run:
-            door.result({"rebuilt": rebuilt, "dry_run": True}, "nothing was changed")
+            cli.result({"rebuilt": rebuilt, "dry_run": True}, "nothing was changed")
             return
     elif choice.made:
         raise SettingsError("positions are given for a rebuilt log only", expected="--from-locations beside them")
     else:
-        aside = set_locations_aside(door, layout, name, stream, quarantine or [], dry_run=dry_run)
+        aside = set_locations_aside(cli, layout, name, stream, quarantine or [], dry_run=dry_run)
     streams: list[dict[str, Any]] = []
     code = EXIT_DONE
     for found in streamed_tables(layout, name):
@@ -225,12 +225,12 @@ def recover(
             except (SparkhavenError, OSError) as error:  # one that cannot be recovered keeps no other from it
                 failed = as_ours(error)
                 code = code or failed.exit_code
-                door.note(f"sparkhaven: {failed}")
+                cli.note(f"sparkhaven: {failed}")
                 entry |= {"clean": False, "error": error_json(failed)}
             streams.append(entry)
     findings = [entry for entry in streams if not entry["clean"]]
     header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
-    door.result(
+    cli.result(
         {"streams": streams, "findings": findings, "set_aside": aside, "rebuilt": rebuilt, "dry_run": dry_run},
         lambda: table(header, [[entry.get(key) for key in header] for entry in streams]),
     )
@@ -265,7 +265,7 @@ def parse_location(place: str) -> LocationKey:
 
 
 def set_locations_aside(
-    door: Door, layout: Layout, name: str | None, stream: str | None, places: list[str], *, dry_run: bool
+    cli: CliContext, layout: Layout, name: str | None, stream: str | None, places: list[str], *, dry_run: bool
 ) -> list[dict[str, Any]]:
     """What --quarantine asks for, and tells of it."""
     if not places:
@@ -288,7 +288,7 @@ def set_locations_aside(
             reason = damage_of(fs, layout, table, state, key) or "asked for"
             done = set_aside(fs, layout, table, stream, key, reason=reason, time_ms=now)
             made.append(asdict(done))
-            door.note(f"{done.rows:,} rows of {place} are set aside: {done.path}")
+            cli.note(f"{done.rows:,} rows of {place} are set aside: {done.path}")
     return made
 
 

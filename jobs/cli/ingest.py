@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ingest.options.kafka import KafkaFeed
-from jobs.context import Door, DryRun, Json, Verbose, example, report
+from jobs.context import CliContext, DryRun, Json, Verbose, example, report
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.feeds import passed_lines, waiting
-from jobs.streams.starting import NotStarted, each_that_can, load_streams, report_failed
+from jobs.streams.starting import NotStarted, load_streams, report_failed, try_each
 from store.epochs.files.load import list_streams, load_stream
 from store.epochs.state.files import NO_HORIZON
 from store.epochs.state.replay import StreamState
@@ -50,15 +50,15 @@ def ingest(
     verbose: Verbose = False,
 ) -> None:
     """Runs streams: takes new feed files as they appear, each exactly once. SIGTERM ends after the batch."""
-    door: Door = ctx.obj
-    fs, layout = Fs(), door.layout()
+    cli: CliContext = ctx.obj
+    fs, layout = Fs(), cli.layout()
     streams, failed = load_streams(files)
     if dry_run:
-        _, unfit = each_that_can(streams, lambda settings: _show_plan(door, layout, settings))
-        _end(report_failed(door, failed + unfit))
+        _, unfit = try_each(streams, lambda settings: _show_plan(cli, layout, settings))
+        _end(report_failed(cli, failed + unfit))
         return
     if not streams:
-        _end(report_failed(door, failed))
+        _end(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
     from jobs.streams.metrics import Metrics, served
     from jobs.streams.progress import Progress
@@ -70,7 +70,7 @@ def ingest(
     metrics = Metrics() if metrics_port is not None else None
     with ExitStack() as opened:
         if metrics is not None:
-            door.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
+            cli.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
         options = Options(once, workers, memory, verbose, metrics, stop_on_failure)
         runs = run_streams(fs, layout, streams, options, progress)
     code = EXIT_DONE
@@ -78,11 +78,11 @@ def ingest(
         if isinstance(run, NotStarted):
             failed.append(run)
         elif run.error is not None:
-            ended = _failed(door, run, verbose)
+            ended = _failed(cli, run, verbose)
             code = code or ended
         elif run.totals is not None:
-            _show_run(door, run)
-    unstarted = report_failed(door, failed)
+            _show_run(cli, run)
+    unstarted = report_failed(cli, failed)
     _end(code or unstarted)
 
 
@@ -91,7 +91,7 @@ def _end(code: int) -> None:
         raise typer.Exit(code)
 
 
-def _show_run(door: Door, run: Run) -> None:
+def _show_run(cli: CliContext, run: Run) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
     from jobs.streams.progress import taken
 
@@ -113,7 +113,7 @@ def _show_run(door: Door, run: Run) -> None:
         "positions": _positions(state),
     }
     text = f"{run.name}: {done.rows:,} rows of {read:,} {unit} in {done.epochs:,} epochs, now epoch {done.epoch}"
-    door.result(value, text)
+    cli.result(value, text)
 
 
 def _positions(state: StreamState) -> dict[str, int | None]:
@@ -124,16 +124,16 @@ def _positions(state: StreamState) -> dict[str, int | None]:
     return {"files": len(state.files), "horizon_ns": None if state.horizon == NO_HORIZON else state.horizon}
 
 
-def _failed(door: Door, run: Run, verbose: bool) -> int:
+def _failed(cli: CliContext, run: Run, verbose: bool) -> int:
     error = run.error
     if verbose and error is not None:
         traceback.print_exception(error)
     if isinstance(error, SparkhavenError):
-        return report(door, error, stream=run.name)
-    return report(door, SparkhavenError(f"{type(error).__name__}: {error}"), stream=run.name)
+        return report(cli, error, stream=run.name)
+    return report(cli, SparkhavenError(f"{type(error).__name__}: {error}"), stream=run.name)
 
 
-def _show_plan(door: Door, layout: Layout, settings: StreamSettings) -> None:
+def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings) -> None:
     """What a run would take; nothing is opened for writing."""
     spec = settings.spec
     schema = checked_schema(Fs(), settings)
@@ -144,4 +144,4 @@ def _show_plan(door: Door, layout: Layout, settings: StreamSettings) -> None:
     value |= {**counts, "columns": len(schema.stored), "dry_run": True}
     text = f"{spec.stream}: would take {told} of {spec.feed.path} into {spec.table}"
     left = "".join(f"\n  not taken: {line}" for line in passed_lines(counts.get("passed", {})))
-    door.result(value, f"{text}, after epoch {value['epoch']}{left}")
+    cli.result(value, f"{text}, after epoch {value['epoch']}{left}")

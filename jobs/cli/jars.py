@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from jobs.context import Door, Json, Verbose, example
+from jobs.context import CliContext, Json, Verbose, example
 from jobs.session.delta_session import VERSION, delta_jars
 from store.io.fs import Fs
 
@@ -18,6 +18,6 @@ def register(app: typer.Typer) -> None:
 
 def jars(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
     """Fetches the pinned jars once; later nothing needs a network. Only streams that set bad rows aside need any."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     paths = [str(path) for path in delta_jars(Fs(), os.environ)]
-    door.result({"delta": VERSION, "paths": paths}, "\n".join(paths))
+    cli.result({"delta": VERSION, "paths": paths}, "\n".join(paths))

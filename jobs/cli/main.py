@@ -22,7 +22,7 @@ from jobs.cli import read as read_commands
 from jobs.cli import removal as removal_commands
 from jobs.cli import schema as schema_commands
 from jobs.cli import validation as validation_commands
-from jobs.context import Commands, Door, quiet_libraries
+from jobs.context import CliContext, Commands, quiet_libraries
 from jobs.doctor import command as doctor_command
 from jobs.operations import merge_status
 
@@ -59,7 +59,7 @@ def options(
     ] = False,
 ) -> None:
     """Options of every command."""
-    if isinstance(ctx.obj, Door):
+    if isinstance(ctx.obj, CliContext):
         ctx.obj.root = root
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import Door, DryRun, Json, Verbose, error_json, example
+from jobs.context import CliContext, DryRun, Json, Verbose, error_json, example
 from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, newest_states, parse_choice, recorded_zone
 from jobs.operations.merge_status import show_status
 from jobs.session.spark_session import build_session, end_session
@@ -85,19 +85,19 @@ def merge(
 
     Replaced generations whose grace is over go at the end, as `clean` removes them.
     """
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     if status:
-        code = show_status(door, Fs(), door.database(), name)
+        code = show_status(cli, Fs(), cli.database(), name)
         if code:
             raise typer.Exit(code)
         return
     if name is None:
         raise SettingsError("which table?", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
     choice = parse_choice(date, dates, closed, zone="UTC" if zone is None else zone, grace_s=grace)
-    fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
+    fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
     schema = load_deployed(fs, layout, parsed)
     if force:
-        door.note("--force is called --rewrite now; the old name goes with the next release")
+        cli.note("--force is called --rewrite now; the old name goes with the next release")
         rewrite = True
     options = MergeOptions(
         sort=parse_sort(sort, schema),
@@ -114,8 +114,8 @@ def merge(
         if not allow_empty:
             raise
         why = f"{error.what}: expected {error.expected}, found {error.found}"
-        door.note(f"0 dates merged; {why}")
-        door.result(
+        cli.note(f"0 dates merged; {why}")
+        cli.result(
             {"table": name, "outcome": "nothing", "dates": 0, "message": why, "dry_run": dry_run}, "nothing to do"
         )
         return
@@ -136,9 +136,9 @@ def merge(
             clock=time.time,
             dry_run=dry_run,
             stop_on_error=stop_on_error,
-            on_progress=door.note,
+            on_progress=cli.note,
         )
-        code = _show(door, name, results, dry_run)
+        code = _show(cli, name, results, dry_run)
     if code:
         raise typer.Exit(code)
 
@@ -152,7 +152,7 @@ def _values(
     return choice.pick({*intraday_dates(states), *merged}, time.time())
 
 
-def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -> int:
+def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bool) -> int:
     """One result a date, as they come; the exit code: that of the first error."""
     code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
     begun = time.monotonic()
@@ -177,13 +177,13 @@ def _show(door: Door, name: str, results: Iterator[DateResult], dry_run: bool) -
         if result.error is not None:
             failed = as_ours(result.error)
             code = code or failed.exit_code
-            door.note(f"{result.value}: {failed}")
+            cli.note(f"{result.value}: {failed}")
             value["error"] = error_json(failed)
-        door.result(value, f"{result.value}: {_sentence(result, parts)}")
+        cli.result(value, f"{result.value}: {_sentence(result, parts)}")
         if result.waiting and result.error is None:
             left_out = f"{result.waiting:,} rows are not on disk yet and are left out"
-            door.note(f"{result.value}: {left_out}; {after_sync(TableName.parse(name))}, then merge again")
-    door.note(f"{dates:,} dates, {rows:,} rows{' to merge (dry run)' if dry_run else ''} in {seconds:.1f} s")
+            cli.note(f"{result.value}: {left_out}; {after_sync(TableName.parse(name))}, then merge again")
+    cli.note(f"{dates:,} dates, {rows:,} rows{' to merge (dry run)' if dry_run else ''} in {seconds:.1f} s")
     return code
 
 

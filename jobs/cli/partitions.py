@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import Door, DryRun, Json, Verbose, example, table
+from jobs.context import CliContext, DryRun, Json, Verbose, example, table
 from store.errors import TableNotFoundError
 from store.io.fs import Fs
 from store.schema.deployed.deploy import deployed_tables
@@ -26,8 +26,8 @@ def register(app: typer.Typer) -> None:
 
 def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = False, verbose: Verbose = False) -> None:
     """Storage partitions that readers see, and which of them a merge may fill."""
-    door: Door = ctx.obj
-    layout = door.database()
+    cli: CliContext = ctx.obj
+    layout = cli.database()
     found = list_partitions(Fs(), layout, namespace)
     if not found and not any(name.namespace == namespace for name in deployed_tables(Fs(), layout)):
         raise TableNotFoundError(
@@ -38,7 +38,7 @@ def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = Fals
         )
     names = ("name", "writable", "directory", "free_bytes", "dangling")
     listed = [{name: getattr(partition, name) for name in names} for partition in found]
-    door.result(
+    cli.result(
         {"namespace": namespace, "partitions": listed},
         lambda: table(names, [[entry[name] for name in names] for entry in listed]),
     )
@@ -56,16 +56,16 @@ def add(
     verbose: Verbose = False,
 ) -> None:
     """Makes a storage partition: readers see it and merges may fill it."""
-    door: Door = ctx.obj
-    layout = door.layout()
+    cli: CliContext = ctx.obj
+    layout = cli.layout()
     before = {partition.name for partition in list_partitions(Fs(), layout, namespace)}
     new = name not in before
     if dry_run:
         place = str(volume.absolute() / namespace / name if volume else layout.partitions(namespace) / name)
         said = "would be made" if new else "is there already"
         result = {"namespace": namespace, "name": name, "directory": place, "new": new, "dry_run": True}
-        door.result(result, f"{place} {said}")
+        cli.result(result, f"{place} {said}")
         return
     made = add_partition(Fs(), layout, namespace, name, volume=volume)
     result = {"namespace": namespace, "name": name, "directory": made.directory, "new": new, "dry_run": False}
-    door.result(result, f"partition {name} of {namespace}: {made.directory}, {made.free_bytes:,} bytes free")
+    cli.result(result, f"partition {name} of {namespace}: {made.directory}, {made.free_bytes:,} bytes free")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jobs.cli.epochs import StreamArgument
-from jobs.context import Door, DryRun, Json, Verbose, example, table
+from jobs.context import CliContext, DryRun, Json, Verbose, example, table
 from jobs.operations.quarantine_lines import read_repairs, row_value
 from jobs.operations.quarantine_rows import Dead, QuarantineRows
 from jobs.settings.stream_file import load_stream_file
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class QuarantinedStream:
     """A stream that has a quarantine."""
 
     table: TableName
@@ -74,8 +74,8 @@ def list_(
     verbose: Verbose = False,
 ) -> None:
     """Rows that were set aside, by source and position; with --json one line a row, as requeue --from takes them."""
-    door: Door = ctx.obj
-    layout, chosen = door.database(), _chosen(reason, source, epoch, state)
+    cli: CliContext = ctx.obj
+    layout, chosen = cli.database(), _chosen(reason, source, epoch, state)
     found = find(layout, stream, table_name)
     listed: list[list[object]] = []
     count = 0
@@ -84,15 +84,15 @@ def list_(
         for row in _rows(found, _dead(layout, found)).rows(chosen, limit):
             count += 1
             shown = row_value(row, sent)
-            if door.json:
-                door.result(shown, "")
+            if cli.json:
+                cli.result(shown, "")
             else:
                 keys = ("source", "position", "epoch", "requeued_epoch", "reason", "column", "value", "expected")
                 listed.append([_short(shown[key]) for key in keys])
-    if not door.json:
+    if not cli.json:
         table(["source", "position", "epoch", "requeued", "reason", "column", "value", "expected"], listed)
     if limit and count == limit:
-        door.note(f"{limit:,} rows shown, there may be more: --limit 0 shows all")
+        cli.note(f"{limit:,} rows shown, there may be more: --limit 0 shows all")
 
 
 def requeue(
@@ -116,12 +116,12 @@ def requeue(
 
     Schema and settings are those of now. The stream must not be running.
     """
-    door: Door = ctx.obj
-    layout = door.database()
+    cli: CliContext = ctx.obj
+    layout = cli.database()
     found = find(layout, stream, table_name)
     repairs = read_repairs(Fs(), repaired) if repaired is not None else None
     if found is None:
-        _told(door, stream, None, len(repairs or ()), dry_run)
+        _told(cli, stream, None, len(repairs or ()), dry_run)
         return
     if not found.ledger.file:
         raise SettingsError(
@@ -151,11 +151,11 @@ def requeue(
     else:
         with ExitStack() as opened:
             run = open_stream(fs, layout, settings, opened, Progress())
-            quarantine = opened.enter_context(session(door, layout, found))
+            quarantine = opened.enter_context(session(cli, layout, found))
             where = f"{settings.file}: bad_rows.quarantine"
             settle(fs, layout, settings.table, run.log.state, quarantine, where)
             requeue_pending(fs, layout, run, quarantine, chosen, repairs, done)
-    _told(door, stream, done, len(repairs or ()), dry_run)
+    _told(cli, stream, done, len(repairs or ()), dry_run)
     if done.refused or done.cut or repairs:
         raise typer.Exit(EXIT_BAD_DATA)
 
@@ -174,8 +174,8 @@ def drop(
     verbose: Verbose = False,
 ) -> None:
     """Deletes rows from the quarantine; rows that were sent again stay in the table."""
-    door: Door = ctx.obj
-    layout = door.database()
+    cli: CliContext = ctx.obj
+    layout = cli.database()
     chosen = _chosen(reason, source, epoch, state)
     if not everything and (reason, source, epoch, state) == (None, None, None, "all"):
         raise SettingsError(
@@ -187,17 +187,17 @@ def drop(
         if dry_run:
             dropped = _rows(found, [(now, None)]).count(chosen)
         else:
-            with session(door, layout, found) as quarantine:
+            with session(cli, layout, found) as quarantine:
                 dropped = quarantine.drop(chosen, now)
     words = "would drop" if dry_run else "dropped"
     value = {"stream": stream, "dropped": dropped, "dry_run": dry_run}
-    door.result(value, f"{stream}: {words} {dropped:,} rows")
+    cli.result(value, f"{stream}: {words} {dropped:,} rows")
 
 
 # --- the stream and its quarantine ----------------------------------------------------------------------------
 
 
-def find(layout: Layout, stream: str, table_name: str | None) -> Parked | None:
+def find(layout: Layout, stream: str, table_name: str | None) -> QuarantinedStream | None:
     """The stream of that name, None if it has no rows parked; one that is not known is a TableNotFoundError."""
     fs = Fs()
     check_stream(stream)
@@ -208,7 +208,7 @@ def find(layout: Layout, stream: str, table_name: str | None) -> Parked | None:
             f"no stream {stream}", where=layout.root, found="no commit log", hint="`sparkhaven stats` lists the streams"
         )
     parked = [(each, _ledger(fs, layout, each, stream)) for each in having]
-    known = [Parked(each, stream, ledger) for each, ledger in parked if ledger is not None]
+    known = [QuarantinedStream(each, stream, ledger) for each, ledger in parked if ledger is not None]
     if len(known) > 1:
         raise SettingsError(
             f"several tables have a stream {stream}",
@@ -235,13 +235,13 @@ def _ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger | N
     return ledger
 
 
-def _rows(found: Parked, dead: Dead) -> QuarantineRows:
+def _rows(found: QuarantinedStream, dead: Dead) -> QuarantineRows:
     owner = found.table.namespace, found.table.table, found.stream
     return QuarantineRows(Fs(), Path(found.ledger.place), owner, dead)
 
 
 @contextmanager
-def session(door: Door, layout: Layout, found: Parked) -> Iterator[Quarantine]:
+def session(cli: CliContext, layout: Layout, found: QuarantinedStream) -> Iterator[Quarantine]:
     """A Spark session with the quarantine of a stream."""
     # Spark takes a second to import: only where a command needs it
     from jobs.session.delta_session import delta_conf, require_delta
@@ -252,7 +252,7 @@ def session(door: Door, layout: Layout, found: Parked) -> Iterator[Quarantine]:
     fs = Fs()
     require_jdk(fs, os.environ)
     extra = STREAM_CONF | delta_conf(fs)
-    spark = build_session("sparkhaven quarantine", extra=extra, verbose=door.verbose)
+    spark = build_session("sparkhaven quarantine", extra=extra, verbose=cli.verbose)
     try:
         require_delta(spark)
         place, file = Path(found.ledger.place), found.ledger.file
@@ -261,7 +261,7 @@ def session(door: Door, layout: Layout, found: Parked) -> Iterator[Quarantine]:
         spark.stop()
 
 
-def _told(door: Door, stream: str, done: Requeued | None, unknown: int, dry_run: bool) -> None:
+def _told(cli: CliContext, stream: str, done: Requeued | None, unknown: int, dry_run: bool) -> None:
     sent, cut, epochs, refused = (done.sent, done.cut, done.epochs, done.refused) if done else (0, 0, [], [])
     value = {"stream": stream, "sent": sent, "refused": len(refused), "cut": cut, "not_pending": unknown}
     value |= {"epochs": epochs, "epoch": epochs[-1] if epochs else None, "dry_run": dry_run}
@@ -274,7 +274,7 @@ def _told(door: Door, stream: str, done: Requeued | None, unknown: int, dry_run:
         lines.append(f"{cut:,} rows are longer than 1 MiB and were cut: send them with --from and a whole payload")
     if unknown:
         lines.append(f"{unknown:,} rows of the file are not pending: sent already, dropped, or never parked")
-    door.result(value, "\n".join(lines))
+    cli.result(value, "\n".join(lines))
 
 
 def _chosen(reason: str | None, source: str | None, epoch: int | None, state: str) -> Chosen:
@@ -285,21 +285,21 @@ def _chosen(reason: str | None, source: str | None, epoch: int | None, state: st
     return Chosen(reason, source, epoch, state)  # type: ignore[arg-type]
 
 
-def _dead(layout: Layout, found: Parked) -> list[tuple[int, int | None]]:
+def _dead(layout: Layout, found: QuarantinedStream) -> list[tuple[int, int | None]]:
     """Epochs whose rows do not count, as the log says now; the running batch of a stream is among them."""
     state = load_stream(Fs(), layout, found.table, found.stream)
     ledger = follow_log(Fs(), layout, found.table, state, read_only=True)
     return [*(ledger.dead if ledger else ()), (state.epoch, None)]
 
 
-def _pending(layout: Layout, found: Parked, chosen: Chosen) -> Iterator[dict[str, Any]]:
+def _pending(layout: Layout, found: QuarantinedStream, chosen: Chosen) -> Iterator[dict[str, Any]]:
     """Rows that fit and would be sent, were the stream settled; read without Spark."""
     sent = _sent(layout, found)
     rows = _rows(found, _dead(layout, found)).rows(chosen)
     return (row for row in rows if (row["SourcePartition"], row["Position"]) not in sent)
 
 
-def _sent(layout: Layout, found: Parked) -> dict[tuple[str, int], int]:
+def _sent(layout: Layout, found: QuarantinedStream) -> dict[tuple[str, int], int]:
     """Rows that a requeue has committed and not marked yet, with its epoch."""
     from writers.quarantine.table import requeued_rows
 

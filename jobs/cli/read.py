@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs.context import Door, Feeds, Json, TableArgument, Verbose, example, report, table
+from jobs.context import CliContext, Feeds, Json, TableArgument, Verbose, example, report, table
+from jobs.streams.data_warnings import fields
 from jobs.streams.feeds import passed_lines, waiting
 from jobs.streams.starting import load_streams, report_failed
-from jobs.streams.unstored import fields
 from readers.arrow.export import check_target, export
 from readers.arrow.table import Table, open_table
 from readers.stats import table_stats
@@ -60,27 +60,27 @@ def read(
     verbose: Verbose = False,
 ) -> None:
     """Rows of one snapshot of a table."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     mode = None if checksum_verify is None else chosen_mode(checksum_verify, {})
     pins, skip = _pins(epoch), skip_set_aside
-    opened = open_table(door.database().root, name, epoch=pins, checksum_verify=mode, skip_set_aside=skip)
+    opened = open_table(cli.database().root, name, epoch=pins, checksum_verify=mode, skip_set_aside=skip)
     names = [part.strip() for part in columns.split(",") if part.strip()] if columns is not None else None
     asked: dict[str, Any] = {"dates": date, "sources": source, "where": where, "tier": tier}
     result: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}
     if aside := opened.set_aside:
         result["set_aside"] = [asdict(each) for each in aside]
         for each in aside:
-            door.note(f"without {each.rows:,} rows of {each.internal}/{each.value}, set aside: {each.path}")
+            cli.note(f"without {each.rows:,} rows of {each.internal}/{each.value}, set aside: {each.path}")
     if out is not None:
         check_target(out)
         rows = export(opened.to_batches(names, dictionaries=False, **asked), out)
-        door.result({**result, "rows": rows, "out": str(out)}, f"{rows:,} rows to {out} {_pinned(opened)}")
+        cli.result({**result, "rows": rows, "out": str(out)}, f"{rows:,} rows to {out} {_pinned(opened)}")
         return
     rows = opened.count(**asked)
     shown = _first(opened, names, asked, limit)
     listed = shown.to_pylist() if limit else []
     result |= {"rows": rows, "columns": shown.schema.names, "first": listed}
-    door.result(result, lambda: _show(opened, shown.schema.names, listed, rows))
+    cli.result(result, lambda: _show(opened, shown.schema.names, listed, rows))
 
 
 def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
@@ -126,17 +126,17 @@ def _pinned(opened: Table) -> str:
 
 def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
     """What tables are there: rows, dates, epochs of their streams."""
-    door: Door = ctx.obj
-    found = list_tables(Fs(), door.database())
+    cli: CliContext = ctx.obj
+    found = list_tables(Fs(), cli.database())
     header = ["table", "rows", "dates", "first", "last", "epochs"]
 
     def people() -> None:
         table(header, [[_joined(line.get(key)) for key in header] for line in found])
         for line in found:
             if "error" in line:
-                door.note(f"{line['table']} cannot be read: {line['error']}")
+                cli.note(f"{line['table']} cannot be read: {line['error']}")
 
-    door.result({"tables": found}, people)
+    cli.result({"tables": found}, people)
     if any("error" in line for line in found):
         raise typer.Exit(EXIT_BAD_DATA)
 
@@ -152,8 +152,8 @@ def stats(
 
     With --feed also the ends of the partitions of a topic, and the lag.
     """
-    door: Door = ctx.obj
-    layout = door.database()
+    cli: CliContext = ctx.obj
+    layout = cli.database()
     asked, unread = load_streams(feeds or [])
     chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
     for settings in asked:
@@ -161,7 +161,7 @@ def stats(
             raise TableNotFoundError(
                 "no stream to tell of", where=settings.file, found=f"{settings.spec.stream} of {settings.table}"
             )
-    code = report_failed(door, unread)
+    code = report_failed(cli, unread)
     for each in chosen:
         try:
             found = table_stats(Fs(), layout, each)
@@ -170,10 +170,10 @@ def stats(
                     if (settings.table, settings.spec.stream) == (each, line["stream"]):
                         line |= waiting(Fs(), settings, load_stream(Fs(), layout, each, line["stream"]))[0]
         except SparkhavenError as error:  # it hides no other table
-            failed = report(door, error, table=str(each))
+            failed = report(cli, error, table=str(each))
             code = code or failed
             continue
-        door.result(found, lambda found=found: _show_stats(found, verbose))  # type: ignore[misc]
+        cli.result(found, lambda found=found: _show_stats(found, verbose))  # type: ignore[misc]
     if code:
         raise typer.Exit(code)
 

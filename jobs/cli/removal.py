@@ -11,7 +11,7 @@ import typer
 
 from jobs.cli.merge import DateOption, DatesOption
 from jobs.cli.validation import AllowUnevaluated
-from jobs.context import Door, DryRun, Json, TableArgument, Verbose, example, report
+from jobs.context import CliContext, DryRun, Json, TableArgument, Verbose, example, report
 from jobs.date_choice import DateChoice, intraday_dates, newest_states, parse_choice
 from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
@@ -84,9 +84,9 @@ class _Chosen:
     dry_run: bool
 
 
-def _remove(door: Door, chosen: _Chosen, phase: Callable[..., Removed], **options: Any) -> None:
+def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **options: Any) -> None:
     name, dry_run = chosen.name, chosen.dry_run
-    fs, layout, table = Fs(), door.database(), TableName.parse(name)
+    fs, layout, table = Fs(), cli.database(), TableName.parse(name)
     load_deployed(fs, layout, table)
     locations = rows = 0
     begun = time.monotonic()
@@ -103,7 +103,7 @@ def _remove(door: Door, chosen: _Chosen, phase: Callable[..., Removed], **option
                 dry_run=dry_run,
                 time_ms=int(time.time() * 1000),
                 pins=pins,
-                on_progress=door.note,
+                on_progress=cli.note,
             )
             done = phase(
                 fs,
@@ -118,14 +118,14 @@ def _remove(door: Door, chosen: _Chosen, phase: Callable[..., Removed], **option
                 **options,
             )
         except SparkhavenError as error:  # each date has its own proof: one that is refused keeps no other back
-            failed = report(door, error, table=name, date=value)
+            failed = report(cli, error, table=name, date=value)
             code = code or failed
             continue
         locations, rows = locations + len(done.locations), rows + done.rows
         listed = [{"stream": stream, "source": internal, "rows": n} for stream, internal, n in done.locations]
         result = {"table": name, "date": value, "phase": done.phase, "locations": listed, "rows": done.rows}
         text = f"{value}: {done.phase} of {len(listed)} locations, {done.rows:,} rows{' (dry run)' if dry_run else ''}"
-        door.result({**result, "dry_run": dry_run}, text)
-    door.note(f"{locations:,} locations, {rows:,} rows in {time.monotonic() - begun:.1f} s")
+        cli.result({**result, "dry_run": dry_run}, text)
+    cli.note(f"{locations:,} locations, {rows:,} rows in {time.monotonic() - begun:.1f} s")
     if code:
         raise typer.Exit(code)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import Door, Json, Verbose, example
+from jobs.context import CliContext, Json, Verbose, example
 from store.errors import EXIT_BAD_DATA
 from store.io.fs import Fs
 from store.layout import TableName
@@ -31,14 +31,14 @@ def check(
     verbose: Verbose = False,
 ) -> None:
     """Every error and warning of schema files, with line and column; exit code 1 if there is an error."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     wrong = False
     for path in files:
         findings, _ = check_schema(Fs(), path)
         errors = sum(finding.severity == "error" for finding in findings)
         wrong = wrong or errors > 0
         result = {"file": str(path), "errors": errors, "findings": [finding.to_json() for finding in findings]}
-        door.result(result, f"{path}: {findings_text(findings)}" if not findings else findings_text(findings))
+        cli.result(result, f"{path}: {findings_text(findings)}" if not findings else findings_text(findings))
     if wrong:
         raise typer.Exit(EXIT_BAD_DATA)
 
@@ -50,10 +50,10 @@ def show(
     verbose: Verbose = False,
 ) -> None:
     """Columns, key formula, indexes and rules of a table."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     if what.endswith(".schema") or "/" in what:
         file = load_schema(Fs(), Path(what))
-        door.result(describe(file.schema, file), schema_text(file.schema))
+        cli.result(describe(file.schema, file), schema_text(file.schema))
     else:
-        schema = load_deployed(Fs(), door.database(), TableName.parse(what))
-        door.result(describe(schema), schema_text(schema))
+        schema = load_deployed(Fs(), cli.database(), TableName.parse(what))
+        cli.result(describe(schema), schema_text(schema))

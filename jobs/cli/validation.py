@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.cli.merge import DateOption, DatesOption
-from jobs.context import Door, DryRun, Json, TableArgument, Verbose, example, report, table
+from jobs.context import CliContext, DryRun, Json, TableArgument, Verbose, example, report, table
 from jobs.date_choice import parse_choice
 from store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
@@ -43,9 +43,9 @@ def validate(
     verbose: Verbose = False,
 ) -> None:
     """Row counts, digests and the rules of the schema, for merged dates; the result is stored, truncate asks for it."""
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     choice = parse_choice(date, dates)
-    fs, layout, parsed = Fs(), door.database(), TableName.parse(name)
+    fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
     load_deployed(fs, layout, parsed)
     merged = [value for value in all_values(fs, layout, parsed) if newest(fs, layout, parsed, value)]
     values = choice.pick(merged, time.time())
@@ -58,18 +58,18 @@ def validate(
             if not dry_run:
                 store_validation(fs, layout, parsed, found)
         except SparkhavenError as error:  # one date that cannot be validated hides none of the others
-            failed = report(door, error, table=name, date=value)
+            failed = report(cli, error, table=name, date=value)
             code, wrong = code or failed, wrong + 1
             continue
         if not found.passed:
             code, wrong = code or EXIT_BAD_DATA, wrong + 1
-        show_validation(door, found)
-    door.note(f"{len(values):,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
+        show_validation(cli, found)
+    cli.note(f"{len(values):,} dates validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else ""))
     if code:
         raise typer.Exit(code)
 
 
-def show_validation(door: Door, found: Validation) -> None:
+def show_validation(cli: CliContext, found: Validation) -> None:
     """A date in a line; below it the rules that did not pass, then with ``-v`` all others too. JSON has them all."""
     value = {
         "table": found.table,
@@ -84,12 +84,12 @@ def show_validation(door: Door, found: Validation) -> None:
 
     def people() -> None:
         print(f"{found.value}: {_verdict(found)}, {found.rows:,} rows, {len(found.results)} rules")
-        shown = [rule for rule in ordered(found) if door.verbose or _matters(rule)]
-        cells = [[_cell(door, rule, name) for name in NAMES] for rule in shown]
+        shown = [rule for rule in ordered(found) if cli.verbose or _matters(rule)]
+        cells = [[_cell(cli, rule, name) for name in NAMES] for rule in shown]
         if cells:
             table(NAMES, cells)
 
-    door.result(value, people)
+    cli.result(value, people)
 
 
 def ordered(found: Validation) -> list[RuleResult]:
@@ -109,8 +109,8 @@ def _matters(rule: RuleResult) -> bool:
     return not rule.passed or rule.rule == "LaterRows" or rule.rule.startswith("assert")
 
 
-def _cell(door: Door, rule: RuleResult, name: str) -> Any:
+def _cell(cli: CliContext, rule: RuleResult, name: str) -> Any:
     value = getattr(rule, name)
-    if rule.rule == "DigestEqual" and name in ("measured", "lower", "upper") and not door.verbose:
+    if rule.rule == "DigestEqual" and name in ("measured", "lower", "upper") and not cli.verbose:
         return None  # 32 digits that say nothing to people; -v and --json have them
     return "not evaluated" if name == "passed" and value is None else value

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import Door, Feeds, Json, Verbose, example
+from jobs.context import CliContext, Feeds, Json, Verbose, example
 from jobs.doctor.dates import dates
-from jobs.doctor.finding import Check, Finding, Found, Visit, checked, headline
+from jobs.doctor.finding import Check, CheckContext, Finding, Found, checked, headline
 from jobs.doctor.locks import locks
 from jobs.doctor.machine import jars, jdk, versions
-from jobs.doctor.parked import quarantined
+from jobs.doctor.quarantine import quarantined
 from jobs.doctor.streams import clock, epochs, lag, logs
 from jobs.doctor.volumes import file_systems, free_space
 from jobs.streams.starting import load_streams
@@ -57,45 +57,45 @@ def doctor(
 
     Reads only, and starts no Spark; also for a tree that is empty, damaged or mounted read-only.
     """
-    door: Door = ctx.obj
+    cli: CliContext = ctx.obj
     only = TableName.parse(name) if name is not None else None
     asked, unread = load_streams(feeds or [])
-    visit = Visit(Fs(), door.layout(), time.time(), socket.gethostname(), os.environ, only, asked)
-    found = findings(visit)
+    context = CheckContext(Fs(), cli.layout(), time.time(), socket.gethostname(), os.environ, only, asked)
+    found = findings(context)
     for one in unread:
         found.append(
             Finding("feed", "wrong", headline(one.error), getattr(one.error, "hint", None) or "correct the file")
         )
     wrong = sum(each.state == "wrong" for each in found)
     notes = sum(each.state == "note" for each in found)
-    value = {"root": str(visit.layout.root), "wrong": wrong, "notes": notes}
+    value = {"root": str(context.layout.root), "wrong": wrong, "notes": notes}
     value["findings"] = [each.to_json() for each in found]
-    door.result(value, "\n".join([*map(_line, found), f"{wrong} wrong, {notes} notes"]))
+    cli.result(value, "\n".join([*map(_line, found), f"{wrong} wrong, {notes} notes"]))
     if wrong:
         raise typer.Exit(EXIT_BAD_DATA)
 
 
-def findings(visit: Visit) -> list[Finding]:
+def findings(context: CheckContext) -> list[Finding]:
     """All findings; those of one check stand together."""
-    found = [each for name, check in CHECKS.items() for each in checked(name, check, visit)]
-    if visit.fs.stat(visit.layout.root) is None:
-        what = f"{visit.layout.root} does not exist: ingest makes it"
-        return [*found, Finding("root", "note", what, visit.command("ingest", "FILE.toml"))]
-    readable = checked("root", _root, visit)
+    found = [each for name, check in CHECKS.items() for each in checked(name, check, context)]
+    if context.fs.stat(context.layout.root) is None:
+        what = f"{context.layout.root} does not exist: ingest makes it"
+        return [*found, Finding("root", "note", what, context.command("ingest", "FILE.toml"))]
+    readable = checked("root", _root, context)
     found += readable
     if not any(each.state == "wrong" for each in readable):
-        found += [each for name, check in OF_DATA.items() for each in checked(name, check, visit)]
+        found += [each for name, check in OF_DATA.items() for each in checked(name, check, context)]
     return found
 
 
-def _root(visit: Visit) -> list[Found]:
-    tables = deployed_tables(visit.fs, visit.layout)
-    if visit.only is not None and visit.only not in tables:
+def _root(context: CheckContext) -> list[Found]:
+    tables = deployed_tables(context.fs, context.layout)
+    if context.only is not None and context.only not in tables:
         raise TableNotFoundError(
-            f"no table {visit.only}", where=visit.layout.root, found=", ".join(map(str, tables)) or "no table",
-            hint=visit.command("stats"),
+            f"no table {context.only}", where=context.layout.root, found=", ".join(map(str, tables)) or "no table",
+            hint=context.command("stats"),
         )  # fmt: skip
-    return [("ok", f"{visit.layout.root} has {len(tables):,} tables", None)]
+    return [("ok", f"{context.layout.root} has {len(tables):,} tables", None)]
 
 
 def _line(found: Finding) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 from jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
-from jobs.doctor.finding import Found, State, Visit, each, named
+from jobs.doctor.finding import CheckContext, Found, State, each, named
 from store.epochs.files.load import StreamState
 from store.errors import SettingsError
 from store.layout import TableName
@@ -16,16 +16,16 @@ from writers.merge.status import table_status
 UTC = ZoneInfo("UTC")
 
 
-def dates(visit: Visit) -> Iterator[Found]:
+def dates(context: CheckContext) -> Iterator[Found]:
     """Per table the dates that are over and not merged, not validated, or not truncated, and merges that stopped."""
-    for table in visit.tables:
-        yield from each(table, visit.command("verify", table), partial(_of_table, visit, table))
+    for table in context.tables:
+        yield from each(table, context.command("verify", table), partial(_of_table, context, table))
 
 
-def _of_table(visit: Visit, table: TableName) -> Iterator[Found]:
-    found = table_status(visit.fs, visit.layout, table, visit.now_s)
-    zone = _zone(visit, table)
-    over = {one.value for one in found if _is_over(one.value, zone, visit.now_s)}
+def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
+    found = table_status(context.fs, context.layout, table, context.now_s)
+    zone = _zone(context, table)
+    over = {one.value for one in found if _is_over(one.value, zone, context.now_s)}
     merged = [one for one in found if one.generation]
     steps: tuple[tuple[State, str, list[str], tuple[str, ...]], ...] = (
         (
@@ -64,17 +64,17 @@ def _of_table(visit: Visit, table: TableName) -> Iterator[Found]:
         if values:
             waiting = True
             text = f"{table}: {len(values):,} dates {what}: {named(values)}"
-            yield state, text, visit.command(command, table, *options, values[0])
+            yield state, text, context.command(command, table, *options, values[0])
     old = sum(len(one.replaced) for one in found)
     if old:
-        yield "note", f"{table}: {old:,} replaced locations of history lie on disk", visit.command("clean", table)
+        yield "note", f"{table}: {old:,} replaced locations of history lie on disk", context.command("clean", table)
     if not waiting:
         yield "ok", f"{table}: {len(merged):,} dates are merged, none waits", None
 
 
-def _zone(visit: Visit, table: TableName) -> ZoneInfo:
+def _zone(context: CheckContext, table: TableName) -> ZoneInfo:
     try:
-        states = (state for of, _, state in visit.streams() if of == table and isinstance(state, StreamState))
+        states = (state for of, _, state in context.streams() if of == table and isinstance(state, StreamState))
         return ZoneInfo(recorded_zone(table, states))
     except SettingsError:
         return UTC

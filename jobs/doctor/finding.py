@@ -1,4 +1,4 @@
-"""What a check has found, and the visit in which it looks."""
+"""What a check has found, and the context in which it looks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Found = tuple[State, str, str | None]  # of a check that is named by its caller
 
 
 @dataclass(slots=True)
-class Visit:
+class CheckContext:
     """What all checks look at. ``now_s`` is seconds since the epoch; ``feeds`` are streams whose source is asked."""
 
     fs: Fs
@@ -75,19 +75,19 @@ class Visit:
         return shlex.join(["sparkhaven", "--root", str(self.layout.root), *map(str, words)])
 
 
-Check = Callable[[Visit], Iterable[Found]]
+Check = Callable[[CheckContext], Iterable[Found]]
 
 
-def checked(name: str, check: Check, visit: Visit) -> list[Finding]:
+def checked(name: str, check: Check, context: CheckContext) -> list[Finding]:
     """The findings of a check; one that fails has this as its last finding, and one without any is well."""
     found: list[Finding] = []
     try:
-        found.extend(Finding(name, *each) for each in check(visit))
+        found.extend(Finding(name, *each) for each in check(context))
     except (SparkhavenError, OSError) as error:
         found.append(Finding(name, "wrong", headline(error), getattr(error, "hint", None) or "check permissions"))
     except Exception as error:  # noqa: BLE001  whatever is damaged, the other checks are worth having
         what = f"the check itself failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        found.append(Finding(name, "wrong", what, visit.command("doctor", "-v")))
+        found.append(Finding(name, "wrong", what, context.command("doctor", "-v")))
     return found
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, requires, version
 
-from jobs.doctor.finding import Found, Visit
+from jobs.doctor.finding import CheckContext, Found
 from jobs.session import delta_session
 from jobs.session.fast_start import class_archive
 from jobs.session.jars import cache_directory, present
@@ -18,7 +18,7 @@ LEAST_PYTHON = (3, 11)
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][^;,\s]*)")
 
 
-def versions(visit: Visit) -> Iterator[Found]:
+def versions(context: CheckContext) -> Iterator[Found]:
     """Python, ours and what we are built on; a package that is missing, or is not the pinned one, is wrong."""
     found = {name: _version(name) for name in ("sparkhaven", *PACKAGES)}
     yield "ok", ", ".join([f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in found.items() if v)]), None
@@ -57,10 +57,10 @@ def _version(name: str) -> str | None:
         return None
 
 
-def jdk(visit: Visit) -> Iterator[Found]:
+def jdk(context: CheckContext) -> Iterator[Found]:
     """The JDK that Spark will start; readers and merges with --local need none."""
-    yield "ok", f"JDK {check_jdk(visit.fs, visit.environ)}", None
-    if visit.fs.stat(class_archive(visit.fs, visit.environ)) is None:
+    yield "ok", f"JDK {check_jdk(context.fs, context.environ)}", None
+    if context.fs.stat(class_archive(context.fs, context.environ)) is None:
         yield (
             "note",
             "there is no archive of classes: Spark takes longer to start than it has to",
@@ -68,11 +68,11 @@ def jdk(visit: Visit) -> Iterator[Found]:
         )
 
 
-def jars(visit: Visit) -> Iterator[Found]:
+def jars(context: CheckContext) -> Iterator[Found]:
     """The jars of Delta, which the quarantine needs."""
     name = f"delta-{delta_session.VERSION}"
-    if present(visit.fs, name, visit.environ) is not None:
-        yield "ok", f"jars of {name} are in {cache_directory(visit.environ)}", None
+    if present(context.fs, name, context.environ) is not None:
+        yield "ok", f"jars of {name} are in {cache_directory(context.environ)}", None
     else:
-        what = f"jars of {name} are not in {cache_directory(visit.environ)}: a stream that may set bad rows aside"
+        what = f"jars of {name} are not in {cache_directory(context.environ)}: a stream that may set bad rows aside"
         yield "note", f"{what} fetches them when it starts", "sparkhaven jars"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 
-from jobs.doctor.finding import Found, State, Visit, ago, each, headline
+from jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
 from jobs.streams.feeds import waiting
 from readers.checks.findings import Finding as Damage
 from readers.checks.streams import check_head, check_log, check_positions, stray_stream_files
@@ -21,78 +21,80 @@ WHOLE_LOG = 16 << 20  # bytes; a larger one is left to `verify`
 SLACK_SECONDS = 60.0
 
 
-def epochs(visit: Visit) -> Iterator[Found]:
+def epochs(context: CheckContext) -> Iterator[Found]:
     """The newest epoch of each stream, and when something was last written to its log."""
     count = 0
-    for table, stream, state in visit.streams():
+    for table, stream, state in context.streams():
         count += 1
         if isinstance(state, Exception):
             continue  # told by ``logs``
-        stat = visit.fs.stat(visit.layout.stream_log(table, stream))
-        age = f", {ago(visit.now_s - stat.mtime_ns / 1e9)} old" if stat is not None and state.epoch else ""
+        stat = context.fs.stat(context.layout.stream_log(table, stream))
+        age = f", {ago(context.now_s - stat.mtime_ns / 1e9)} old" if stat is not None and state.epoch else ""
         many = f"{len(state.locations):,} intraday locations"
         yield "ok", f"{table} {stream}: epoch {state.epoch}{age}, durability {state.durability}, {many}", None
     if not count:
-        yield "note", "no stream has run here yet", visit.command("ingest", "FILE.toml")
+        yield "note", "no stream has run here yet", context.command("ingest", "FILE.toml")
 
 
-def lag(visit: Visit) -> Iterator[Found]:
+def lag(context: CheckContext) -> Iterator[Found]:
     """What waits at the sources that were named."""
-    for settings in visit.feeds:
+    for settings in context.feeds:
         name = f"{settings.table} {settings.spec.stream}"
-        state = next((s for t, n, s in visit.streams() if (t, n) == (settings.table, settings.spec.stream)), None)
+        state = next((s for t, n, s in context.streams() if (t, n) == (settings.table, settings.spec.stream)), None)
         if isinstance(state, Exception):
             continue
         try:
-            _, told = waiting(visit.fs, settings, state, patience=ASK_SECONDS)
+            _, told = waiting(context.fs, settings, state, patience=ASK_SECONDS)
         except (SparkhavenError, OSError) as error:
             yield "wrong", f"{name}: {headline(error)}", getattr(error, "hint", None)
         else:
             yield "ok", f"{name}: {told.rstrip(',')} wait", None
 
 
-def logs(visit: Visit) -> Iterator[Found]:
+def logs(context: CheckContext) -> Iterator[Found]:
     """Damaged, torn or lost logs: the checks of ``verify`` that read no column."""
     sound = 0
-    for table in visit.tables:
-        yield from _of_damage(visit, table, list(stray_stream_files(visit.fs, visit.layout, table)))
-        streams = list_streams(visit.fs, visit.layout, table)
-        if not streams and _has_locations(visit, table):
+    for table in context.tables:
+        yield from _of_damage(context, table, list(stray_stream_files(context.fs, context.layout, table)))
+        streams = list_streams(context.fs, context.layout, table)
+        if not streams and _has_locations(context, table):
             what = f"{table} has intraday directories and no commit log: what was acknowledged is invisible"
-            yield "wrong", what, f"restore {visit.layout.streams(table)} from a backup; delete nothing"
-    for table, stream, state in visit.streams():
-        path = visit.layout.stream_log(table, stream)
+            yield "wrong", what, f"restore {context.layout.streams(table)} from a backup; delete nothing"
+    for table, stream, state in context.streams():
+        path = context.layout.stream_log(table, stream)
         if isinstance(state, Exception):
             yield "wrong", f"{table} {stream} cannot be read: {headline(state)}", (
-                getattr(state, "hint", None) or visit.command("verify", table)
+                getattr(state, "hint", None) or context.command("verify", table)
             )  # fmt: skip
             continue
-        unsettled = list(check_positions(visit.fs, visit.layout, table, state))
+        unsettled = list(check_positions(context.fs, context.layout, table, state))
         yield from (("wrong", f"{table} {stream}: {one.what}", one.hint) for one in unsettled)
-        stat = visit.fs.stat(path)
+        stat = context.fs.stat(path)
         if stat is not None and stat.size > WHOLE_LOG:
             yield "note", f"{table} {stream}: log of {stat.size >> 20:,} MiB was not checked", (
-                visit.command("verify", table)
+                context.command("verify", table)
             )  # fmt: skip
             continue
-        found = list(each(f"{table} {stream}", visit.command("verify", table), partial(_of_log, visit, table, stream)))
+        found = list(
+            each(f"{table} {stream}", context.command("verify", table), partial(_of_log, context, table, stream))
+        )
         yield from found
         sound += not found and not unsettled
     if sound:
         yield "ok", f"{sound:,} logs are sound", None
 
 
-def _of_log(visit: Visit, table: TableName, stream: str) -> Iterator[Found]:
-    where = visit.fs, visit.layout, table, stream
-    yield from _of_damage(visit, table, [*check_log(*where), *check_head(*where)])
+def _of_log(context: CheckContext, table: TableName, stream: str) -> Iterator[Found]:
+    where = context.fs, context.layout, table, stream
+    yield from _of_damage(context, table, [*check_log(*where), *check_head(*where)])
 
 
-def clock(visit: Visit) -> Iterator[Found]:
+def clock(context: CheckContext) -> Iterator[Found]:
     """Times of files and epochs that lie beyond now: this clock, or that of a writer, was wrong."""
-    latest = visit.now_s + SLACK_SECONDS
+    latest = context.now_s + SLACK_SECONDS
     well = True
-    for table, stream, state in visit.streams():
-        for what, at in _times(visit, table, stream, state):
+    for table, stream, state in context.streams():
+        for what, at in _times(context, table, stream, state):
             if at > latest:
                 well = False
                 when = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
@@ -100,11 +102,13 @@ def clock(visit: Visit) -> Iterator[Found]:
                     "set the clock of this machine (timedatectl); if it is right, a file or another machine was ahead"
                 )  # fmt: skip
     if well:
-        yield "ok", f"no time lies beyond now, {datetime.fromtimestamp(visit.now_s, UTC):%Y-%m-%d %H:%M:%S} UTC", None
+        yield "ok", f"no time lies beyond now, {datetime.fromtimestamp(context.now_s, UTC):%Y-%m-%d %H:%M:%S} UTC", None
 
 
-def _times(visit: Visit, table: TableName, stream: str, state: StreamState | Exception) -> Iterator[tuple[str, float]]:
-    stat = visit.fs.stat(visit.layout.stream_log(table, stream))
+def _times(
+    context: CheckContext, table: TableName, stream: str, state: StreamState | Exception
+) -> Iterator[tuple[str, float]]:
+    stat = context.fs.stat(context.layout.stream_log(table, stream))
     if stat is not None:
         yield "the log was written at", stat.mtime_ns / 1e9
     if isinstance(state, Exception):
@@ -115,14 +119,14 @@ def _times(visit: Visit, table: TableName, stream: str, state: StreamState | Exc
         yield "files are taken only if they were modified after", state.horizon / 1e9
 
 
-def _of_damage(visit: Visit, table: TableName, damage: list[Damage]) -> Iterator[Found]:
+def _of_damage(context: CheckContext, table: TableName, damage: list[Damage]) -> Iterator[Found]:
     for one in damage:
         if one.severity != "note":
             told = f"{one.path}: {one.what}" + (f", {one.at}" if one.at else "")
             state: State = "wrong" if one.severity == "error" else "note"
-            yield state, told, one.hint or visit.command("verify", table)
+            yield state, told, one.hint or context.command("verify", table)
 
 
-def _has_locations(visit: Visit, table: TableName) -> bool:
-    root = visit.layout.intraday(table)
-    return any(visit.fs.names(root / name) for name in visit.fs.names(root) if not name.startswith("."))
+def _has_locations(context: CheckContext, table: TableName) -> bool:
+    root = context.layout.intraday(table)
+    return any(context.fs.names(root / name) for name in context.fs.names(root) if not name.startswith("."))

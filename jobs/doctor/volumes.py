@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.doctor.finding import Found, Visit, named
+from jobs.doctor.finding import CheckContext, Found, named
 
 MOUNTS = Path("/proc/self/mountinfo")
 LITTLE, LEAST = 10 << 30, 1 << 30  # bytes
@@ -66,24 +66,24 @@ def guarantees(mount: Mount) -> Found:
     return "note", f"{where}: {lack or 'not tried with power failures'}", move if lack else None
 
 
-def places(visit: Visit) -> dict[Path, list[str]]:
+def places(context: CheckContext) -> dict[Path, list[str]]:
     """Resolved directories of the database, and what lies there: the root, and storage partitions."""
-    fs, layout = visit.fs, visit.layout
-    found = {_nearest(visit, layout.root): ["root"]}
+    fs, layout = context.fs, context.layout
+    found = {_nearest(context, layout.root): ["root"]}
     for namespace in fs.names(layout.root / "Systems"):
         for name in fs.names(layout.partitions(namespace)):
             path = layout.partitions(namespace) / name
             if fs.stat(path) is not None:
-                found.setdefault(_nearest(visit, path), []).append(f"storage partition {namespace}/{name}")
+                found.setdefault(_nearest(context, path), []).append(f"storage partition {namespace}/{name}")
     return found
 
 
-def file_systems(visit: Visit) -> Iterator[Found]:
+def file_systems(context: CheckContext) -> Iterator[Found]:
     """Each mount once, with what it guarantees; a storage partition whose link leads nowhere is wrong."""
-    fs, layout = visit.fs, visit.layout
+    fs, layout = context.fs, context.layout
     text = fs.read(MOUNTS).decode("utf-8", "replace")
     seen = set()
-    for path in places(visit):
+    for path in places(context):
         mount = mount_of(text, path)
         if mount is not None and mount not in seen:
             seen.add(mount)
@@ -95,25 +95,25 @@ def file_systems(visit: Visit) -> Iterator[Found]:
                 yield "wrong", f"storage partition {path} leads nowhere", "mount its volume, or mend the link"
 
 
-def free_space(visit: Visit) -> Iterator[Found]:
+def free_space(context: CheckContext) -> Iterator[Found]:
     """Free bytes of each volume."""
     seen: dict[int, list[str]] = {}
     sizes: dict[int, tuple[Path, int]] = {}
-    for path, what in places(visit).items():
-        stat = visit.fs.stat(path)
+    for path, what in places(context).items():
+        stat = context.fs.stat(path)
         if stat is not None:
             seen.setdefault(stat.device, []).extend(what)
-            sizes[stat.device] = path, visit.fs.free_bytes(path)
+            sizes[stat.device] = path, context.fs.free_bytes(path)
     for device, (path, free) in sizes.items():
         told = f"{free / (1 << 30):,.1f} GiB free at {path} ({named(seen[device])})"
         if free < LITTLE:
-            make = f"make room there; `{visit.command('stats')}` tells what is waste"
+            make = f"make room there; `{context.command('stats')}` tells what is waste"
             yield ("wrong" if free < LEAST else "note"), told, make
         else:
             yield "ok", told, None
 
 
-def _nearest(visit: Visit, path: Path) -> Path:
+def _nearest(context: CheckContext, path: Path) -> Path:
     """The directory itself, or the nearest one above it that is there."""
-    path = visit.fs.resolve(path)
-    return next((each for each in (path, *path.parents) if visit.fs.stat(each) is not None), Path("/"))
+    path = context.fs.resolve(path)
+    return next((each for each in (path, *path.parents) if context.fs.stat(each) is not None), Path("/"))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import Door, DryRun, Json, Verbose, example, report, table
+from jobs.context import CliContext, DryRun, Json, Verbose, example, report, table
 from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
@@ -23,20 +23,20 @@ def register(app: typer.Typer) -> None:
     app.command("clean", epilog=f"{example('clean Nyc13.Flight --dry-run', 'clean')}\n\n{EXITS}")(clean_command)
 
 
-def show_status(door: Door, fs: Fs, layout: Layout, name: str | None) -> int:
+def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> int:
     """A line for every date with something left to do (with ``-v`` for all), and the totals; the exit code."""
     code = EXIT_DONE
     for one in _tables(fs, layout, name):
         try:
             found = table_status(fs, layout, one, time.time())
         except SparkhavenError as error:  # one damaged table hides no other
-            code = report(door, error, table=str(one)) or code
+            code = report(cli, error, table=str(one)) or code
             continue
-        _show_table(door, one, found)
+        _show_table(cli, one, found)
     return code
 
 
-def _show_table(door: Door, name: TableName, found: list[DateStatus]) -> None:
+def _show_table(cli: CliContext, name: TableName, found: list[DateStatus]) -> None:
     left = [each for each in found if not each.done]
     counts = {
         "dates": len(found),
@@ -52,13 +52,13 @@ def _show_table(door: Door, name: TableName, found: list[DateStatus]) -> None:
         print(f"{name}: {counts['dates']:,} dates: {told}")
         rows = [
             (e.value, e.unmerged, e.merged, e.validation, e.untruncated, e.unfinished, len(e.replaced))
-            for e in (found if door.verbose else left)
+            for e in (found if cli.verbose else left)
         ]
         if rows:
             header = "date", "unmerged rows", "merged rows", "validation", "untruncated rows", "unfinished after"
             table((*header, "replaced"), rows)
 
-    door.result({"table": str(name), **counts, "unfinished_dates": [_json(each) for each in left]}, people)
+    cli.result({"table": str(name), **counts, "unfinished_dates": [_json(each) for each in left]}, people)
 
 
 def _json(each: DateStatus) -> dict[str, object]:
@@ -92,14 +92,14 @@ def clean_command(
     verbose: Verbose = False,
 ) -> None:
     """Removes history that a newer generation has replaced, once no reader can be using it."""
-    door: Door = ctx.obj
-    fs, layout = Fs(), door.database()
+    cli: CliContext = ctx.obj
+    fs, layout = Fs(), cli.database()
     code = EXIT_DONE
     for one in _tables(fs, layout, name):
         try:
             gone, later = clean(fs, layout, one, time.time, dry_run=dry_run)
         except SparkhavenError as error:
-            code = report(door, error, table=str(one)) or code
+            code = report(cli, error, table=str(one)) or code
             continue
         lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
         size = sum(old.size for old in gone)
@@ -107,7 +107,7 @@ def clean_command(
         text = f"{one}: {verb} {len(gone)} replaced locations, {size:,} bytes; {len(later)} wait for their grace"
         lines = [f"  {old.path}" for old in gone]
         lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
-        door.result({"table": str(one), "dry_run": dry_run, "bytes": size, **lists}, "\n".join([text, *lines]))
+        cli.result({"table": str(one), "dry_run": dry_run, "bytes": size, **lists}, "\n".join([text, *lines]))
     if code:
         raise typer.Exit(code)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from jobs.context import Door
+from jobs.context import CliContext
 from store.epochs.files.lock import take_gate, take_lock, take_lock_if_there
 from store.epochs.recovery.rebuild import Choice, plan_state, rebuild
 from store.epochs.recovery.remains import Found, find
@@ -63,7 +63,7 @@ def _moment(text: str | None) -> int | None:
 
 
 def rebuild_stream(
-    door: Door,
+    cli: CliContext,
     layout: Layout,
     table: TableName,
     stream: str,
@@ -86,9 +86,9 @@ def rebuild_stream(
         else:
             state = rebuild(fs, layout, table, found, choice, aside=aside, time_ms=now, gate=gate)
     result = _result(found, state, choice)
-    door.note(f"{stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
+    cli.note(f"{stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
     for line in result["unknown"]:
-        door.note(f"  not known: {line}")
+        cli.note(f"  not known: {line}")
     return {"stream": stream, "dry_run": dry_run, **result}
 
 

@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from jobs.settings.kafka_model import KafkaFeed
-from jobs.settings.parts import Part
-from jobs.settings.stream_model import DeltaFeed, FilesFeed, StreamPart
+from jobs.settings.base_model import SettingsModel
+from jobs.settings.kafka_model import KafkaFeedModel
+from jobs.settings.stream_model import DeltaFeedModel, FilesFeedModel, StreamModel
 from store.errors import SettingsError
 
 TABLE = ("model_type", "model_attributes_type", "dict_type", "mapping_type", "is_instance_of", "dataclass_type")
@@ -45,7 +45,7 @@ EXAMPLES = {
     "bad_rows": "[bad_rows] with max_rows = 1000",
     "columns": '[columns] with name = { from = "field" }',
 }
-FEEDS: dict[str, type[Part]] = {"files": FilesFeed, "kafka": KafkaFeed, "delta": DeltaFeed}
+FEEDS: dict[str, type[SettingsModel]] = {"files": FilesFeedModel, "kafka": KafkaFeedModel, "delta": DeltaFeedModel}
 
 
 def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> SettingsError:
@@ -137,11 +137,11 @@ def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
 
 def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any]) -> list[str]:
     """The keys that the table at a location may have."""
-    model: type[BaseModel] | None = StreamPart
+    model: type[BaseModel] | None = StreamModel
     for step in loc:
-        if model is StreamPart and step == "feed":
+        if model is StreamModel and step == "feed":
             feed = raw.get("feed")
-            model = FEEDS.get(feed.get("type", ""), FilesFeed) if isinstance(feed, dict) else FilesFeed
+            model = FEEDS.get(feed.get("type", ""), FilesFeedModel) if isinstance(feed, dict) else FilesFeedModel
         elif model is not None and step in model.model_fields:
             model = _model_of(model.model_fields[step].annotation) or model
     if model is None:

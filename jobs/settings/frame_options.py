@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from ingest.options.files import FeedSpec
 from ingest.spec import NO_BAD_ROWS, StreamSpec
+from jobs.settings.base_model import SettingsModel
 from jobs.settings.faults import translate
-from jobs.settings.parts import Part
 from jobs.settings.stream_file import partition_of
-from jobs.settings.stream_model import BadRowsPart, CommitPart, PartitionPart
+from jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
 from store.epochs.state.values import Durability
 from store.errors import InvalidNameError, SettingsError
 from store.layout import Layout, TableName, check_stream
@@ -23,12 +23,12 @@ from writers.spark.frame_task import PositionColumns
 Rule = str | Mapping[str, Any]
 
 
-class FramePart(Part):
+class FrameModel(SettingsModel):
     """The tables of a stream file that options of a frame stand for."""
 
-    partition: PartitionPart
-    bad_rows: BadRowsPart | None
-    commit: CommitPart
+    partition: PartitionModel
+    bad_rows: BadRowsModel | None
+    commit: CommitModel
     ignore: list[str]
     allow_gap: bool
     adopt: bool
@@ -91,7 +91,7 @@ def frame_options(
         "adopt": adopt,
     }
     try:
-        part = FramePart.model_validate(raw)
+        part = FrameModel.model_validate(raw)
     except ValidationError as error:
         raise translate(error, raw, where) from None
     bad = part.bad_rows

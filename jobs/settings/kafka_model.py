@@ -8,39 +8,39 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from ingest.options.formats import MissingColumns, PayloadFormat
 from ingest.options.kafka import ClientSettings, Start
+from jobs.settings.base_model import DIALECT, Encoding, MaxPerTrigger, SettingsModel
 from jobs.settings.kafka_values import parse_client, parse_pattern, parse_start
-from jobs.settings.parts import DIALECT, Encoding, MaxPerTrigger, Part
 
 
-class AvroPart(Part):
+class AvroModel(SettingsModel):
     """``avro = { schema = "file.avsc" }`` or ``{ registry = "directory or address" }``."""
 
     definition: str | None = Field(default=None, alias="schema", min_length=1)
     registry: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
-    def _one(self) -> AvroPart:
+    def _one(self) -> AvroModel:
         if (self.definition is None) == (self.registry is None):
             raise ValueError('give one of schema, registry, like { schema = "trade.avsc" }')
         return self
 
 
-class ProtobufPart(Part):
+class ProtobufModel(SettingsModel):
     """``protobuf = { schema = "file.desc", message = "pkg.Name" }``; the file is a FileDescriptorSet."""
 
     definition: str = Field(alias="schema", min_length=1)
     message: str = Field(min_length=1)
 
 
-class KeyPart(Part):
+class KeyModel(SettingsModel):
     """``[feed] key``: how keys of messages are read, for columns with ``key = "field"``."""
 
     format: PayloadFormat
-    avro: AvroPart | None = None
-    protobuf: ProtobufPart | None = None
+    avro: AvroModel | None = None
+    protobuf: ProtobufModel | None = None
 
 
-class KafkaFeed(Part):
+class KafkaFeedModel(SettingsModel):
     """``[feed]`` with type kafka."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -51,8 +51,8 @@ class KafkaFeed(Part):
     pattern: Annotated[str, BeforeValidator(parse_pattern)] | None = None
     start: Annotated[Start, BeforeValidator(parse_start)] = Start()
     format: PayloadFormat = "json"
-    avro: AvroPart | None = None
-    protobuf: ProtobufPart | None = None
+    avro: AvroModel | None = None
+    protobuf: ProtobufModel | None = None
     names: list[str] | None = None
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     quote: str | None = Field(default=None, min_length=1, max_length=1)
@@ -60,7 +60,7 @@ class KafkaFeed(Part):
     quoted_null: bool | None = None
     trailing_delimiter: bool | None = None
     encoding: Encoding | None = None
-    key: KeyPart = KeyPart(format="raw")
+    key: KeyModel = KeyModel(format="raw")
     client: Annotated[ClientSettings, BeforeValidator(parse_client)] = ClientSettings()
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(rows=1_000_000)
     tombstones: Literal["row", "ignore"] = "row"
@@ -74,7 +74,7 @@ class KafkaFeed(Part):
         return {name: value for name, value in given.items() if value is not None}
 
     @model_validator(mode="after")
-    def _fits(self) -> KafkaFeed:
+    def _fits(self) -> KafkaFeedModel:
         if (self.topics is None) == (self.pattern is None):
             raise ValueError('give one of topics, pattern, like topics = ["flights"]')
         formats = {self.format, self.key.format}

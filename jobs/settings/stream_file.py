@@ -21,10 +21,8 @@ from ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
 from ingest.options.kafka import KafkaFeed
 from ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, TextForm, ValueRule
 from jobs.settings.faults import translate
-from jobs.settings.kafka_model import AvroPart, ProtobufPart
-from jobs.settings.kafka_model import KafkaFeed as KafkaPart
-from jobs.settings.stream_model import ColumnPart, FilesFeed, PartitionPart, StreamPart, ValuePart
-from jobs.settings.stream_model import DeltaFeed as DeltaPart
+from jobs.settings.kafka_model import AvroModel, KafkaFeedModel, ProtobufModel
+from jobs.settings.stream_model import ColumnModel, FeedModel, FilesFeedModel, PartitionModel, StreamModel, ValueModel
 from jobs.settings.toml_values import as_written, fill_environment, named_in
 from store.epochs.state.values import Durability
 from store.errors import InvalidNameError, SettingsError
@@ -79,7 +77,7 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
         ) from None
     with as_in_file(raw, environ):
         try:
-            part = StreamPart.model_validate(_lift_ignored(filled))
+            part = StreamModel.model_validate(_lift_ignored(filled))
         except ValidationError as error:
             raise translate(error, _lift_ignored(raw), path) from None
         with names_of(path):
@@ -115,7 +113,7 @@ def names_of(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _settings(part: StreamPart, feed: FilesFeed | KafkaPart | DeltaPart, path: Path, fs: Fs) -> StreamSettings:
+def _settings(part: StreamModel, feed: FeedModel, path: Path, fs: Fs) -> StreamSettings:
     base = path.absolute().parent
     columns = tuple(_column(name, item, feed, path) for name, item in part.columns.items())
     spec = StreamSpec(
@@ -142,10 +140,10 @@ def _settings(part: StreamPart, feed: FilesFeed | KafkaPart | DeltaPart, path: P
     )
 
 
-def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart | DeltaPart, path: Path) -> ColumnSpec:
+def _column(name: str, item: ColumnModel, feed: FeedModel, path: Path) -> ColumnSpec:
     if item.key is None:
         return ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta, far=item.far, form=_form(item))
-    if not isinstance(feed, KafkaPart):
+    if not isinstance(feed, KafkaFeedModel):
         raise SettingsError(
             "only messages have keys",
             where=f"{path}: columns.{name}.key",
@@ -155,7 +153,7 @@ def _column(name: str, item: ColumnPart, feed: FilesFeed | KafkaPart | DeltaPart
     return ColumnSpec(name, item.key, item.unit or "iso", item.zone, of="key", far=item.far, form=_form(item))
 
 
-def _form(item: ColumnPart) -> TextForm | None:
+def _form(item: ColumnModel) -> TextForm | None:
     form = TextForm(
         pattern=item.format,
         trim=item.trim,
@@ -168,10 +166,10 @@ def _form(item: ColumnPart) -> TextForm | None:
     return None if form == TextForm() else form
 
 
-def _feed(feed: FilesFeed | KafkaPart | DeltaPart, base: Path, fs: Fs) -> FeedSpec | KafkaFeed | DeltaFeed:
-    if isinstance(feed, FilesFeed):
+def _feed(feed: FeedModel, base: Path, fs: Fs) -> FeedSpec | KafkaFeed | DeltaFeed:
+    if isinstance(feed, FilesFeedModel):
         return _files(feed, base)
-    if isinstance(feed, KafkaPart):
+    if isinstance(feed, KafkaFeedModel):
         return _kafka(feed, base, fs)
     limit = Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows, feed.max_per_trigger.files)
     return DeltaFeed(
@@ -179,7 +177,7 @@ def _feed(feed: FilesFeed | KafkaPart | DeltaPart, base: Path, fs: Fs) -> FeedSp
     )
 
 
-def _files(feed: FilesFeed, base: Path) -> FeedSpec:
+def _files(feed: FilesFeedModel, base: Path) -> FeedSpec:
     limit = feed.max_per_trigger
     return FeedSpec(
         path=str(_beside(base, feed.path)),
@@ -196,7 +194,7 @@ def _files(feed: FilesFeed, base: Path) -> FeedSpec:
     )
 
 
-def _avro(part: AvroPart | None, base: Path, fs: Fs) -> AvroSource | None:
+def _avro(part: AvroModel | None, base: Path, fs: Fs) -> AvroSource | None:
     """The text of a schema file, or where a registry is; a directory is relative to the stream file."""
     if part is None:
         return None
@@ -217,7 +215,7 @@ def _avro(part: AvroPart | None, base: Path, fs: Fs) -> AvroSource | None:
     return AvroSource(_schema(fs, _beside(base, str(part.definition)), "avro").decode("utf-8", "replace"))
 
 
-def _protobuf(part: ProtobufPart | None, base: Path, fs: Fs) -> ProtobufSource | None:
+def _protobuf(part: ProtobufModel | None, base: Path, fs: Fs) -> ProtobufSource | None:
     if part is None:
         return None
     path = _beside(base, part.definition)
@@ -236,7 +234,7 @@ def _schema(fs: Fs, path: Path, key: str) -> bytes:
     return fs.read(path)
 
 
-def _kafka(feed: KafkaPart, base: Path, fs: Fs) -> KafkaFeed:
+def _kafka(feed: KafkaFeedModel, base: Path, fs: Fs) -> KafkaFeed:
     return KafkaFeed(
         bootstrap=feed.bootstrap,
         topics=tuple(dict.fromkeys(feed.topics or ())),
@@ -262,7 +260,7 @@ def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
 
-def partition_of(part: PartitionPart) -> PartitionSpec:
+def partition_of(part: PartitionModel) -> PartitionSpec:
     """The routing that ``[partition]`` describes."""
     internal = part.internal
     if internal.column is not None:
@@ -275,7 +273,7 @@ def partition_of(part: PartitionPart) -> PartitionSpec:
     return PartitionSpec(rule, _value(part.value), clock, part.max_past, part.max_future, part.bounds, part.late)
 
 
-def _value(part: ValuePart) -> ValueRule:
+def _value(part: ValueModel) -> ValueRule:
     if part.fixed is not None:
         return ValueRule(fixed=part.fixed)
     return ValueRule(part.column, part.zone or "UTC", part.format or "yyyy-MM-dd", part.unit)

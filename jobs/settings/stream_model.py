@@ -9,8 +9,8 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from ingest.options.files import UNFINISHED, MissingDirectory
 from ingest.options.formats import MissingColumns
 from ingest.spec import BadRowBudget
-from jobs.settings.kafka_model import KafkaFeed
-from jobs.settings.parts import DIALECT, Count, Encoding, MaxPerTrigger, Part, Seconds
+from jobs.settings.base_model import DIALECT, Count, Encoding, MaxPerTrigger, Seconds, SettingsModel
+from jobs.settings.kafka_model import KafkaFeedModel
 from jobs.settings.toml_values import parse_instant_ns
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
@@ -26,7 +26,7 @@ def _mounted(path: str) -> str:
 FeedPath = Annotated[str, Field(min_length=1), AfterValidator(_mounted)]
 
 
-class FilesFeed(Part):
+class FilesFeedModel(SettingsModel):
     """``[feed]`` with type files."""
 
     type: Literal["files"]
@@ -57,7 +57,7 @@ class FilesFeed(Part):
         return {name: value for name, value in given.items() if value is not None}
 
     @model_validator(mode="after")
-    def _csv_only(self) -> FilesFeed:
+    def _csv_only(self) -> FilesFeedModel:
         if self.csv and self.format != "csv":
             raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
         if self.encoding is not None and self.format == "parquet":
@@ -71,7 +71,7 @@ class FilesFeed(Part):
         return self
 
 
-class DeltaFeed(Part):
+class DeltaFeedModel(SettingsModel):
     """``[feed]`` with type delta."""
 
     type: Literal["delta"]
@@ -82,7 +82,7 @@ class DeltaFeed(Part):
     missing_columns: MissingColumns = "fail"
 
 
-class ColumnPart(Part):
+class ColumnModel(SettingsModel):
     """One entry of ``[columns]``."""
 
     source: str | None = Field(default=None, alias="from", min_length=1)
@@ -100,7 +100,7 @@ class ColumnPart(Part):
     meta: Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"] | None = None
 
     @model_validator(mode="after")
-    def _one_source(self) -> ColumnPart:
+    def _one_source(self) -> ColumnModel:
         if self.key is not None and (self.source, self.meta) != (None, None):
             raise ValueError("give one of from, key, meta: a field of the value, a field of the key, or the position")
         if self.meta is not None and self.model_fields_set - {"meta"}:
@@ -108,7 +108,7 @@ class ColumnPart(Part):
         return self
 
 
-class InternalPart(Part):
+class InternalModel(SettingsModel):
     """``[partition] internal``: exactly one of its keys."""
 
     column: str | None = Field(default=None, min_length=1)
@@ -116,13 +116,13 @@ class InternalPart(Part):
     fixed: str | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> InternalPart:
+    def _one(self) -> InternalModel:
         if sum(value is not None for value in (self.column, self.meta, self.fixed)) != 1:
             raise ValueError('give one of column, meta, fixed, like { column = "origin" }')
         return self
 
 
-class ValuePart(Part):
+class ValueModel(SettingsModel):
     """``[partition] value``: the day or hour of a column, or a fixed text."""
 
     column: str | None = Field(default=None, min_length=1)
@@ -132,7 +132,7 @@ class ValuePart(Part):
     fixed: str | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> ValuePart:
+    def _one(self) -> ValueModel:
         if (self.column is None) == (self.fixed is None):
             raise ValueError('give one of column, fixed, like { column = "time", zone = "UTC" }')
         if self.fixed is not None and (self.unit, self.zone, self.format) != (None, None, None):
@@ -140,11 +140,11 @@ class ValuePart(Part):
         return self
 
 
-class PartitionPart(Part):
+class PartitionModel(SettingsModel):
     """``[partition]``."""
 
-    internal: InternalPart
-    value: ValuePart
+    internal: InternalModel
+    value: ValueModel
     clock: Literal["wall", "batch"] | int = "wall"  # a fixed time in nanoseconds
     max_past: Seconds = 30 * 86_400.0
     max_future: Seconds = 30 * 86_400.0
@@ -162,7 +162,7 @@ class PartitionPart(Part):
             raise ValueError(f'clock is "wall", "batch" or a time; {error}') from None
 
 
-class BadRowsPart(Part):
+class BadRowsModel(SettingsModel):
     """``[bad_rows]``."""
 
     quarantine: str | None = Field(default=None, min_length=1)
@@ -177,7 +177,7 @@ class BadRowsPart(Part):
         return BadRowBudget(self.max_rows, self.max_fraction, self.min_rows)
 
 
-class CommitPart(Part):
+class CommitModel(SettingsModel):
     """``[commit]``."""
 
     durability: Literal["fsync", "periodic", "none"] = "fsync"
@@ -186,21 +186,24 @@ class CommitPart(Part):
     sync_interval: Annotated[Seconds, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
-    def _syncs(self) -> CommitPart:
+    def _syncs(self) -> CommitModel:
         if self.sync_interval is not None and self.durability != "periodic":
             raise ValueError(f'sync_interval goes with durability = "periodic", not "{self.durability}"')
         return self
 
 
-class StreamPart(Part):
+FeedModel = FilesFeedModel | KafkaFeedModel | DeltaFeedModel
+
+
+class StreamModel(SettingsModel):
     """The whole file."""
 
     name: str = Field(min_length=1)
     table: str = Field(min_length=1)
     deployed_from: str = Field(alias="schema", min_length=1)
-    feed: Annotated[FilesFeed | KafkaFeed | DeltaFeed, Field(discriminator="type")]
-    columns: dict[str, ColumnPart] = Field(default_factory=dict)
+    feed: Annotated[FeedModel, Field(discriminator="type")]
+    columns: dict[str, ColumnModel] = Field(default_factory=dict)
     ignore: list[str] = Field(default_factory=list, alias="columns.ignore")
-    partition: PartitionPart
-    bad_rows: BadRowsPart = BadRowsPart()
-    commit: CommitPart = CommitPart()
+    partition: PartitionModel
+    bad_rows: BadRowsModel = BadRowsModel()
+    commit: CommitModel = CommitModel()

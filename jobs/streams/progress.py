@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ingest.feeds.delta.decode import DATA_FILES
-from jobs.streams.places import SHOWN
+from jobs.streams.partition_progress import SHOWN
 from store.epochs.recovery.recover import RecoveryReport
 from store.epochs.state.values import Durability
 from writers.batch.commit import BatchOutcome

@@ -25,16 +25,16 @@ from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.broker_watch import broker_watch, check_feed
 from jobs.streams.budget import Budget
+from jobs.streams.data_warnings import DataWarnings
 from jobs.streams.decoding import Decoder
 from jobs.streams.feeds import max_file_age_s, open_feed, passed_lines
 from jobs.streams.metrics import Metrics
-from jobs.streams.places import Places, total_lag
+from jobs.streams.partition_progress import PartitionProgress, total_lag
 from jobs.streams.progress import Progress
 from jobs.streams.quarantines import catch_up, quarantine_of, settle
 from jobs.streams.restarts import Reminders, keep_running
 from jobs.streams.source_watch import Seen, SourceWatch
-from jobs.streams.starting import NotStarted, checked, each_that_can
-from jobs.streams.unstored import Remarks
+from jobs.streams.starting import NotStarted, checked, try_each
 from store.epochs.log import StreamLog
 from store.epochs.retention import Keeping
 from store.errors import SettingsError, SparkhavenError
@@ -70,7 +70,7 @@ class Run:
     error: Exception | None = None
     older: int = 0
     passed: set[str] = field(default_factory=set)  # reasons and files that were told
-    remarks: Remarks = field(default_factory=Remarks)
+    remarks: DataWarnings = field(default_factory=DataWarnings)
     so_far: StreamTotals = field(default_factory=StreamTotals)
     watch: SourceWatch | None = None
     opened_s: float = 0.0
@@ -150,10 +150,10 @@ def run_streams(
             delta.update(delta_conf(fs))
         return checked(fs, settings)
 
-    sound, failed = each_that_can(streams, check)  # all of them before the first is taken over
+    sound, failed = try_each(streams, check)  # all of them before the first is taken over
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
-        runs, unopened = each_that_can(sound, lambda settings: open_stream(fs, layout, settings, opened, progress))
+        runs, unopened = try_each(sound, lambda settings: open_stream(fs, layout, settings, opened, progress))
         failed += unopened
         for one in failed:
             progress.stopped(one.label, one.error)
@@ -305,7 +305,7 @@ def run_one(app: Application, run: Run) -> None:
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch) if options.metrics else None
     if metrics is not None:
         metrics.on_disk(fs, layout, settings.durability, settings.sync_s, run.opened_s)
-    listen, places = run.heard(progress), Places(run.log.state.offsets.positions())
+    listen, places = run.heard(progress), PartitionProgress(run.log.state.offsets.positions())
     budget, topic = Budget(spec.bad_rows), isinstance(settings.spec.feed, KafkaFeed)
 
     def batch(done: BatchProgress) -> None:

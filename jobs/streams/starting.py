@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from jobs.context import Door, report
+from jobs.context import CliContext, report
 from jobs.settings.stream_file import StreamSettings, load_stream_file
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.feeds import require_there
@@ -59,7 +59,7 @@ def load_streams(files: Iterable[Path]) -> tuple[list[StreamSettings], list[NotS
     return [same[0] for same in by_stream.values() if len(same) == 1], failed
 
 
-def each_that_can(
+def try_each(
     streams: Sequence[StreamSettings], step: Callable[[StreamSettings], T]
 ) -> tuple[list[T], list[NotStarted]]:
     """What ``step`` makes of each stream, and those that it fails for."""
@@ -80,12 +80,12 @@ def checked(fs: Fs, settings: StreamSettings) -> StreamSettings:
     return settings
 
 
-def report_failed(door: Door, failed: Iterable[NotStarted]) -> int:
+def report_failed(cli: CliContext, failed: Iterable[NotStarted]) -> int:
     """Tells each failure; the exit code of the first."""
     code = EXIT_DONE
     for stream in failed:
         error = stream.error if isinstance(stream.error, SparkhavenError) else SparkhavenError(str(stream.error))
         about = {"file": str(stream.file)} if stream.name is None else {"stream": stream.name}
-        told = report(door, error, **about)
+        told = report(cli, error, **about)
         code = code or told
     return code

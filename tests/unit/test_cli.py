@@ -14,9 +14,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from jobs import context as door_module
+from jobs import context
 from jobs.cli.main import app
-from jobs.context import Commands, Door, Json, Verbose
+from jobs.context import CliContext, Commands, Json, Verbose
 from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
 from tests.small_tables import SmallTable
@@ -142,11 +142,11 @@ def program(raises: BaseException | None, value: dict[str, Any] | None = None) -
 
     @made.command()
     def work(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
-        door: Door = ctx.obj
-        door.note("working")
+        cli: CliContext = ctx.obj
+        cli.note("working")
         if raises is not None:
             raise raises
-        door.result(value or {}, "done")
+        cli.result(value or {}, "done")
 
     return made
 
@@ -203,7 +203,7 @@ def test_results_stand_alone_on_standard_output(tmp_path: Path) -> None:
 
 
 def test_tables_are_whole_when_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    door_module.table(["name", "rows"], [["x" * 300, 1234567], ["y", None]])
+    context.table(["name", "rows"], [["x" * 300, 1234567], ["y", None]])
     out = capsys.readouterr().out
     assert "x" * 300 in out and "1,234,567" in out and "…" not in out
 

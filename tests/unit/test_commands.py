@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs import context as door_module
+from jobs import context
 from store.errors import CorruptFileError
 from store.io.system_errors import as_ours
 from store.layout import LocationKey
@@ -247,7 +247,7 @@ def test_recovery_is_refused_while_the_stream_runs(house: IntradayRows) -> None:
 
 
 def test_json_has_no_numbers_that_are_none() -> None:
-    text = door_module.json_text({"a": [1.5, float("nan")], "b": {"c": float("inf"), "d": (-float("inf"), "x")}})
+    text = context.json_text({"a": [1.5, float("nan")], "b": {"c": float("inf"), "d": (-float("inf"), "x")}})
     assert json.loads(text, parse_constant=lambda name: pytest.fail(name)) == {
         "a": [1.5, "NaN"],
         "b": {"c": "Infinity", "d": ["-Infinity", "x"]},
@@ -255,7 +255,7 @@ def test_json_has_no_numbers_that_are_none() -> None:
 
 
 def test_values_of_a_table_stand_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    door_module.table(["n", "x", "s"], [[2013, 1234567.5, "tab\there \x1b[31mé"]], data=True)
+    context.table(["n", "x", "s"], [[2013, 1234567.5, "tab\there \x1b[31mé"]], data=True)
     out = capsys.readouterr().out
     assert "2013" in out and "1234567.5" in out and "tab\\there \\x1b[31mé" in out
 

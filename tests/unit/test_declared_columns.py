@@ -15,7 +15,7 @@ from ingest.formats.csv.rows import CsvRows
 from ingest.options.files import FeedSpec
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec, StreamSpec
-from jobs.streams.unstored import Remarks
+from jobs.streams.data_warnings import DataWarnings
 from store.epochs.state.values import MAX_IGNORED, ignored_in
 from store.errors import FeedError, SettingsError
 from tests.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
@@ -115,7 +115,7 @@ def test_names_of_fields_are_bounded() -> None:
 
 
 def test_each_is_told_once_in_a_run() -> None:
-    remarks = Remarks()
+    remarks = DataWarnings()
     first = BatchOutcome(0, 1, counts={"ignored.venue": 1200, "rejected": 1}, empty=("price",))
     assert [line.partition(";")[0] for line in remarks.of(first)] == [
         "fields that no column takes: venue (1,200 rows)",

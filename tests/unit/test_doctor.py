@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from jobs.doctor.command import findings
-from jobs.doctor.finding import Finding, Visit, checked
+from jobs.doctor.finding import CheckContext, Finding, checked
 from jobs.doctor.volumes import Mount, guarantees, mount_of
 from store.epochs.files.lock import held_locks
 from store.errors import CorruptFileError
@@ -46,9 +46,9 @@ class ReadOnly(Fs):
         return super().__getattribute__(name)
 
 
-def visit(root: Path, fs: Fs | None = None, *, now_s: float | None = None) -> list[Finding]:
+def run_checks(root: Path, fs: Fs | None = None, *, now_s: float | None = None) -> list[Finding]:
     now = time.time() if now_s is None else now_s
-    return findings(Visit(fs or ReadOnly(), Layout(root), now, socket.gethostname(), os.environ))
+    return findings(CheckContext(fs or ReadOnly(), Layout(root), now, socket.gethostname(), os.environ))
 
 
 def of(found: list[Finding], check: str, state: str) -> list[Finding]:
@@ -72,18 +72,18 @@ def closed(small: SmallTable) -> Path:
 
 
 def test_a_root_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> None:
-    found = visit(tmp_path / "db")
+    found = run_checks(tmp_path / "db")
     assert [each.state for each in found if each.check == "root"] == ["note"] and found[-1].next is not None
     assert "wrong" not in {each.state for each in found}
     (tmp_path / "db").mkdir()
-    found = visit(tmp_path / "db")
+    found = run_checks(tmp_path / "db")
     assert "wrong" not in {each.state for each in found}
     assert of(found, "streams", "note")[0].what == "no stream has run here yet"
     assert not list((tmp_path / "db").iterdir())
 
 
 def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
-    found = visit(small.root)
+    found = run_checks(small.root)
     name = str(small.table)
     assert [each for each in found if each.state == "wrong"] == []
     assert (
@@ -96,13 +96,13 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
     root = closed(small)
     lock = small.layout.stream_lock(small.table, "s")
     lock.write_text(json.dumps({"pid": 7, "host": socket.gethostname()}))
-    assert of(visit(root), "locks", "ok")[0].what == f"{name} s is not being written"
+    assert of(run_checks(root), "locks", "ok")[0].what == f"{name} s is not being written"
     lock.write_text(json.dumps({"pid": 7, "host": "elsewhere", "generation": 1, "since": 1_699_999_000_000}))
-    (far,) = of(visit(root, now_s=1_700_000_000.0), "locks", "note")
+    (far,) = of(run_checks(root, now_s=1_700_000_000.0), "locks", "note")
     assert "process 7 on elsewhere since 16.7 min" in far.what and far.next == "on elsewhere: ps -p 7"
     (root / "Systems" / small.table.namespace).mkdir(parents=True, exist_ok=True)
     small.merge_by_hand("2013-01-01", 1)
-    notes = [each.what for each in of(visit(root), "dates", "note")]
+    notes = [each.what for each in of(run_checks(root), "dates", "note")]
     assert notes == [
         f"{name}: 1 dates are over and not merged: 2013-01-02",
         f"{name}: 1 dates are merged and not validated: 2013-01-01",
@@ -110,7 +110,7 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
 
 
 def test_times_beyond_now(small: SmallTable) -> None:
-    found = of(visit(closed(small), now_s=1_600_000_000.0), "clock", "wrong")
+    found = of(run_checks(closed(small), now_s=1_600_000_000.0), "clock", "wrong")
     assert any("the newest epoch is of 2023-11-14T22:" in each.what for each in found) and found[0].next
 
 
@@ -121,10 +121,10 @@ def test_a_log_that_is_damaged_or_lost(small: SmallTable) -> None:
     log.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
     for path in log.parent.glob("*.head"):
         path.unlink()
-    (damaged,) = of(visit(root), "logs", "wrong")
+    (damaged,) = of(run_checks(root), "logs", "wrong")
     assert str(log) in damaged.what and damaged.next
     shutil.rmtree(log.parent)
-    (lost,) = of(visit(root), "logs", "wrong")
+    (lost,) = of(run_checks(root), "logs", "wrong")
     assert "no commit log" in lost.what and "restore" in str(lost.next)
     code, value = told(root, "doctor", str(small.table))
     assert (code, value["wrong"] >= 1) == (1, True)
@@ -140,7 +140,7 @@ def test_whatever_is_damaged_the_command_ends_well(small: SmallTable, content: b
         before = {each: each.read_bytes() for each in files}
         for each in files if path is None else [path]:
             each.write_bytes(content)
-        found = visit(root)
+        found = run_checks(root)
         assert len({each.check for each in found}) >= 6, path
         assert not [each for each in found if "the check itself failed" in each.what], path
         for each, data in before.items():
@@ -148,13 +148,13 @@ def test_whatever_is_damaged_the_command_ends_well(small: SmallTable, content: b
 
 
 def test_a_check_that_fails_is_a_finding(tmp_path: Path) -> None:
-    seen = Visit(Fs(), Layout(tmp_path), 0.0, "here", {})
+    seen = CheckContext(Fs(), Layout(tmp_path), 0.0, "here", {})
 
-    def breaks(visit: Visit) -> Any:
+    def breaks(context: CheckContext) -> Any:
         yield "ok", "first", None
         raise ZeroDivisionError("by zero")
 
-    def refused(visit: Visit) -> Any:
+    def refused(context: CheckContext) -> Any:
         raise CorruptFileError("cut", where="/x", found="3 bytes", hint="restore it")
 
     assert [each.state for each in checked("c", breaks, seen)] == ["ok", "wrong"]
@@ -169,7 +169,7 @@ def test_of_each_location_one_small_file_is_read(tmp_path: Path) -> None:
         small.now = 1_700_000_000.0
         small.commit(*(small.append(f"p{n}", "2013-01-01", {"Size": [n]}) for n in range(count)))
         fs = ReadOnly()
-        assert "wrong" not in {each.state for each in visit(closed(small), fs)}
+        assert "wrong" not in {each.state for each in run_checks(closed(small), fs)}
         asked.append(fs.asked["read"])
     assert asked[1] - asked[0] == 38
 

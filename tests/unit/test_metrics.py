@@ -15,7 +15,7 @@ from rich.console import Console
 from jobs.cli.read import _show_stats
 from jobs.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX
 from jobs.streams.metrics import Metrics, served
-from jobs.streams.places import Places, total_lag
+from jobs.streams.partition_progress import PartitionProgress, total_lag
 from jobs.streams.progress import Progress, taken
 from jobs.streams.source_watch import SourceWatch
 from readers.stats import _stream
@@ -219,9 +219,9 @@ def test_stats_list_the_position_of_each_partition(capsys: pytest.CaptureFixture
 
 
 def test_lines_of_progress_tell_of_partitions() -> None:
-    places = Places({"ticks/0": 10, "ticks/1": 5, "version": 3})
+    places = PartitionProgress({"ticks/0": 10, "ticks/1": 5, "version": 3})
     assert places.line({"version": 4, "file": 0}, {}, 1.0) == ""
-    places = Places({"ticks/0": 10, "ticks/1": 5})
+    places = PartitionProgress({"ticks/0": 10, "ticks/1": 5})
     assert places.line({"ticks/0": 12, "ticks/1": 5}, {}, 0.5) == "ticks/0 at 12, 4/s; ticks/1 at 5, 0/s"
     ends = {"ticks/0": 20, "ticks/1": 1005}
     now = {"ticks/0": 20, "ticks/1": 6}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MAX_TOLD = 100  # fields that a run names; feeds with keys of their own in every row would never end
 
 
-class Remarks:
+class DataWarnings:
     """Fields that were told already, and columns that have had a value in this run."""
 
     def __init__(self) -> None:

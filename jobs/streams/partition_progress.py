@@ -9,7 +9,7 @@ SHOWN = 3  # partitions in a line of progress, those with the most left first
 
 
 @dataclass(slots=True)
-class Places:
+class PartitionProgress:
     """The partitions of one stream, from batch to batch. ``before`` are the positions when it was opened."""
 
     before: Mapping[str, int]

@@ -26,13 +26,13 @@ Encoding = Literal[
 DIALECT = ("names", "delimiter", "quote", "null", "quoted_null", "trailing_delimiter")  # of CSV, in files and messages
 
 
-class Part(BaseModel):
+class SettingsModel(BaseModel):
     """A table of the file: only known keys, no silent conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False)
 
 
-class MaxPerTrigger(Part):
+class MaxPerTrigger(SettingsModel):
     """Most that one batch takes."""
 
     bytes: Bytes | None = None
