@@ -36,8 +36,11 @@ class MaxPerTrigger(SettingsModel):
     """Most that one batch takes."""
 
     bytes: Bytes | None = None
+    """Bytes, as a number or a text like `"64MB"` (10^6) or `"64 MiB"` (2^20)."""
     rows: Count | None = None
+    """Rows; those of files are estimated from their bytes before they are read."""
     files: Count | None = None
+    """Files; not for topics."""
 
     @model_validator(mode="after")
     def _any(self) -> MaxPerTrigger:

@@ -16,7 +16,9 @@ class AvroModel(SettingsModel):
     """``avro = { schema = "file.avsc" }`` or ``{ registry = "directory or address" }``."""
 
     definition: str | None = Field(default=None, alias="schema", min_length=1)
+    """Schema file of all messages."""
     registry: str | None = Field(default=None, min_length=1)
+    """Schema registry by address, or a directory of files `<id>.avsc`."""
 
     @model_validator(mode="after")
     def _one(self) -> AvroModel:
@@ -29,15 +31,20 @@ class ProtobufModel(SettingsModel):
     """``protobuf = { schema = "file.desc", message = "pkg.Name" }``; the file is a FileDescriptorSet."""
 
     definition: str = Field(alias="schema", min_length=1)
+    """File descriptor set, as `protoc --include_imports --descriptor_set_out` writes it."""
     message: str = Field(min_length=1)
+    """Full name of the message type."""
 
 
 class KeyModel(SettingsModel):
     """``[feed] key``: how keys of messages are read, for columns with ``key = "field"``."""
 
     format: PayloadFormat
+    """Format of message keys."""
     avro: AvroModel | None = None
+    """Schema of Avro keys."""
     protobuf: ProtobufModel | None = None
+    """Type of Protobuf keys."""
 
 
 class KafkaFeedModel(SettingsModel):
@@ -46,26 +53,49 @@ class KafkaFeedModel(SettingsModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     type: Literal["kafka"]
+    """Feed of Kafka topics."""
     bootstrap: str = Field(min_length=1)
+    """Brokers to connect to first: `host:port`, separated by commas."""
     topics: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]] | None = Field(default=None, min_length=1)
+    """Topics by name."""
     pattern: Annotated[str, BeforeValidator(parse_pattern)] | None = None
+    """Regular expression for whole names of topics, instead of `topics`."""
     start: Annotated[Start, BeforeValidator(parse_start)] = Start()
+    """Where a stream without an epoch begins: `"earliest"`, `"latest"`, `"committed"`, `{ timestamp =
+    "2026-11-21T00:00:00Z" }` or `{ "topic:0" = 17 }`. Later the commit log decides.
+    """
     format: PayloadFormat = "json"
+    """Format of message values."""
     avro: AvroModel | None = None
+    """Schema of Avro values."""
     protobuf: ProtobufModel | None = None
+    """Type of Protobuf values."""
     names: list[str] | None = None
+    """CSV: names of the columns; messages have no header."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    """CSV: one character. Default: `","`."""
     quote: str | None = Field(default=None, min_length=1, max_length=1)
+    """CSV: one character. Default: the double quote."""
     null: list[str] | None = None
+    """CSV: texts that mean null where they are not quoted. Default: `[""]`."""
     quoted_null: bool | None = None
+    """CSV: the texts of `null` mean null in quotes too. Default: false."""
     trailing_delimiter: bool | None = None
+    """CSV: a record may end with one delimiter more. Default: false."""
     encoding: Encoding | None = None
+    """Encoding of JSON and CSV. Default: `"utf-8"`."""
     key: KeyModel = KeyModel(format="raw")
+    """How keys of messages are read, for columns with `key`."""
     client: Annotated[ClientSettings, BeforeValidator(parse_client)] = ClientSettings()
+    """Settings of the Kafka client (librdkafka), such as security; values are never logged."""
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(rows=1_000_000)
+    """Largest batch, in rows or bytes."""
     tombstones: Literal["row", "ignore"] = "row"
+    """A message without a value: a row with nulls, or skipped."""
     allow_gap: bool = False
+    """Where messages are gone that were not read: go on behind them and record the gap, instead of stopping."""
     missing_columns: MissingColumns = "fail"
+    """A stored column that the names or the schema lack: refused, or null."""
 
     @property
     def csv(self) -> dict[str, Any]:
