@@ -23,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from readers.arrow.export import export
-from readers.arrow.table import Table, open_table
+from readers.arrow.opening import open_table
+from readers.arrow.table import Table
 from store.scan.checksums import Checks
 from tests.intraday_rows import IntradayRows
 from tests.merge_runs import QuickFs

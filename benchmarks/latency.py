@@ -34,7 +34,8 @@ from benchmarks.ingest_files import SCHEMA
 from benchmarks.kafka_ingest import STREAM, Told, messages, parsed, peer, profile
 from jobs.demo.broker import Broker
 from jobs.settings.stream_file import load_stream_file
-from jobs.streams.run import Options, run_streams
+from jobs.streams.process import run_streams
+from jobs.streams.run import Options
 from readers import open_table
 from store.errors import TableNotFoundError
 from store.io.fs import Fs

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.commit_cost import TABLE, open_log, prepare
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.epochs.files.load import load_positions
 from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog

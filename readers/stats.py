@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.epochs.files.load import EpochEntry, list_epochs, load_stream
 from store.epochs.files.publish import physical_size
 from store.epochs.state.values import add_count, ignored_in

@@ -61,8 +61,9 @@ def ingest(
         _end(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
     from jobs.streams.metrics import Metrics, served
+    from jobs.streams.process import run_streams
     from jobs.streams.progress import Progress
-    from jobs.streams.run import Options, run_streams
+    from jobs.streams.run import Options
 
     progress = Progress(verbose=verbose)
     for one in failed:

@@ -15,7 +15,8 @@ from jobs.streams.data_warnings import fields
 from jobs.streams.feeds import passed_lines, waiting
 from jobs.streams.starting import load_streams, report_failed
 from readers.arrow.export import check_target, export
-from readers.arrow.table import Table, open_table
+from readers.arrow.opening import open_table
+from readers.arrow.table import Table
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
 from store.epochs.files.load import list_streams, load_stream

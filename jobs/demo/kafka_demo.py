@@ -23,7 +23,7 @@ from jobs.demo.figures import Figure, figures, same_as_package
 from jobs.demo.flights import WAIT_S, Demo, fresh, show
 from jobs.demo.topic import TOPIC, fill
 from jobs.session.spark_session import import_root
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.epochs.files.load import load_stream
 from store.epochs.state.replay import StreamState
 from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError

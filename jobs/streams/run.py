@@ -1,26 +1,22 @@
-"""Runs streams in one process: each from its settings to a query, until they have ended or are asked to stop."""
+"""One stream of a process: opened from its settings, run as a query, restarted after a failure that may pass."""
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ingest.options.files import DAY_S
 from ingest.options.kafka import KafkaFeed
 from ingest.spec import NO_BAD_ROWS
-from jobs.session.delta_session import delta_conf, require_delta
-from jobs.session.spark_session import build_session, check_memory, end_session, is_alive, require_jdk
+from jobs.session.spark_session import is_alive
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.broker_watch import broker_watch, check_feed
@@ -32,26 +28,23 @@ from jobs.streams.metrics import Metrics
 from jobs.streams.partition_progress import PartitionProgress, total_lag
 from jobs.streams.progress import Progress
 from jobs.streams.quarantines import catch_up, quarantine_of, settle
-from jobs.streams.restarts import Reminders, keep_running
+from jobs.streams.restarts import keep_running
 from jobs.streams.source_watch import Seen, SourceWatch
-from jobs.streams.starting import NotStarted, checked, try_each
 from store.epochs.log import StreamLog
 from store.epochs.retention import Keeping
-from store.errors import SettingsError, SparkhavenError
+from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout
 from store.schema.deployed.deploy import deploy
 from store.types.model import TableSchema
-from writers.spark.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
+from writers.spark.stream import BatchProgress, StreamPlan, StreamTotals, run_stream
 from writers.spark.tasks import jvm_gone
 from writers.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JOIN_SECONDS = 0.2
 ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: many batches a second ask the broker no more often
-FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not hold up the others
 
 
 @dataclass(slots=True)
@@ -129,85 +122,6 @@ class Application:
     options: Options
     progress: Progress
     stop: threading.Event
-
-
-def run_streams(
-    fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
-) -> list[Run | NotStarted]:
-    """Runs all streams; one that fails stops no other, and is started again unless that cannot help (or with ``once``).
-
-    SIGTERM and SIGINT end each after its batch.
-
-    Whatever can be wrong before Spark starts is told first: jars that are not there, settings, schema, lock, recovery.
-    It keeps only its own stream from starting.
-    """
-    require_jdk(fs, os.environ)
-    check_memory(options.memory)
-    delta: dict[str, str] = {}
-
-    def check(settings: StreamSettings) -> StreamSettings:
-        if settings.spec.bad_rows.allows_any and not delta:
-            delta.update(delta_conf(fs))
-        return checked(fs, settings)
-
-    sound, failed = try_each(streams, check)  # all of them before the first is taken over
-    with ExitStack() as opened:
-        stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
-        runs, unopened = try_each(sound, lambda settings: open_stream(fs, layout, settings, opened, progress))
-        failed += unopened
-        for one in failed:
-            progress.stopped(one.label, one.error)
-            if options.metrics is not None and one.name is not None:
-                options.metrics.failed(one.table, one.name, one.error)
-        for run in runs:
-            look_at_source(run, opened, progress, options)
-        if all(run.error is not None for run in runs) or (failed and options.stop_on_failure):
-            return [*runs, *failed]  # nothing to start Spark for
-        spark = start_session(
-            lambda: build_session(
-                "sparkhaven ingest",
-                workers=options.workers,
-                memory=options.memory,
-                verbose=options.verbose,
-                extra=STREAM_CONF | FAIR | delta,
-            )
-        )
-        opened.callback(end_session, spark)
-        if delta:
-            refuse_without_delta(spark, runs, progress)
-        app = Application(fs, layout, spark, options, progress, stop)
-        threads = {
-            run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
-            for run in runs
-            if run.error is None
-        }
-        for thread in threads.values():
-            thread.start()
-        reminders = Reminders()
-        unstarted = {one.label: one.error for one in failed}
-        while any(thread.is_alive() for thread in threads.values()):
-            time.sleep(JOIN_SECONDS)  # short, so that signals are seen
-            stopped = unstarted | {
-                run.name: run.error
-                for run in runs
-                if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
-            }
-            if stopped and options.stop_on_failure:
-                stop.set()
-            for name, seconds in reminders.due(stopped, time.monotonic()):
-                progress.still_stopped(name, stopped[name], seconds)
-    return [*runs, *failed]
-
-
-def refuse_without_delta(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> None:
-    """Puts an error on the runs that set bad rows aside, if the session has no Delta to keep them in."""
-    try:
-        require_delta(spark)
-    except SettingsError as error:
-        for run in runs:
-            if run.settings.spec.bad_rows.allows_any and run.error is None:
-                run.error = error
-                progress.stopped(run.name, error)
 
 
 def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Options) -> None:
@@ -354,27 +268,3 @@ def run_one(app: Application, run: Run) -> None:
     finally:
         if metrics is not None:
             metrics.ended()
-
-
-@contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set; a second SIGINT interrupts at once."""
-    stop = threading.Event()
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def start_session(build: Callable[[], SparkSession]) -> SparkSession:
-    """The session, built in another thread: in the main one, Spark would take SIGINT for itself."""
-    with ThreadPoolExecutor(1, "spark-start") as pool:
-        return pool.submit(build).result()

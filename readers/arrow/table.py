@@ -1,158 +1,28 @@
-"""A table at one moment, read as Arrow: intraday, history, or both as one table with each row once.
-
-``open_table`` pins a vector of epochs. It reads the deployed schema and the commit logs of the table's streams, and
-nothing else: history is looked up when a read asks for it, date by date.
-"""
+"""A snapshot of a table, read as Arrow: intraday, history, or both as one table with each row once."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from readers.arrow.slices import SliceReader, arrow_type
-from store.epochs.files.load import list_epochs, list_streams, load_stream
 from store.epochs.pins import Pin
 from store.epochs.recovery.aside import SetAside, list_set_aside, refuse_set_aside
 from store.epochs.recovery.witnesses import Witnesses, refuse
-from store.errors import SchemaMismatchError, SettingsError, SnapshotMovedError, TableNotFoundError
+from store.errors import SchemaMismatchError, SnapshotMovedError
 from store.io.fs import Fs
 from store.io.system_errors import as_storage_errors
-from store.layout import Layout, TableName
+from store.layout import Layout
 from store.predicate.expression import Predicate, parse_predicate
-from store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
+from store.scan.checksums import Checks
 from store.scan.ranges import Filter, Plan, Snapshot, make_plan
 from store.scan.selection import Selection, check_tier, near
-from store.schema.deployed.deploy import deployed_tables, load_deployed
 from store.types.model import Column, TableSchema
 from store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
 Names = str | Iterable[str]
-
-
-def open_table(
-    root: str | Path,
-    name: str,
-    *,
-    epoch: int | Mapping[str, int] | None = None,
-    as_of: datetime | str | None = None,
-    checksum_verify: ChecksumVerify | None = None,
-    skip_set_aside: bool = False,
-    fs: Fs | None = None,
-) -> Table:
-    """Opens ``NS.T`` below a database root, pinned at the newest epochs, at given ones, or as it was at a time.
-
-    ``epoch`` is one number for a table of one stream, or stream -> epoch (streams left out: newest). ``as_of`` is a
-    time with zone, or ISO text (UTC if it has none). With ``skip_set_aside`` reads go without the rows of damaged
-    locations that were set aside (``Table.set_aside`` names them), else needing them is a CorruptFileError. Raises
-    TableNotFoundError for an unknown table, stream or epoch.
-
-    ``checksum_verify`` says when reads compare committed bytes with their checksums: ``read`` when a file is first
-    touched in this process, whole, and what has grown since (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each
-    time that it is opened, ``scrub`` and ``off`` never: then only `verify --deep` does. A difference is a
-    CorruptFileError.
-    """
-    fs, layout, table = fs or Fs(), Layout(Path(root)), TableName.parse(name)
-    mode = chosen_mode(checksum_verify, os.environ)
-    if epoch is not None and as_of is not None:
-        raise SettingsError("epoch and as_of exclude each other", expected="one of the two", found="both")
-    with as_storage_errors():
-        return _opened(fs, layout, table, epoch, as_of, checks_of(mode), skip_set_aside)
-
-
-def _opened(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
-    epoch: int | Mapping[str, int] | None,
-    as_of: datetime | str | None,
-    checks: Checks | None,
-    skip_set_aside: bool,
-) -> Table:
-    try:
-        schema = load_deployed(fs, layout, table)
-    except TableNotFoundError:
-        raise _no_table(fs, layout, table) from None
-    streams = list_streams(fs, layout, table)
-    if not streams:
-        refuse(Witnesses(fs, layout, table, ()).locations())
-    if as_of is None:
-        pins = _pins(table, streams, epoch)
-    else:
-        moment = _milliseconds(as_of)
-        pins = {stream: _epoch_at(fs, layout, table, stream, moment) for stream in streams}
-    held = tuple(Pin.of(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams)
-    witnesses = Witnesses(fs, layout, table, [pin.state for pin in held])
-    refuse(witnesses.beside_logs())
-    for pin in held:
-        refuse(witnesses.removed_by(pin.state.stream, pin.named))
-    snapshot = Snapshot(table, schema, tuple(pin.state for pin in held))
-    return Table(fs, layout, snapshot, held, checks, skip_set_aside=skip_set_aside)
-
-
-def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, int] | None) -> dict[str, int]:
-    if epoch is None:
-        return {}
-    if isinstance(epoch, int):
-        if len(streams) != 1:
-            raise SettingsError(
-                f"{table} has {len(streams)} streams, so one number is no snapshot",
-                expected="stream=epoch for one or more of: " + ", ".join(streams),
-                found=epoch,
-                hint=f"`sparkhaven stats {table}` shows the streams with their epochs",
-            )
-        return {streams[0]: epoch}
-    for stream in epoch:
-        if stream not in streams:
-            raise TableNotFoundError(
-                f"{table} has no stream {stream!r}",
-                expected=near(stream, streams),
-                found=repr(stream),
-                hint=f"`sparkhaven stats {table}` shows the streams with their epochs",
-            )
-    return dict(epoch)
-
-
-def _epoch_at(fs: Fs, layout: Layout, table: TableName, stream: str, time_ms: int) -> int:
-    """The newest epoch that was committed by then and was not rolled back later; 0 before the first one."""
-    found = [entry.epoch for entry in list_epochs(fs, layout, table, stream) if entry.live and entry.time_ms <= time_ms]
-    if found:
-        return found[-1]
-    newest = load_stream(fs, layout, table, stream)
-    floor = load_stream(fs, layout, table, stream, epoch=newest.floor)
-    if any(location.time_ms > time_ms for location in floor.locations.values()):
-        raise TableNotFoundError(
-            f"stream {stream!r} keeps no epoch of that time",
-            where=layout.stream_log(table, stream),
-            expected=f"epoch {newest.floor} or newer, by its time",
-            found=datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(),
-            hint="`sparkhaven epochs list` shows the kept ones with their times",
-        )
-    return newest.floor
-
-
-def _milliseconds(moment: datetime | str) -> int:
-    try:
-        parsed = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    except ValueError:
-        raise SettingsError("as_of is no time", expected="ISO, like 2026-11-21T09:30:00Z", found=repr(moment)) from None
-    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    return int(zoned.timestamp() * 1000)
-
-
-def _no_table(fs: Fs, layout: Layout, table: TableName) -> TableNotFoundError:
-    names = [str(name) for name in deployed_tables(fs, layout)]
-    if fs.stat(layout.root) is None:
-        hint = "there is no such directory: check --root or SPARKHAVEN_ROOT"
-    else:
-        hint = "`sparkhaven tables` lists what is there; a table appears with the first run of its stream"
-    return TableNotFoundError(
-        f"no table {table}", where=layout.schema(table), expected=near(str(table), names), found=str(table), hint=hint
-    )
 
 
 class Table:

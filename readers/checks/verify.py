@@ -6,13 +6,14 @@ values against statistics and grouping. A stream may run meanwhile: what it has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from readers.checks.findings import Finding, Severity, finding, from_error
+from readers.checks.directories import check_history_directories, check_intraday_directories
+from readers.checks.findings import Finding, finding, from_error
 from readers.checks.location import check_location
+from readers.checks.location_index import check_index
 from readers.checks.streams import (
     check_beside,
     check_head,
@@ -24,13 +25,10 @@ from readers.checks.streams import (
 from readers.checks.values import Expected
 from store.epochs.files.load import StreamState, list_streams, load_stream
 from store.epochs.files.publish import record_bytes
-from store.epochs.recovery.aside import SET_ASIDE, list_set_aside
+from store.epochs.recovery.aside import list_set_aside
 from store.epochs.recovery.witnesses import Witnesses
-from store.epochs.state.removal import DOOMED
 from store.epochs.state.values import LocationState
 from store.errors import SparkhavenError
-from store.format.index.tlmi import IndexEntry, decode_tlmi
-from store.format.table import tablesize
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges import records as merges
@@ -40,8 +38,6 @@ from store.schema.deployed.deploy import load_deployed, standing_tables
 from store.schema.deployed.versions import definitions
 from store.types.model import TableSchema
 from store.volumes import require_volume
-
-REINDEX = "with the file removed, the next merge (of new rows, or --rewrite) writes the index from the locations"
 
 
 @dataclass(slots=True)
@@ -113,6 +109,7 @@ class _TableCheck:
 
     def run(self) -> Iterator[Finding]:
         """All findings of the table."""
+        where = self.fs, self.layout, self.table
         try:
             schema = load_deployed(self.fs, self.layout, self.table)
             self.definitions = frozenset(definitions(self.fs, self.layout, self.table).values())
@@ -138,9 +135,9 @@ class _TableCheck:
                 yield from self._location(
                     schema, Expected("history", directory, output.rows, output.files, output.stats)
                 )
-        yield from self._stray_intraday()
-        yield from self._stray_history()
-        yield from self._index()
+        yield from check_intraday_directories(*where, self.located, self.aside)
+        yield from check_history_directories(*where, self.records, self.unfinished)
+        yield from check_index(*where, self.records, self.times, merging=bool(self.unfinished))
 
     def _location(self, schema: TableSchema, expected: Expected) -> Iterator[Finding]:
         self.progress(str(expected.directory))
@@ -250,127 +247,7 @@ class _TableCheck:
                     hint="merge the date again with --rewrite",
                 )
 
-    def _stray_intraday(self) -> Iterator[Finding]:
-        root = self.layout.intraday(self.table)
-        for internal in self.fs.names(root):
-            if internal in (".streams", ".set-aside"):
-                continue
-            for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else [None]:
-                key = LocationKey(internal, value or "")
-                names = self.fs.names(root / internal / value) if value else []
-                moved = list(self._moved_away(key, names))
-                yield from (found for found in moved if found is not None)
-                if key in self.located or (moved and len(names) == len(moved)):
-                    continue
-                yield finding(
-                    "warning",
-                    root / internal / value if value else root / internal,
-                    "no stream has committed this: readers do not see it",
-                    hint="an interrupted batch leaves it, then `sparkhaven recover` removes it; else move it away",
-                )
-
-    def _moved_away(self, key: LocationKey, names: Iterable[str]) -> Iterator[Finding | None]:
-        """What was moved away, of the names in the directory of a date; None for what is told by its note."""
-        place = self.layout.intraday(self.table) / key.internal / key.value
-        for name in names:
-            if (key, name) in self.aside:
-                yield None
-            elif name.startswith(SET_ASIDE):
-                what = "set aside when the commit log was rebuilt: no part of the table"
-                yield finding("note", place / name, what, hint="compare it with the table, then remove it")
-            elif name.startswith(DOOMED):
-                again = f"`sparkhaven delete {self.table} --date {key.value}` removes it"
-                yield finding("note", place / name, "left over from a delete that was stopped", hint=again)
-
-    def _stray_history(self) -> Iterator[Finding]:
-        root = self.layout.partitions(self.table.namespace)
-        current = {LocationKey(out.internal, value) for value, r in self.records.items() for out in r.outputs}
-        coming = {LocationKey(out.internal, value) for value, r in self.unfinished.items() for out in r.outputs}
-        for internal in self.fs.names(root):
-            for value in self.fs.names(root / internal) if _is_dir(self.fs, root / internal) else []:
-                path = root / internal / value / self.table.table
-                if LocationKey(internal, value) in current or self.fs.stat(path) is None:
-                    continue
-                if LocationKey(internal, value) in coming:
-                    yield finding("note", path, "made by a merge that is not recorded yet: readers do not see it")
-                elif value in self.records:
-                    yield finding("note", path, "replaced by a newer merge: kept until no reader can hold it")
-                else:
-                    whole = self.fs.stat(path / tablesize.NAME) is not None
-                    yield finding(
-                        "error" if whole else "warning",
-                        path,
-                        "no merge record names this location: readers do not see it",
-                        expected=f"a record in {self.layout.merges(self.table) / value}",
-                        found="none",
-                        hint="restore the merge records of the date, or move the location away if it is a stray copy",
-                    )
-        writable = self.layout.writable_partitions(self.table.namespace)
-        for name in self.fs.names(writable):
-            if self.fs.stat(writable / name) is None:
-                yield finding("error", writable / name, "link of a writable partition leads nowhere")
-
-    def _index(self) -> Iterator[Finding]:
-        """The location index against the merge records."""
-        path = self.layout.metadata_index(self.table)
-        if self.fs.stat(path) is None:
-            if self.records:
-                hint = (
-                    "merge any date with new rows, or one with --rewrite: the index is written again from the locations"
-                )
-                yield finding(self._index_severity, path, "location index is missing", hint=hint)
-            return
-        try:
-            found = {(e.key.internal, e.key.value): e for e in decode_tlmi(self.fs.read(path), path, keep_empty=True)}
-        except (SparkhavenError, OSError) as error:
-            told = from_error(error, path)
-            yield replace(told, hint=REINDEX) if isinstance(error, SparkhavenError) else told
-            return
-        entries = {key: entry.rows for key, entry in found.items() if entry.rows}
-        wanted = {(o.internal, v): o.rows for v, r in self.records.items() for o in r.outputs if o.rows}
-        for key in sorted({*entries, *wanted}):
-            if entries.get(key) == wanted.get(key):
-                yield from self._index_time(path, found[key])
-            else:
-                yield finding(
-                    self._index_severity,
-                    path,
-                    "location index is out of step with the merge records",
-                    at=f"internal partition {key[0]}, {key[1]}",
-                    expected=wanted.get(key, "no entry"),
-                    found=entries.get(key, "no entry"),
-                    hint=REINDEX,
-                )
-
-    @property
-    def _index_severity(self) -> Severity:
-        """A merge that runs, or was killed, has not written the index yet."""
-        return "warning" if self.unfinished else "error"
-
-    def _index_time(self, path: Path, entry: IndexEntry) -> Iterator[Finding]:
-        """The time of an entry is that of a merge of its date, or of the location's own record."""
-        if entry.modified_ms in self.times.get(entry.key.value, ()):
-            return
-        with suppress(SparkhavenError, OSError):  # told with the location
-            size = tablesize.load(self.fs, self.layout.history_location(self.table, entry.key))
-            if size is None or size.last_modified_ms == entry.modified_ms:
-                return
-            yield finding(
-                "error",
-                path,
-                "location index has a time at which nothing was merged",
-                at=f"internal partition {entry.key.internal}, {entry.key.value}",
-                expected=size.last_modified_ms,
-                found=entry.modified_ms,
-                hint=REINDEX,
-            )
-
 
 def _intraday(layout: Layout, table: TableName, stream: str, at: LocationState) -> Expected:
     directory, published = layout.intraday_location(table, at.key), record_bytes(stream, at)
     return Expected("intraday", directory, at.rows, at.files, at.stats, at.epoch, at.truncated, published)
-
-
-def _is_dir(fs: Fs, path: object) -> bool:
-    found = fs.stat(path)  # type: ignore[arg-type]
-    return found is not None and found.is_dir

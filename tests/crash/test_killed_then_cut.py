@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.epochs.files.load import load_stream
 from store.epochs.state.values import Batch, FileId
 from store.errors import SparkhavenError

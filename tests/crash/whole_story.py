@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from readers.checks.verify import verify
 from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog

@@ -17,7 +17,7 @@ import pytest
 
 from jobs.demo.feed import json_line, rows
 from jobs.session.zipped import write_zip
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from tests.clusters import standalone
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.errors import (
     LockLostError,
     MergeError,

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from ingest.options.files import FeedSpec
 from jobs.settings.stream_file import load_stream_file
+from jobs.streams import process
 from jobs.streams import run as ingest_run
 from jobs.streams.progress import Progress
 from jobs.streams.run import Run
@@ -68,7 +69,7 @@ def wrong_streams(base: Path) -> tuple[Path, Path, Path]:
 def test_what_is_wrong_before_spark_starts_is_told_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
     right, wrong, broken = wrong_streams(tmp_path)
     code, value = told(tmp_path / "db", "ingest", str(wrong), "--once")
     assert (code, value["error"]["what"]) == (2, "column time_hour cannot name internal partitions")
@@ -82,8 +83,8 @@ def test_what_is_wrong_before_spark_starts_is_told_before_anything_is_made(
 def test_a_misspelt_setting_of_the_client_is_told_before_spark_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
-    monkeypatch.setattr(ingest_run, "build_session", lambda *words, **more: pytest.fail("Spark was started"))
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(process, "build_session", lambda *words, **more: pytest.fail("Spark was started"))
     file = stream_file(tmp_path, "127.0.0.1:1", 'topics = ["t"]\nclient = { "sasl.pasword" = "tiger" }')
     result = run(tmp_path / "db", "ingest", str(file), "--metrics-port", "0")
     assert result.exit_code == 2 and "sasl.pasword" in result.stderr and "tiger" not in result.stderr
@@ -98,11 +99,11 @@ def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monke
         run.totals = StreamTotals()
 
     session = SimpleNamespace(stop=lambda: None, dataSource=SimpleNamespace(register=lambda source: None))
-    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
-    monkeypatch.setattr(ingest_run, "delta_conf", lambda fs: {})
-    monkeypatch.setattr(ingest_run, "build_session", lambda *_, **__: session)
-    monkeypatch.setattr(ingest_run, "end_session", lambda spark: None)
-    monkeypatch.setattr(ingest_run, "keep_one", keep)
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(process, "delta_conf", lambda fs: {})
+    monkeypatch.setattr(process, "build_session", lambda *_, **__: session)
+    monkeypatch.setattr(process, "end_session", lambda spark: None)
+    monkeypatch.setattr(process, "keep_one", keep)
     files = list(map(str, wrong_streams(tmp_path)))
     found = run(tmp_path / "db", "ingest", files[1], files[0], files[2], "--once", "--json")
     values = [json.loads(line) for line in found.stdout.splitlines()]
@@ -118,8 +119,8 @@ def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monke
 
 
 def test_a_missing_feed_directory_is_a_matter_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
-    monkeypatch.setattr(ingest_run, "delta_conf", lambda fs: {})
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(process, "delta_conf", lambda fs: {})
     file = write_stream(tmp_path)
     text = file.read_text()
     file.write_text(text.replace(str(tmp_path / "feed"), str(tmp_path / "nowhere")))
@@ -238,10 +239,10 @@ def test_a_signal_while_spark_starts_ends_well(
         os.kill(os.getpid(), number)
         return SimpleNamespace(stop=gone, dataSource=SimpleNamespace(register=lambda source: None))
 
-    monkeypatch.setattr(ingest_run, "build_session", start)
-    monkeypatch.setattr(ingest_run, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(process, "build_session", start)
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
     before = signal.getsignal(number)
-    assert ingest_run.run_streams(Fs(), Layout(tmp_path), [], ingest_run.Options(), Progress()) == []
+    assert process.run_streams(Fs(), Layout(tmp_path), [], ingest_run.Options(), Progress()) == []
     assert signal.getsignal(number) is before
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from readers.checks.verify import verify
 from store.epochs.files.head import HeadFiles
 from store.epochs.files.load import load_stream

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.epochs.files.load import load_stream
 from store.epochs.files.removals import write_removals
 from store.epochs.recovery.rebuild import Choice, rebuild

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from jobs.metrics.catalogue import OF_TABLES, PREFIX
 from jobs.metrics.tables import TableFigures
 from jobs.streams.metrics import Metrics, served
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.layout import LocationKey
 from store.merges.records import newest, store_record
 from tests.intraday_rows import IntradayRows

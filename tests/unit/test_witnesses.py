@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.epochs.files.load import load_stream
 from store.epochs.files.publish import publish_location
 from store.epochs.files.removals import write_removals

@@ -21,7 +21,7 @@ from ingest.options.files import FeedSpec
 from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from jobs.streams.budget import Budget
 from jobs.streams.decoding import Decoder
-from readers.arrow.table import open_table
+from readers.arrow.opening import open_table
 from store.epochs.log import StreamLog
 from store.epochs.state.values import FileId
 from store.io.fs import Fs

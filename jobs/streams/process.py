@@ -1,0 +1,134 @@
+"""Runs the streams of one process, until all have ended or are asked to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from jobs.session.delta_session import delta_conf, require_delta
+from jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
+from jobs.settings.stream_file import StreamSettings
+from jobs.streams.progress import Progress
+from jobs.streams.restarts import Reminders
+from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
+from jobs.streams.starting import NotStarted, checked, try_each
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import Layout
+from writers.spark.stream import STREAM_CONF
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOIN_SECONDS = 0.2
+FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not hold up the others
+
+
+def run_streams(
+    fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
+) -> list[Run | NotStarted]:
+    """Runs all streams; one that fails stops no other, and is started again unless that cannot help (or with ``once``).
+
+    SIGTERM and SIGINT end each after its batch.
+
+    Whatever can be wrong before Spark starts is told first: jars that are not there, settings, schema, lock, recovery.
+    It keeps only its own stream from starting.
+    """
+    require_jdk(fs, os.environ)
+    check_memory(options.memory)
+    delta: dict[str, str] = {}
+
+    def check(settings: StreamSettings) -> StreamSettings:
+        if settings.spec.bad_rows.allows_any and not delta:
+            delta.update(delta_conf(fs))
+        return checked(fs, settings)
+
+    sound, failed = try_each(streams, check)  # all of them before the first is taken over
+    with ExitStack() as opened:
+        stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
+        runs, unopened = try_each(sound, lambda settings: open_stream(fs, layout, settings, opened, progress))
+        failed += unopened
+        for one in failed:
+            progress.stopped(one.label, one.error)
+            if options.metrics is not None and one.name is not None:
+                options.metrics.failed(one.table, one.name, one.error)
+        for run in runs:
+            look_at_source(run, opened, progress, options)
+        if all(run.error is not None for run in runs) or (failed and options.stop_on_failure):
+            return [*runs, *failed]  # nothing to start Spark for
+        spark = start_session(
+            lambda: build_session(
+                "sparkhaven ingest",
+                workers=options.workers,
+                memory=options.memory,
+                verbose=options.verbose,
+                extra=STREAM_CONF | FAIR | delta,
+            )
+        )
+        opened.callback(end_session, spark)
+        if delta:
+            refuse_without_delta(spark, runs, progress)
+        app = Application(fs, layout, spark, options, progress, stop)
+        threads = {
+            run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
+            for run in runs
+            if run.error is None
+        }
+        for thread in threads.values():
+            thread.start()
+        reminders = Reminders()
+        unstarted = {one.label: one.error for one in failed}
+        while any(thread.is_alive() for thread in threads.values()):
+            time.sleep(JOIN_SECONDS)  # short, so that signals are seen
+            stopped = unstarted | {
+                run.name: run.error
+                for run in runs
+                if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
+            }
+            if stopped and options.stop_on_failure:
+                stop.set()
+            for name, seconds in reminders.due(stopped, time.monotonic()):
+                progress.still_stopped(name, stopped[name], seconds)
+    return [*runs, *failed]
+
+
+def refuse_without_delta(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> None:
+    """Puts an error on the runs that set bad rows aside, if the session has no Delta to keep them in."""
+    try:
+        require_delta(spark)
+    except SettingsError as error:
+        for run in runs:
+            if run.settings.spec.bad_rows.allows_any and run.error is None:
+                run.error = error
+                progress.stopped(run.name, error)
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set; a second SIGINT interrupts at once."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def start_session(build: Callable[[], SparkSession]) -> SparkSession:
+    """The session, built in another thread: in the main one, Spark would take SIGINT for itself."""
+    with ThreadPoolExecutor(1, "spark-start") as pool:
+        return pool.submit(build).result()

@@ -1,0 +1,98 @@
+"""Read-only checks of the directories of a table: locations that no commit log and no merge record names."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from readers.checks.findings import Finding, finding
+from store.epochs.recovery.aside import SET_ASIDE
+from store.epochs.state.removal import DOOMED
+from store.format.table import tablesize
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from store.merges.records import MergeRecord
+
+
+def check_intraday_directories(
+    fs: Fs, layout: Layout, table: TableName, located: Container[LocationKey], aside: Container[tuple[LocationKey, str]]
+) -> Iterator[Finding]:
+    """Directories of intraday data that no commit log has. ``aside``: locations set aside, by key and directory."""
+    root = layout.intraday(table)
+    for internal in fs.names(root):
+        if internal in (".streams", ".set-aside"):
+            continue
+        for value in fs.names(root / internal) if _is_dir(fs, root / internal) else [None]:
+            key = LocationKey(internal, value or "")
+            names = fs.names(root / internal / value) if value else []
+            moved = list(_moved_away(layout, table, key, names, aside))
+            yield from (found for found in moved if found is not None)
+            if key in located or (moved and len(names) == len(moved)):
+                continue
+            yield finding(
+                "warning",
+                root / internal / value if value else root / internal,
+                "no stream has committed this: readers do not see it",
+                hint="an interrupted batch leaves it, then `sparkhaven recover` removes it; else move it away",
+            )
+
+
+def _moved_away(
+    layout: Layout,
+    table: TableName,
+    key: LocationKey,
+    names: Iterable[str],
+    aside: Container[tuple[LocationKey, str]],
+) -> Iterator[Finding | None]:
+    """What was moved away, of the names in the directory of a date; None for what is told by its note."""
+    place = layout.intraday(table) / key.internal / key.value
+    for name in names:
+        if (key, name) in aside:
+            yield None
+        elif name.startswith(SET_ASIDE):
+            what = "set aside when the commit log was rebuilt: no part of the table"
+            yield finding("note", place / name, what, hint="compare it with the table, then remove it")
+        elif name.startswith(DOOMED):
+            again = f"`sparkhaven delete {table} --date {key.value}` removes it"
+            yield finding("note", place / name, "left over from a delete that was stopped", hint=again)
+
+
+def check_history_directories(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    records: Mapping[str, MergeRecord],
+    unfinished: Mapping[str, MergeRecord],
+) -> Iterator[Finding]:
+    """Directories of history that no merge record names, and links of storage partitions that lead nowhere."""
+    root = layout.partitions(table.namespace)
+    current = {LocationKey(out.internal, value) for value, r in records.items() for out in r.outputs}
+    coming = {LocationKey(out.internal, value) for value, r in unfinished.items() for out in r.outputs}
+    for internal in fs.names(root):
+        for value in fs.names(root / internal) if _is_dir(fs, root / internal) else []:
+            path = root / internal / value / table.table
+            if LocationKey(internal, value) in current or fs.stat(path) is None:
+                continue
+            if LocationKey(internal, value) in coming:
+                yield finding("note", path, "made by a merge that is not recorded yet: readers do not see it")
+            elif value in records:
+                yield finding("note", path, "replaced by a newer merge: kept until no reader can hold it")
+            else:
+                whole = fs.stat(path / tablesize.NAME) is not None
+                yield finding(
+                    "error" if whole else "warning",
+                    path,
+                    "no merge record names this location: readers do not see it",
+                    expected=f"a record in {layout.merges(table) / value}",
+                    found="none",
+                    hint="restore the merge records of the date, or move the location away if it is a stray copy",
+                )
+    writable = layout.writable_partitions(table.namespace)
+    for name in fs.names(writable):
+        if fs.stat(writable / name) is None:
+            yield finding("error", writable / name, "link of a writable partition leads nowhere")
+
+
+def _is_dir(fs: Fs, path: Path) -> bool:
+    found = fs.stat(path)
+    return found is not None and found.is_dir

@@ -1,0 +1,82 @@
+"""Read-only checks of a table's location index."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from readers.checks.findings import Finding, Severity, finding, from_error
+from store.errors import SparkhavenError
+from store.format.index.tlmi import IndexEntry, decode_tlmi
+from store.format.table import tablesize
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.merges.records import MergeRecord
+
+REINDEX = "with the file removed, the next merge (of new rows, or --rewrite) writes the index from the locations"
+
+
+def check_index(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    records: Mapping[str, MergeRecord],
+    times: Mapping[str, Collection[int]],
+    *,
+    merging: bool,
+) -> Iterator[Finding]:
+    """The location index of a table against its merge records.
+
+    ``times``: by date, when a merge of it began. While one is ``merging``, or was killed, the index is not written yet.
+    """
+    severity: Severity = "warning" if merging else "error"
+    path = layout.metadata_index(table)
+    if fs.stat(path) is None:
+        if records:
+            hint = "merge any date with new rows, or one with --rewrite: the index is written again from the locations"
+            yield finding(severity, path, "location index is missing", hint=hint)
+        return
+    try:
+        found = {(e.key.internal, e.key.value): e for e in decode_tlmi(fs.read(path), path, keep_empty=True)}
+    except (SparkhavenError, OSError) as error:
+        told = from_error(error, path)
+        yield replace(told, hint=REINDEX) if isinstance(error, SparkhavenError) else told
+        return
+    entries = {key: entry.rows for key, entry in found.items() if entry.rows}
+    wanted = {(o.internal, v): o.rows for v, r in records.items() for o in r.outputs if o.rows}
+    for key in sorted({*entries, *wanted}):
+        if entries.get(key) == wanted.get(key):
+            yield from _entry_time(fs, layout, table, path, found[key], times)
+        else:
+            yield finding(
+                severity,
+                path,
+                "location index is out of step with the merge records",
+                at=f"internal partition {key[0]}, {key[1]}",
+                expected=wanted.get(key, "no entry"),
+                found=entries.get(key, "no entry"),
+                hint=REINDEX,
+            )
+
+
+def _entry_time(
+    fs: Fs, layout: Layout, table: TableName, path: Path, entry: IndexEntry, times: Mapping[str, Collection[int]]
+) -> Iterator[Finding]:
+    """The time of an entry is that of a merge of its date, or of the location's own record."""
+    if entry.modified_ms in times.get(entry.key.value, ()):
+        return
+    with suppress(SparkhavenError, OSError):  # told with the location
+        size = tablesize.load(fs, layout.history_location(table, entry.key))
+        if size is None or size.last_modified_ms == entry.modified_ms:
+            return
+        yield finding(
+            "error",
+            path,
+            "location index has a time at which nothing was merged",
+            at=f"internal partition {entry.key.internal}, {entry.key.value}",
+            expected=size.last_modified_ms,
+            found=entry.modified_ms,
+            hint=REINDEX,
+        )
