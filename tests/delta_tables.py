@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ingest.feeds.delta.log import version_file
+from tests.support.places import GOLDEN
 
 TABLE_ID = "32639a10-a84d-497d-99c4-60e908621c7e"
-_PACKED = Path(__file__).parent / "golden" / "delta-table.tar.xz"
+_PACKED = GOLDEN / "delta-table.tar.xz"
 
 
 def unpack(place: Path, *, until: int = 9) -> Path:

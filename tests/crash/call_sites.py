@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from store.io.fs import Lock, Stat
 from tests.crash.model_fs import PowerCutFs
+from tests.support.places import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 _THROUGH = ("store/io/fs.py", "store/io/sync.py", "tests/crash/call_sites.py", "tests/crash/model_fs.py")
 WRITES = ("write", "create", "mkdir", "rename", "symlink", "truncate")
 SYNCS = ("sync", "sync-dir", "sync-fs")

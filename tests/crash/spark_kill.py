@@ -24,6 +24,7 @@ from store.epochs.files.load import list_streams, load_stream
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers, put_file, record
+from tests.support.places import REPOSITORY
 
 FILES_A_ROUND = 6
 ROWS_A_FILE = 40
@@ -93,7 +94,7 @@ def _damage_if_due(root: Path, found: Campaign, every: int) -> None:
 
 def start(feed: Path, root: Path) -> subprocess.Popen[str]:
     """The job, one file a batch, as the leader of a session; it says what ``tests.spark.stream_job`` says."""
-    repository = Path(__file__).parents[2]
+    repository = REPOSITORY
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.stream_job", str(feed), str(root), "1"],
         stdout=subprocess.PIPE,

@@ -31,8 +31,8 @@ from tests.crash.images import KINDS, Image, missing
 from tests.crash.sink_job import ROWS_A_FILE, SINKS, put_files
 from tests.crash.spark_zombies import processes_of
 from tests.crash.stream_kit import STREAM, TABLE
+from tests.support.places import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 FILES_A_ROUND = 8
 SECONDS = 180
 OURS = ("stream", "writer")

@@ -12,6 +12,7 @@ import pytest
 from store.merges.records import newest
 from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import FS, check_tree, make, merge
+from tests.support.places import REPOSITORY
 
 CHILD = """
 import os, signal, sys
@@ -39,7 +40,7 @@ list(merge_dates(Dying(), Layout(Path(sys.argv[1])), TABLE, [DAY], MergeOptions(
 )
 def test_a_merge_that_was_killed_ends_well_when_it_is_run_again(tmp_path: Path, step: str) -> None:
     house, _ = make(tmp_path, 60)
-    root = Path(__file__).parents[2]
+    root = REPOSITORY
     done = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), step], cwd=root, check=False)
     assert done.returncode == -signal.SIGKILL
     before = newest(FS, house.layout, TABLE, DAY)

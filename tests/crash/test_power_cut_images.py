@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.images import missing
+from tests.support.places import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(missing()), reason=f"no power cuts on real file systems: {missing()}"),

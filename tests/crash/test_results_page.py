@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.crash import results
 from tests.crash.results_page import Line, renewed, section
+from tests.support.places import REPOSITORY
 
 ORDER = ("first", "second")
 
@@ -25,5 +24,5 @@ def test_a_section_is_renewed_alone() -> None:
 
 
 def test_the_page_that_is_kept_has_the_parts_in_their_order() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "crash-results.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "crash-results.md").read_text(encoding="utf-8")
     assert renewed(page, {}, [*results.PARTS]) == page

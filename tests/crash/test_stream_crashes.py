@@ -18,6 +18,7 @@ from store.layout import Layout
 from tests.crash.model_fs import Crash, CrashingFs, FaultFs, PowerCutFs
 from tests.crash.stream_kit import STREAM, TABLE, file_sizes_are_exact, numbers
 from tests.crash.stream_story import ROWS, STORIES, Groups, tell
+from tests.support.places import REPOSITORY
 
 STEPS = (
     "check-lease",
@@ -64,7 +65,7 @@ def test_killed_before_and_after_every_step(tmp_path: Path, name: str) -> None:
         text=True,
         timeout=300,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TMPDIR": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(tmp_path)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     line = done.stdout.strip().splitlines()[-1]

@@ -25,8 +25,8 @@ from store.epochs.files.load import list_streams, load_stream
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.stream_kit import STREAM, TABLE, numbers
+from tests.support.places import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 SECONDS = 60
 DRIVER_STEPS = (
     "check-lease:before",

@@ -21,10 +21,10 @@ import pytest
 from jobs.demo.feed import json_line, rows
 from store.io.fs import Fs
 from tests.commands import run
+from tests.support.places import REPOSITORY
 
 pytestmark = pytest.mark.spark
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 TABLE = "Nyc13.Flight"
 DAYS = 3
 WAIT_SECONDS = 300

@@ -19,8 +19,8 @@ from jobs.demo.feed import json_line, rows
 from jobs.session.zipped import write_zip
 from readers.arrow.opening import open_table
 from tests.clusters import standalone
+from tests.support.places import REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 ROWS = 40
 TWO_DAYS = (0, 1, 30, 31)  # files with rows of the first day, and of the second

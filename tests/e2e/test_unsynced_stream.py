@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from jobs.cli.main import app
 from readers import open_table
 from tests.merge_cases import DAY, TABLE
+from tests.support.places import REPOSITORY
 
-ROOT = Path(__file__).resolve().parents[2]
 WRITER = """
 import os, random, sys
 from pathlib import Path
@@ -35,7 +35,7 @@ os._exit(9)
 def write(root: Path, durability: str, *epochs: str) -> None:
     """A process that commits 10, 11, ... rows and dies."""
     found = subprocess.run(
-        [sys.executable, "-c", WRITER, str(root), durability, *epochs], cwd=ROOT, check=False, capture_output=True
+        [sys.executable, "-c", WRITER, str(root), durability, *epochs], cwd=REPOSITORY, check=False, capture_output=True
     )
     assert found.returncode == 9, found.stderr.decode()
 

@@ -25,9 +25,9 @@ from store.layout import LocationKey
 from store.scan.columnfile import create_column, read_column, read_grouping
 from store.types.datatypes import BY_NAME
 from store.types.model import Column, Kind, Storage
+from tests.support.places import GOLDEN
 
 FS = Fs()
-GOLDEN = Path(__file__).parents[1] / "golden"
 TEXT = BY_NAME["String"]
 SYMBOL = Column("C", TEXT, Kind.GROUPING, Storage.SYMBOL, 2, "UTF_8")
 GROUPS = group_ranges([None, "AAPL", "MSFT"], [1, 3, 2], TEXT)

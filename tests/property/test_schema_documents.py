@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +9,9 @@ from hypothesis import strategies as st
 from store.errors import SchemaParseError
 from store.schema.document.xmlfile import parse_schema
 from store.schema.tree import parse_document, walk
+from tests.support.places import REPOSITORY
 
-EXAMPLES = [p.read_bytes() for p in sorted((Path(__file__).parents[2] / "conf" / "schemas").glob("*.schema"))]
+EXAMPLES = [p.read_bytes() for p in sorted((REPOSITORY / "conf" / "schemas").glob("*.schema"))]
 SPACE = st.sampled_from([" ", "\n", "\t", "  \r\n ", "\r"])
 NAMES = st.sampled_from(["Column", "a", "Überschrift", "x.y-z", "Partitions"])
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=8)

@@ -15,6 +15,7 @@ from store.merges.records import newest
 from tests.intraday_rows import IntradayRows
 from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.merge_runs import FS, history_bytes
+from tests.support.places import REPOSITORY
 from writers.merge import dates
 from writers.merge.dates import merge_dates
 from writers.merge.executor import Executor, LocalExecutor
@@ -32,7 +33,7 @@ def context() -> Iterator[Any]:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     conf = SparkConf().setMaster("local[2]").setAppName("merge").set("spark.ui.enabled", "false")
-    conf.set("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))
+    conf.set("spark.executorEnv.PYTHONPATH", str(REPOSITORY))
     found = SparkContext(conf=conf)
     yield found
     found.stop()

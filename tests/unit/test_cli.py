@@ -20,8 +20,7 @@ from jobs.context import CliContext, Commands, Json, Verbose
 from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
 from tests.small_tables import SmallTable
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.places import REPOSITORY
 
 
 def run(*words: str) -> Result:
@@ -107,7 +106,7 @@ def test_an_empty_root_has_no_tables(tmp_path: Path) -> None:
 
 
 def test_schema_check_finds_and_shows(tmp_path: Path) -> None:
-    shipped = str(ROOT / "conf/schemas/Nyc13.Flight.schema")
+    shipped = str(REPOSITORY / "conf/schemas/Nyc13.Flight.schema")
     good = run("schema", "check", shipped, "--json")
     assert (good.exit_code, json.loads(good.stdout)["errors"]) == (0, 0)
     broken = tmp_path / "A.B.schema"
@@ -211,7 +210,9 @@ def test_tables_are_whole_when_nobody_looks(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error() -> None:
     line = f"{sys.executable} -m jobs.cli.main --help | head -c 1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
     assert "Traceback" not in done.stderr
 
 
@@ -221,7 +222,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 )
 def test_exit_codes_of_the_process(words: list[str], code: int, tmp_path: Path) -> None:
     line = [sys.executable, "-m", "jobs.cli.main", "--root", str(tmp_path), *words]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == code
     if "--json" in words:
         assert "error" in json.loads(done.stdout)
@@ -232,7 +233,7 @@ def test_exit_codes_of_the_process(words: list[str], code: int, tmp_path: Path) 
 
 def test_no_module_of_jobs_hides_a_package_when_it_is_submitted() -> None:
     """spark-submit puts the directory of the entry first on the path: a module there hides any package of its name."""
-    names = {path.stem for path in (ROOT / "jobs").glob("*.py")}
+    names = {path.stem for path in (REPOSITORY / "jobs").glob("*.py")}
     ours = {"sparkhaven", "store", "ingest", "writers", "readers", "conf", "jobs"}
     others = {"pyspark", "pyarrow", "numpy", "duckdb", "typer", "rich", "pydantic", "pandas", "py4j", "xxhash"}
     assert not names & (ours | others | set(sys.stdlib_module_names))
@@ -241,7 +242,10 @@ def test_no_module_of_jobs_hides_a_package_when_it_is_submitted() -> None:
 @pytest.mark.slow
 def test_help_is_quick() -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "jobs.cli.main", "--help"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-X", "importtime", "-m", "jobs.cli.main", "--help"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}

@@ -18,7 +18,6 @@ from tests.merge_cases import DAY, TABLE
 from tests.merge_runs import make, merge
 
 NAME = str(TABLE)
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def tree(root: Path) -> dict[str, tuple[int, int]]:

@@ -12,8 +12,7 @@ from jobs.session.delta_session import CONF, delta_conf
 from jobs.settings.stream_file import load_stream_file
 from store.errors import SettingsError
 from store.io.fs import Fs
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.support.places import REPOSITORY
 
 
 def offline(tmp_path: Path) -> dict[str, str]:

@@ -26,8 +26,8 @@ from store.io.fs import Fs
 from store.layout import LocationKey
 from store.types.datatypes import BY_NAME
 from store.types.model import Storage
+from tests.support.places import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 KEYS: dict[str, list[Any]] = {
     "String": [None, "", "AAPL", "\U0001f600"],
     "Boolean": [None, False, True],

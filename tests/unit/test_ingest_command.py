@@ -27,17 +27,17 @@ from store.layout import Layout
 from tests.commands import run, told
 from tests.kafka.ticks import stream_file
 from tests.merge_cases import TABLE
+from tests.support.places import REPOSITORY
 from writers.spark.stream import StreamPlan, StreamTotals
 
 NAME = str(TABLE)
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def write_stream(base: Path) -> Path:
     (base / "feed").mkdir(exist_ok=True)
     (base / "feed" / "one.json").write_text("{}\n")
-    text = (ROOT / "conf/streams/flights.toml").read_text()
-    text = text.replace("../schemas", str(ROOT / "conf/schemas")).replace("${FLIGHTS_FEED}", str(base / "feed"))
+    text = (REPOSITORY / "conf/streams/flights.toml").read_text()
+    text = text.replace("../schemas", str(REPOSITORY / "conf/schemas")).replace("${FLIGHTS_FEED}", str(base / "feed"))
     (base / "flights.toml").write_text(text)
     return base / "flights.toml"
 

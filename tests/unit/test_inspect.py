@@ -21,6 +21,7 @@ from store.layout import LocationKey
 from store.merges.records import encode_record
 from store.scan.columnfile import add_grouping
 from tests.small_tables import SmallTable
+from tests.support.places import GOLDEN
 
 DATE = "2026-11-20"
 HEAD = 4096
@@ -367,7 +368,7 @@ def test_a_validation_result(small: SmallTable, tmp_path: Path) -> None:
     place = tmp_path / ".T.merges" / "2026-11-20"
     place.mkdir(parents=True)
     path = place / "3.validation"
-    path.write_bytes((Path(__file__).parents[1] / "golden" / "validation-v1.validation").read_bytes())
+    path.write_bytes((GOLDEN / "validation-v1.validation").read_bytes())
     found = inspect_file(small.fs, path)
     assert (found.kind, found.sound, found.facts["passed"], len(found.facts["results"])) == (
         "validation result",

@@ -18,10 +18,10 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.crash.stream_kit import STREAM, TABLE, open_log, put_file, record
 from tests.quarantine_cases import ModelQuarantine, bad, restart, take
+from tests.support.places import GOLDEN
 from writers.quarantine.ledger import NEVER, follow, made_again
 
 FS = Fs()
-GOLDEN = Path(__file__).parents[1] / "golden"
 LEDGER = Ledger("/a place", "/streams/s.toml", 7, 3, ((1, 2), (4, 9)))
 
 

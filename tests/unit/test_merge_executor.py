@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from store.errors import CommitError, MergeError, SettingsError
+from tests.support.places import REPOSITORY
 from writers.merge.executor import LocalExecutor
 from writers.merge.spark import SparkExecutor
 
@@ -73,7 +74,7 @@ def running(process: int) -> bool:
 def test_workers_end_with_a_merge_that_was_killed(tmp_path: Path) -> None:
     script = tmp_path / "orphans.py"
     script.write_text(ORPHANS, encoding="utf-8")
-    root = Path(__file__).parents[2]
+    root = REPOSITORY
     environment = {**os.environ, "PYTHONPATH": str(root)}
     command = [sys.executable, str(script)]
     with (tmp_path / "out").open("w", encoding="utf-8") as out:  # a pipe would wait for the workers

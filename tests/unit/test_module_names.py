@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.support.places import REPOSITORY
+
 OURS = {"sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf", "tests", "benchmarks"}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.support.places import REPOSITORY
+
 PLACES = "store|ingest|writers|readers|jobs|sparkhaven|tests|benchmarks|docs|conf"
 NAMED = re.compile(rf"`((?:{PLACES})/[\w/.-]+)`")
 IMPORTS = re.compile(r"^\s*(?:from|import) pyspark\b", re.MULTILINE)

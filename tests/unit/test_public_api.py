@@ -12,8 +12,7 @@ import pytest
 import sparkhaven
 import store.errors
 from tests.small_tables import SmallTable
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.places import REPOSITORY
 
 
 def test_names_are_those_of_the_contract() -> None:
@@ -49,14 +48,14 @@ def test_a_table_is_read_by_the_public_name(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_reading_imports_no_spark() -> None:
     code = "import sys, sparkhaven; assert not {'pyspark', 'duckdb'} & set(sys.modules), 'imported'"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY)
 
 
 @pytest.mark.slow
 def test_a_foreign_package_of_the_name_of_ours_is_told(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "__init__.py").touch()
-    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import sparkhaven"
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(REPOSITORY)!r}]; import sparkhaven"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1
     assert f"another package is named `store`: found {tmp_path}" in done.stderr and "PYTHONPATH" in done.stderr

@@ -31,10 +31,10 @@ from store.errors import (
 )
 from store.io.fs import Fs
 from store.layout import Layout
+from tests.support.places import REPOSITORY
 from writers.batch.commit import BatchOutcome
 from writers.spark.stream import BatchProgress, StreamPlan, StreamTotals
 
-ROOT = Path(__file__).resolve().parents[2]
 AWAY = RetryableFeedError("the source is away")
 
 
@@ -170,9 +170,9 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
     with ExitStack() as opened:
         runs = []
         for name in ("good", "bad"):
-            text = (ROOT / "conf/streams/flights.toml").read_text().replace('"flights"', f'"{name}"')
+            text = (REPOSITORY / "conf/streams/flights.toml").read_text().replace('"flights"', f'"{name}"')
             file = tmp_path / f"{name}.toml"
-            file.write_text(text.replace("../schemas", str(ROOT / "conf/schemas")))
+            file.write_text(text.replace("../schemas", str(REPOSITORY / "conf/schemas")))
             settings = load_stream_file(Fs(), file, {"FLIGHTS_FEED": str(tmp_path)})
             runs.append(ingest_run.open_stream(Fs(), Layout(tmp_path / "db"), settings, opened, progress))
         app = ingest_run.Application(Fs(), Layout(tmp_path / "db"), spark, ingest_run.Options(), progress, stop)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deploy, deployed_tables, load_deployed, load_version, standing_tables
 from store.schema.deployed.history import decode_history, encode_history
+from tests.support.places import GOLDEN
 
 TABLE = TableName("Ns", "Tab")
 COLUMNS = {"Date": "String", "A": "int", "B": "String", "C": "double"}
@@ -339,7 +340,7 @@ def test_no_bit_of_a_history_can_flip_into_other_columns(tmp_path: Path, checksu
 
 def test_a_history_without_checksum_is_read(tmp_path: Path) -> None:
     layout = with_rows(tmp_path)
-    data = (Path(__file__).parents[1] / "golden" / "schema-history-v1.json").read_bytes()
+    data = (GOLDEN / "schema-history-v1.json").read_bytes()
     assert b"crc32" not in data
     before = load_deployed(FS, layout, TABLE)
     layout.schema_history(TABLE).write_bytes(data)

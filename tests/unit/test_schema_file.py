@@ -13,8 +13,9 @@ from store.schema.document.describe import describe, findings_text, schema_text
 from store.schema.document.xmlfile import SchemaFile, check_schema, load_schema, parse_schema
 from store.schema.tree import walk
 from store.types.model import Kind, Storage
+from tests.support.places import REPOSITORY
 
-SCHEMAS = Path(__file__).parents[2] / "conf" / "schemas"
+SCHEMAS = REPOSITORY / "conf" / "schemas"
 EXAMPLES = sorted(SCHEMAS.glob("*.schema"))
 HEAD = '<Table namespace="Ns" name="Tab" storageType="NestedPartitionedOnDisk">'
 DATE = '<Column name="Date" dataType="String" columnType="Partitioning"/>'

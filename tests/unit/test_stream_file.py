@@ -15,6 +15,7 @@ from jobs.settings.stream_schema import checked_schema
 from store.errors import InvalidNameError, SettingsError
 from store.io.fs import Fs
 from store.layout import TableName
+from tests.support.places import REPOSITORY
 
 FILE = Path("/etc/streams/flights.toml")
 RIGHT = """
@@ -301,7 +302,7 @@ def test_wrong_values(change: tuple[str, str], what: str) -> None:
     ],
 )
 def test_what_only_the_schema_can_tell(change: tuple[str, str], what: str) -> None:
-    path = Path(__file__).resolve().parents[2] / "conf" / "streams" / "flights.toml"
+    path = REPOSITORY / "conf" / "streams" / "flights.toml"
     text = RIGHT.replace(*change)
     assert text != RIGHT
     with pytest.raises((SettingsError, InvalidNameError), match=what) as caught:

@@ -11,11 +11,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tests.support.places import REPOSITORY
 from tests.witness.commands import COMMANDS, RAW, WRONG, Outcome, outcomes
 from tests.witness.damage import DAMAGES, KINDS, Kind, Trees
 from tests.witness.trees import make_trees
 
-PAGE = Path(__file__).parents[2] / "docs" / "damage.md"
+PAGE = REPOSITORY / "docs" / "damage.md"
 MEMORY = Path("/dev/shm")
 Cells = Mapping[tuple[str, str], Mapping[str, Outcome] | None]
 INTRO = """# What damage to each file does
