@@ -59,10 +59,10 @@ crash: setup ## the full crash campaign, written to docs/crash-results.md: every
 	$(BIN)/python -m tests.crash.results --full --rounds 40
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
-	$(BIN)/python -m tests.crash.power_cuts --rounds 40
+	$(BIN)/python -m tests.crash.disk.power_cuts --rounds 40
 
 power-cut-spark: setup ## the same under Spark jobs: our streams, deephaven_writer, Spark's Parquet sink, Delta
-	$(BIN)/python -m tests.crash.spark_power_cuts --rounds 5
+	$(BIN)/python -m tests.crash.spark.power_cuts --rounds 5
 
 crash-results: setup ## docs/crash-results.md written anew (minutes)
 	$(BIN)/python -m tests.crash.results

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from benchmarks.ingest_files import STOCK_JVM
 from jobs.session.spark_session import build_session
-from tests.crash.stream_kit import put_file, record
-from tests.spark.feed_source import FeedSource
-from tests.spark.stream_job import run
+from tests.support.spark.feed_source import FeedSource
+from tests.support.spark.stream_job import run
+from tests.support.streams.stream_kit import put_file, record
 from writers.spark.stream import STREAM_CONF, BatchProgress
 
 WARM = 10

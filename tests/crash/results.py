@@ -19,22 +19,24 @@ from functools import partial
 from pathlib import Path
 
 from store.io.fs import Fs
-from tests.crash import kill_steps, spark_zombies, strace_faults, zombies
-from tests.crash.call_faults import calls_of_a_life, chosen, survive
-from tests.crash.call_sites import SYNCS, WRITES, faults_of
-from tests.crash.chaos_tally import Campaign
-from tests.crash.frame_copies import run_campaign as run_frames
-from tests.crash.images import KINDS, missing
-from tests.crash.kafka_chaos import run_campaign
-from tests.crash.model_fs import PowerCutFs
-from tests.crash.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, cut_rounds
+from tests.crash.chaos.campaign import run_campaign
+from tests.crash.chaos.tally import Campaign
+from tests.crash.disk import strace_faults
+from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
+from tests.crash.disk.call_sites import SYNCS, WRITES, faults_of
+from tests.crash.disk.images import KINDS, missing
+from tests.crash.disk.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, cut_rounds
+from tests.crash.kills import kill_steps, zombies
 from tests.crash.results_page import Line, renewed, section
-from tests.crash.sink_job import SINKS
-from tests.crash.spark_kill import run_campaign as run_kills
-from tests.crash.spark_power_cuts import OURS, SinkTally, cut_sink
-from tests.crash.stream_story import STORIES, Groups
-from tests.crash.test_power_cut import problems
-from tests.crash.whole_story import write_feed
+from tests.crash.spark import zombies as spark_zombies
+from tests.crash.spark.frame_copies import run_campaign as run_frames
+from tests.crash.spark.kill import run_campaign as run_kills
+from tests.crash.spark.power_cuts import OURS, SinkTally, cut_sink
+from tests.crash.spark.sink_job import SINKS
+from tests.support.disks.cuts import problems
+from tests.support.disks.model_fs import PowerCutFs
+from tests.support.streams.stream_story import STORIES, Groups
+from tests.support.streams.whole_story import write_feed
 
 LIVES = 60
 

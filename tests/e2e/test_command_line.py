@@ -20,7 +20,7 @@ import pytest
 
 from jobs.demo.feed import json_line, rows
 from store.io.fs import Fs
-from tests.commands import run
+from tests.support.commands import run
 from tests.support.places import REPOSITORY
 
 pytestmark = pytest.mark.spark

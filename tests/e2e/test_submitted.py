@@ -18,8 +18,8 @@ import pytest
 from jobs.demo.feed import json_line, rows
 from jobs.session.zipped import write_zip
 from readers.arrow.opening import open_table
-from tests.clusters import standalone
 from tests.support.places import REPOSITORY
+from tests.support.spark.clusters import standalone
 
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 ROWS = 40

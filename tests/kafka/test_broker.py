@@ -15,8 +15,8 @@ from jobs.demo.broker import Broker, free_port
 from jobs.session.spark_session import import_root
 from store.errors import RetryableFeedError
 from store.io.fs import Fs
-from tests.kafka.topics import make_topic, send
-from tests.processes import ends, runs
+from tests.support.kafka.topics import make_topic, send
+from tests.support.processes import ends, runs
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

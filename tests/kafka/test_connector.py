@@ -20,7 +20,7 @@ from store.epochs.files.load import load_stream
 from store.errors import TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from tests.kafka.topics import make_topic, send
+from tests.support.kafka.topics import make_topic, send
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 
@@ -33,7 +33,7 @@ def message(number: int) -> bytes:
 
 
 def start(broker: Broker, topic: str, base: Path, how: str) -> subprocess.Popen[str]:
-    line = [sys.executable, "-m", "tests.kafka.connector_job", broker.bootstrap, topic, str(base), how]
+    line = [sys.executable, "-m", "tests.support.kafka.connector_job", broker.bootstrap, topic, str(base), how]
     return subprocess.Popen(line, cwd=import_root(), stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 

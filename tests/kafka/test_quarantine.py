@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from jobs.cli.main import app
 from jobs.demo.broker import Broker
-from tests.kafka.ticks import ids, stream_file, tick, ticks
-from tests.kafka.topics import make_topic, send
-from tests.spark.one_session import one_session
+from tests.support.kafka.ticks import ids, stream_file, tick, ticks
+from tests.support.kafka.topics import make_topic, send
+from tests.support.spark.one_session import one_session
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 

@@ -14,7 +14,7 @@ from ingest.options.kafka import ClientSettings, KafkaFeed
 from jobs.demo.broker import Broker
 from store.epochs.state.values import OffsetRange
 from store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
-from tests.kafka.topics import delete_before, drop_topic, make_topic, send, send_in_transactions
+from tests.support.kafka.topics import delete_before, drop_topic, make_topic, send, send_in_transactions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

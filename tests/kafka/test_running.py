@@ -27,8 +27,8 @@ from readers import open_table
 from store.errors import EXIT_USAGE, FeedSettingsError, PositionGapError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.kafka.ticks import ids, stream_file, ticks
-from tests.kafka.topics import drop_topic, make_topic, send
+from tests.support.kafka.ticks import ids, stream_file, ticks
+from tests.support.kafka.topics import drop_topic, make_topic, send
 from writers.spark.stream import STREAM_CONF
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]

@@ -26,7 +26,7 @@ from jobs.session.spark_session import import_root
 from store.epochs.state.values import OffsetRange
 from store.errors import EXIT_USAGE, FeedError, FeedSettingsError, SparkhavenError
 from store.io.fs import Fs
-from tests.kafka.topics import make_topic, send
+from tests.support.kafka.topics import make_topic, send
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 

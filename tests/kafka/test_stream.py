@@ -15,8 +15,8 @@ from store.epochs.files.load import load_stream
 from store.errors import ErrorBudgetExceeded, PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from tests.kafka.ticks import ids, stream_file, taken, tick, ticks
-from tests.kafka.topics import (
+from tests.support.kafka.ticks import ids, stream_file, taken, tick, ticks
+from tests.support.kafka.topics import (
     delete_before,
     drop_topic,
     make_topic,

@@ -24,8 +24,17 @@ from store.epochs.state.values import OffsetRange
 from store.errors import EpochConflictError, PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from tests.crash.model_fs import Crash, CrashingFs
-from tests.crash.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_location, remove, write_batch
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.streams.tiny_writer import (
+    STREAM,
+    TABLE,
+    append,
+    batch_of,
+    open_log,
+    read_location,
+    remove,
+    write_batch,
+)
 
 KEYS = st.sampled_from([LocationKey(internal, value) for internal in "ab" for value in ("d1", "d2")])
 ROWS = st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=4)

@@ -21,7 +21,7 @@ from ingest.spec import Target, TextForm
 from ingest.values.date_patterns import DatePattern, date_pattern
 from ingest.values.exact import INSTANT_HIGH, INSTANT_LOW, OutOfRange, Refusal, from_text
 from ingest.values.typed import csv_texts
-from tests.ingest_cases import PLENTY, target
+from tests.support.ingest_cases import PLENTY, target
 
 QUICK = settings(max_examples=60, deadline=None)
 ALL = 10**9

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from jobs.cli.main import app
-from tests.spark.stream_job import session
-from tests.spark.test_frames import STREAM, TABLE, epochs, numbers, put, rolled_back, run, source, writer
+from tests.support.spark.frames import STREAM, TABLE, epochs, numbers, put, rolled_back, run, source, writer
+from tests.support.spark.stream_job import session
 
 pytestmark = pytest.mark.spark
 

@@ -25,7 +25,7 @@ from store.epochs.files.load import load_stream
 from store.errors import FeedError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from tests.spark.stream_job import session
+from tests.support.spark.stream_job import session
 from writers.quarantine.table import Chosen, Quarantine
 
 pytestmark = pytest.mark.spark

@@ -18,8 +18,8 @@ from store.epochs.state.values import FileId
 from store.errors import PositionGapError, carried_error
 from store.io.fs import Fs
 from store.layout import LocationKey, TableName
-from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
-from tests.spark.stream_job import session
+from tests.support.spark.stream_job import session
+from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
 from writers.spark.stream import BatchProgress, StreamPlan, run_stream
 from writers.target import SplitNotes
 

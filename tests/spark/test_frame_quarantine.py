@@ -19,9 +19,9 @@ from readers import open_table
 from store.errors import ErrorBudgetExceeded, SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from tests.crash.model_fs import Crash, CrashingFs
-from tests.spark.one_session import one_session
-from tests.spark.stream_job import session
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.spark.one_session import one_session
+from tests.support.spark.stream_job import session
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan.plan import MergeOptions

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from store.merges.records import newest
-from tests.intraday_rows import IntradayRows
-from tests.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.merge_runs import FS, history_bytes
+from tests.support.intraday_rows import IntradayRows
+from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.support.merge_runs import FS, history_bytes
 from tests.support.places import REPOSITORY
 from writers.merge import dates
 from writers.merge.dates import merge_dates

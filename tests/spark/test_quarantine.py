@@ -17,11 +17,11 @@ from store.errors import ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.layout import Layout
 from store.rejected import REJECTED, encode_rejected
-from tests.crash.model_fs import Crash, CrashingFs
-from tests.crash.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
-from tests.quarantine_cases import again, bad, restart, take
-from tests.spark.delta_cases import places, quarantine
-from tests.spark.stream_job import session
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.quarantine_cases import again, bad, restart, take
+from tests.support.spark.delta_cases import places, quarantine
+from tests.support.spark.stream_job import session
+from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from writers.quarantine.ledger import Requeue
 from writers.quarantine.table import Chosen
 from writers.target import ParkedFile

@@ -18,9 +18,9 @@ from store.epochs.state.values import FileId
 from store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError, SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from tests.crash.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
-from tests.spark.stream_job import run, session
-from tests.witness.damage import permissions_hold
+from tests.support.spark.stream_job import run, session
+from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
+from tests.support.witness.damage import permissions_hold
 from writers.spark.stream import Batches, BatchProgress, refuse_speculation
 from writers.target import SplitNotes
 

@@ -11,7 +11,7 @@ import venv
 import pytest
 
 from jobs.session.spark_session import import_root
-from tests.crash.sink_job import SCHEMA
+from tests.crash.spark.sink_job import SCHEMA
 
 pytestmark = pytest.mark.spark
 

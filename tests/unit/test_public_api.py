@@ -11,8 +11,8 @@ import pytest
 
 import sparkhaven
 import store.errors
-from tests.small_tables import SmallTable
 from tests.support.places import REPOSITORY
+from tests.support.small_tables import SmallTable
 
 
 def test_names_are_those_of_the_contract() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.witness.damage import Trees
-from tests.witness.page import place
-from tests.witness.trees import make_trees
+from tests.support.witness.damage import Trees
+from tests.support.witness.page import place
+from tests.support.witness.trees import make_trees
 
 
 @pytest.fixture(scope="session")

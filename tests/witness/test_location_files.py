@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.witness.damage import DAMAGES, LOCATION_KINDS, Kind, Trees
-from tests.witness.page import check
+from tests.support.witness.damage import DAMAGES, LOCATION_KINDS, Kind, Trees
+from tests.support.witness.page import check
 
 
 @pytest.mark.slow

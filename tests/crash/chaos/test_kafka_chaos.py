@@ -1,0 +1,27 @@
+"""Two kills in a stream from a real topic, of worker and driver; ``make crash`` does five hundred, of brokers too."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.crash.chaos.campaign import IN_WORKER, LARGE, Chaos
+
+
+@pytest.mark.kafka
+@pytest.mark.jvm
+@pytest.mark.spark
+def test_whatever_is_killed_every_message_is_there_once(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        chaos = Chaos(tmp_path, opened, seed=7, sizes=(LARGE,))
+        chaos.round(IN_WORKER)
+        chaos.round("driver, random moment", "older copy")
+        chaos.finish()
+    found = chaos.found
+    assert found.bad == 0, found.table()
+    assert found.kills == 2 and found.rounds == 2
+    assert found.tallies[IN_WORKER].kills == 1
+    assert found.checkpoints["older copy"] >= 1
+    assert found.looks > 10 and found.rows >= 2 * LARGE

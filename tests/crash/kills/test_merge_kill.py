@@ -1,0 +1,52 @@
+"""A merging process that really dies by SIGKILL at a phase, with the real file system; then it is run again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store.merges.records import newest
+from tests.support.merge_cases import DAY, TABLE
+from tests.support.merge_runs import FS, check_tree, make, merge
+from tests.support.places import REPOSITORY
+
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.support.merge_cases import DAY, TABLE
+from writers.merge.dates import merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan.plan import MergeOptions
+
+class Dying(Fs):
+    def step(self, name):
+        if name == sys.argv[2]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+list(merge_dates(Dying(), Layout(Path(sys.argv[1])), TABLE, [DAY], MergeOptions(), executor=LocalExecutor(),
+                 clock=lambda: 1.7e9))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "step", ["merge-stage:after", "merge-publish:before", "merge-index:after", "merge-clean:before"]
+)
+def test_a_merge_that_was_killed_ends_well_when_it_is_run_again(tmp_path: Path, step: str) -> None:
+    house, _ = make(tmp_path, 60)
+    root = REPOSITORY
+    done = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), step], cwd=root, check=False)
+    assert done.returncode == -signal.SIGKILL
+    before = newest(FS, house.layout, TABLE, DAY)
+    assert (before is not None) == (step == "merge-clean:before")
+    merge(house.layout)
+    check_tree(house.layout)
+    record = newest(FS, house.layout, TABLE, DAY)
+    assert record is not None
+    assert (record.phase, record.generation, sum(o.rows for o in record.outputs)) == ("clean", 1, 60)

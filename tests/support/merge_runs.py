@@ -1,0 +1,144 @@
+"""Small tables in two sources, merged without waiting for the disk, and merges that are killed at a step."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from store.format.index.tlmi import decode_tlmi
+from store.io.fs import Fs
+from store.layout import Layout
+from store.merges.records import newest
+from tests.support.intraday_rows import IntradayRows
+from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row
+from writers.merge.dates import DateResult, merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan.plan import MergeOptions
+from writers.partitions import add_partition
+
+
+class QuickFs(Fs):
+    """The real file system without waiting for the disk."""
+
+    def sync(self, paths: Any) -> None:
+        list(paths)
+
+    def sync_dirs(self, paths: Any) -> None:
+        list(paths)
+
+    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+        pass
+
+
+FS = QuickFs()
+
+
+def make(root: Path, number: int, *, seed: int = 1, partitions: int = 2) -> tuple[IntradayRows, list[dict[str, Any]]]:
+    """Rows in two sources; returned in tie order."""
+    rng = random.Random(seed)
+    rows = [random_row(rng) for _ in range(number)]
+    cut = number // 3
+    house = IntradayRows(root, SCHEMA, fs=FS)
+    house.commit({("a", DAY): as_table(rows[: cut // 2]), ("b", DAY): as_table(rows[cut:])})
+    house.commit({("a", DAY): as_table(rows[cut // 2 : cut])})
+    for name in range(partitions):
+        add_partition(FS, house.layout, "Test", str(name))
+    return house, rows
+
+
+def merge(layout: Layout, *values: str, fs: Fs = FS, workers: int = 1, **options: Any) -> list[DateResult]:
+    chosen = MergeOptions(**options)
+    executor = LocalExecutor(workers, processes=False)
+    days = values or (DAY,)
+    results = list(merge_dates(fs, layout, TABLE, days, chosen, executor=executor, clock=lambda: 1_700_000_000.0))
+    for result in results:
+        if result.error is not None:
+            raise result.error
+    return results
+
+
+def same(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    assert [{k: comparable(v) for k, v in row.items()} for row in found] == [
+        {k: comparable(v) for k, v in row.items()} for row in expected
+    ]
+
+
+def history_bytes(layout: Layout) -> dict[str, bytes]:
+    """Every file of history by its path below the namespace, without times."""
+    base = layout.partitions("Test")
+    found = {}
+    for path in sorted(base.rglob("*")):
+        if path.is_file() and path.name != "table.size":
+            found[str(path.relative_to(base))] = path.read_bytes()
+    return found
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: no handler of the code under test may catch it."""
+
+
+class KillingFs(QuickFs):
+    """Dies at the n-th change of the file system, or at a step."""
+
+    def __init__(self, *, call: int = -1, step: str = "") -> None:
+        self.call, self.at, self.calls = call, step, 0
+        self.steps: list[str] = []
+
+    def step(self, name: str) -> None:
+        self.steps.append(name)
+        if name == self.at:
+            raise Killed(name)
+
+    def _count(self) -> None:
+        self.calls += 1
+        if self.calls == self.call:
+            raise Killed(str(self.calls))
+
+    def write_new(self, *args: Any) -> None:
+        self._count()
+        super().write_new(*args)
+
+    def write_at(self, *args: Any) -> None:
+        self._count()
+        super().write_at(*args)
+
+    def rename(self, *args: Any) -> None:
+        self._count()
+        super().rename(*args)
+
+    def symlink(self, *args: Any) -> None:
+        self._count()
+        super().symlink(*args)
+
+    def _mkdir(self, path: Path) -> None:
+        self._count()
+        super()._mkdir(path)
+
+    def remove_tree(self, path: Path) -> None:
+        self._count()
+        super().remove_tree(path)
+
+    def sync_dirs(self, paths: Any) -> None:
+        self._count()
+        super().sync_dirs(paths)
+
+
+PHASE_STEPS = [
+    f"merge-{phase}:{when}"
+    for phase in ("plan", "stage", "sync", "check", "publish", "index", "record", "clean")
+    for when in ("before", "after")
+]
+
+
+def check_tree(layout: Layout) -> None:
+    """Nothing but complete locations that record and index both name; no staging left."""
+    record = newest(FS, layout, TABLE, DAY)
+    assert record is not None
+    base = layout.partitions("Test")
+    tree = sorted(p.parent.parent.parent.name for p in base.glob(f"*/{DAY}/Every/table.size"))
+    named = sorted(output.internal for output in record.outputs)
+    index = sorted(e.key.internal for e in decode_tlmi(layout.metadata_index(TABLE).read_bytes(), "index"))
+    assert tree == named == index
+    assert [p for p in base.glob("*/*") if not any(p.iterdir())] == []
+    assert [p.name for p in layout.system("Test").iterdir() if p.name.startswith(".stage")] == []

@@ -1,0 +1,59 @@
+"""Messages of a topic that no broker has sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.options.kafka import KafkaFeed
+from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from ingest.targets import resolve_targets
+from ingest.values.rows import Rows
+from store.schema.document.xmlfile import parse_schema
+
+PLACE = "ticks/3"
+
+
+@dataclass
+class Fake:
+    """A message as the client hands it out."""
+
+    at: int
+    payload: bytes | None
+    name: bytes | None = None
+    time_ms: int = 1000
+
+    def offset(self) -> int:
+        return self.at
+
+    def value(self) -> bytes | None:
+        return self.payload
+
+    def key(self) -> bytes | None:
+        return self.name
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.time_ms
+
+
+def decode(
+    messages: Sequence[Fake], columns: dict[str, str], specs: Sequence[ColumnSpec] = (), **feed: Any
+) -> tuple[Rows, Rejects, dict[str, list[Any]]]:
+    """Rows, rejects, and the columns as Python values by name."""
+    xml = "".join(f'<Column name="{name}" dataType="{kind}"/>' for name, kind in columns.items())
+    text = f'<Table namespace="T" name="T" storageType="NestedPartitionedOnDisk"><Partitions keyFormula="${{autobalance_single}}"/><Column name="Date" dataType="String" columnType="Partitioning"/>{xml}</Table>'  # noqa: E501
+    schema = parse_schema(text.encode(), "T.T.schema").schema
+    part = PartitionSpec(InternalRule("meta", "partition"), ValueRule(fixed="2026-11-21"))
+    made = KafkaFeed("h", ("ticks",), **feed)
+    spec = StreamSpec("s", "T.T", made, part, tuple(specs), bad_rows=BadRowBudget(max_rows=10_000))
+    targets = resolve_targets(spec, schema)
+    rejects = Rejects(spec.bad_rows, sink=lambda rows: parked.extend(rows))
+    parked: list[Any] = []
+    rows = MessageRows(targets, made, spec).decode(MessageBlock.of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
+    rejects.flush()
+    rejects.rows = parked
+    names = [target.column.name for target in targets]
+    return rows, rejects, {name: array.to_pylist() for name, array in zip(names, rows.columns, strict=True)}

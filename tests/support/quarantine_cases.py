@@ -1,0 +1,175 @@
+"""A stream with a real decoder and bad rows in its feed; rows are numbered, so that one lost or doubled is seen."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ingest.options.files import FeedSpec
+from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
+from jobs.operations.requeue import Requeued, requeue_rows
+from jobs.streams.budget import Budget
+from jobs.streams.decoding import Decoder
+from store.epochs.files.publish import TABLE_SIZE
+from store.epochs.log import StreamLog
+from store.epochs.state.values import FileId
+from store.format.table.tablesize import decode as decode_size
+from store.format.table.tablesize import encode as encode_size
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey
+from store.rejected import REJECTED, decode_rejected
+from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
+from writers.append.empty_location import WorkerMemory
+from writers.batch.commit import BatchOutcome, Park, write_batch
+from writers.quarantine.ledger import Requeue, follow_log, leftovers
+from writers.quarantine.table import Quarantine, requeued_rows
+from writers.target import ParkedFile
+
+DATE = "2026-11-20"
+PLENTY = BadRowBudget(1000, 1.0)
+
+
+def spec(budget: BadRowBudget = PLENTY, late: Refused = "quarantine") -> StreamSpec:
+    """JSON lines by ``Src`` into one date."""
+    partition = PartitionSpec(InternalRule("column", "Src"), ValueRule(fixed=DATE), late=late)
+    return StreamSpec(STREAM, str(TABLE), FeedSpec("/feed"), partition, ignore=("Date",), bad_rows=budget)
+
+
+def bad(number: int) -> Record:
+    """A row whose number is no number."""
+    return {**record(number), "N": f"x{number}"}
+
+
+def truncate(root: Path, key: LocationKey) -> None:
+    """Marks a published location as emptied for good."""
+    path = Layout(root).intraday_location(TABLE, key) / TABLE_SIZE
+    path.write_bytes(encode_size(replace(decode_size(path.read_bytes(), path), truncated=True)))
+
+
+@dataclass(slots=True)
+class Shelf:
+    """A quarantine in memory: insert-only, by source partition and position."""
+
+    rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    calls: int = 0
+
+    def __call__(self, files: Sequence[ParkedFile], epoch: int) -> None:
+        """Takes what is not there yet."""
+        self.calls += 1
+        for file in files:
+            table: pa.Table = decode_rejected(file.path.read_bytes())
+            for row in table.to_pylist():
+                key = Path(row["SourcePartition"]).name, row["Position"]
+                self.rows.setdefault(key, {**row, "Epoch": epoch})
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Where the rows come from."""
+        return sorted(self.rows)
+
+
+class ModelQuarantine(Quarantine):
+    """The quarantine without Spark and Delta: its rows are in memory, its ledger is the real one."""
+
+    def __init__(self, fs: Fs, root: Path, rows: dict[tuple[str, int], dict[str, Any]] | None = None) -> None:
+        layout = Layout(root)
+        super().__init__(None, fs, layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)  # type: ignore[arg-type]
+        self.rows = {} if rows is None else rows
+
+    def park(self, files: Sequence[ParkedFile], epoch: int) -> None:
+        self.announce(epoch)
+        with self._fs.during("model-merge"):
+            for file in files:
+                for row in decode_rejected(file.path.read_bytes()).to_pylist():
+                    key = (row["SourcePartition"], row["Position"])
+                    self.rows.setdefault(key, {**row, "Epoch": epoch, "RequeuedEpoch": None})
+
+    def mark(self, requeue: Requeue) -> None:
+        with self._fs.during("quarantine-mark"):
+            for key in requeued_rows(self._fs, requeue):
+                if self.rows[key]["RequeuedEpoch"] is None:
+                    self.rows[key]["RequeuedEpoch"] = requeue.epoch
+        self._fs.unlink(requeue.path)
+
+    def _bury(self, dead: Sequence[tuple[int, int]]) -> None:
+        for after, upto in dead:
+            for key in [key for key, row in self.rows.items() if after < row["Epoch"] <= upto]:
+                del self.rows[key]
+            for row in self.rows.values():
+                if row["RequeuedEpoch"] is not None and after < row["RequeuedEpoch"] <= upto:
+                    row["RequeuedEpoch"] = None
+
+    def pending(self) -> pa.Table:
+        """Rows that were not sent again, sorted."""
+        chosen = [row for _, row in sorted(self.rows.items()) if row["RequeuedEpoch"] is None]
+        return pa.Table.from_pylist([{name: row[name] for name in REJECTED.names} for row in chosen], REJECTED)
+
+    def marks(self) -> list[tuple[int, int | None]]:
+        """Epoch and epoch of the requeue of every row."""
+        return [(row["Epoch"], row["RequeuedEpoch"]) for _, row in sorted(self.rows.items())]
+
+
+def restart(fs: Fs, root: Path, quarantine: Quarantine) -> StreamLog:
+    """Opens the stream and lets the quarantine follow, as a start of a stream does."""
+    log = open_log(fs, root)
+    follow_log(fs, Layout(root), TABLE, log.state)
+    committed, others = leftovers(fs, Layout(root), TABLE, log.state)
+    for requeue in others:
+        fs.unlink(requeue.path)
+    quarantine.settle(committed)
+    return log
+
+
+def mended(rows: pa.Table) -> pa.Table:
+    """The rows of ``bad`` as those of ``record``."""
+    texts = [json.dumps(record(int(json.loads(text)["N"].strip("x")))) for text in rows["Payload"].to_pylist()]
+    at = rows.schema.get_field_index("Payload")
+    return rows.set_column(at, REJECTED.field("Payload"), pa.array([text.encode() for text in texts], pa.binary()))
+
+
+def send(fs: Fs, root: Path, log: StreamLog, quarantine: Quarantine, rows: pa.Table) -> Requeued:
+    """Sends rows again by the settings of the stream."""
+    done = Requeued()
+    requeue_rows(fs, log, target_of(root, log), spec(), quarantine, rows, done, clock=lambda: 0.0)
+    return done
+
+
+def take(
+    fs: Fs,
+    root: Path,
+    log: StreamLog,
+    groups: Sequence[Sequence[FileId]],
+    park: Park | None,
+    batch_id: int = 0,
+    given: StreamSpec | None = None,
+    **settings: Any,
+) -> BatchOutcome:
+    """One batch by the real decoder and the budget of the stream."""
+    chosen = given or spec()
+    target, decoder = target_of(root, log), Decoder(fs, chosen, SCHEMA)
+    return write_batch(
+        fs,
+        log,
+        target,
+        WorkerMemory(),
+        LocalExecutor(fs, target, groups, decoder=decoder, **settings),
+        query_id="query",
+        batch_id=batch_id,
+        proposed=[split for group in groups for split in group],
+        judge=Budget(chosen.bad_rows),
+        park=park,
+        decode=decoder,
+    )
+
+
+def again(path: Path, mtime: int) -> FileId:
+    """A file as it is now, with a time in seconds."""
+    os.utime(path, (mtime, mtime))
+    found = path.stat()
+    return FileId(str(path), found.st_size, found.st_mtime_ns)

@@ -1,0 +1,25 @@
+"""Dates that are emptied and unlinked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.intraday_rows import IntradayRows
+from tests.support.merge_cases import DAY, TABLE
+from tests.support.merge_runs import FS
+from writers.removal.proof import prove
+from writers.removal.remove import Removed, delete, truncate
+
+NOW = 1_700_000_000.0
+
+
+def empty(house: IntradayRows, **options: Any) -> Removed:
+    proof = options.pop("proof", None) or prove(FS, house.layout, TABLE, DAY)
+    chosen: dict[str, Any] = {"fs": FS, "clock": lambda: NOW} | options
+    return truncate(chosen.pop("fs"), house.layout, TABLE, DAY, proof=proof, **chosen)
+
+
+def unlink(house: IntradayRows, *, now: float = NOW + 3601, **options: Any) -> Removed:
+    chosen: dict[str, Any] = {"fs": FS} | options
+    proof = prove(FS, house.layout, TABLE, DAY)
+    return delete(chosen.pop("fs"), house.layout, TABLE, DAY, proof=proof, clock=lambda: now, **chosen)

@@ -1,0 +1,80 @@
+"""A streaming job over the test feed: ``python -m tests.support.spark.stream_job FEED ROOT [PER_BATCH]``."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from jobs.session.delta_session import delta_conf
+from jobs.session.spark_session import build_session
+from store.errors import SettingsError
+from store.io.fs import Fs
+from tests.support.spark.feed_source import FeedSource
+from tests.support.streams.stream_kit import decode, open_log, target_of
+from writers.spark.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
+
+
+def session(*, delta: bool = True) -> SparkSession:
+    """A session with the settings of streams; a worker needs our packages and these tests.
+
+    With Delta where its jars can be had: the first session of a process decides for all, since they share one JVM.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    extra = dict(STREAM_CONF)
+    if delta:
+        with suppress(SettingsError):
+            extra |= delta_conf(Fs())
+    spark = build_session("stream-test", workers=2, extra=extra)
+    spark.dataSource.register(FeedSource)
+    return spark
+
+
+def run(
+    spark: SparkSession,
+    feed: Path,
+    root: Path,
+    *,
+    per_batch: int = 2,
+    tasks: int = 2,
+    stop: threading.Event | None = None,
+    settings: dict[str, Any] | None = None,
+    **plan: Any,
+) -> StreamTotals:
+    """Takes what is in the feed, and ends."""
+    fs = Fs()
+    options = {"feed": feed, "root": root, "per_batch": per_batch, "tasks": tasks}
+    values: dict[str, Any] = {"query_id": "test", "trigger": {"availableNow": True}, "decode": decode}
+    with open_log(fs, root, clock=time.time, pid=os.getpid(), host=socket.gethostname(), **(settings or {})) as log:
+        source = spark.readStream.format("test_feed").options(**options).load()
+        target = replace(target_of(root, log), durability=(settings or {}).get("durability", "fsync"))
+        stop = stop or threading.Event()
+        return run_stream(spark, source, fs, log, target, StreamPlan(**(values | plan)), stop=stop)
+
+
+def _tell(progress: BatchProgress) -> None:
+    print(f"epoch {progress.epoch} rows {progress.outcome.rows} seconds {progress.seconds:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    spark = session(delta=False)
+    print("session", flush=True)
+    per_batch = int(sys.argv[3]) if len(sys.argv) > 3 else 2
+    code = 0
+    try:
+        totals = run(spark, Path(sys.argv[1]), Path(sys.argv[2]), per_batch=per_batch, progress=_tell)
+        print(f"done rows {totals.rows} epochs {totals.epochs}", flush=True)
+    except BaseException:
+        traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        code = 1
+    os._exit(code)  # the JVM ends with its parent; a tidy stop takes seconds

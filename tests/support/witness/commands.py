@@ -1,0 +1,130 @@
+"""The commands of the table of damages, each called on a damaged tree, and a word for what came of it.
+
+``right``       the command ends well, and every row is read as it was committed
+``told``        it ends with an error that says what is wrong; of a check, it reports an error
+``read tells``  it ends well without a look at what is damaged; the next reader that needs it is told
+``remarked``    a check has a remark, and finds nothing lost
+``no look``     ``verify`` without ``--deep`` does not look there; ``--deep`` tells
+``harmless``    a check says nothing: every command is right, and the file is a cache or lost nothing that is committed
+``SILENTLY WRONG``, ``RAW ERROR``  what may not be
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.errors import SparkhavenError
+from store.io.fs import Fs
+from store.io.system_errors import as_ours
+from tests.support.commands import run
+from tests.support.witness.damage import Kind, Trees, permissions_hold
+from tests.support.witness.story import OPEN, TABLE, Row, Writer, expected, read_rows, rows
+
+COMMANDS = ("read", "ingest", "recover", "merge", "verify", "verify --deep")
+RIGHT, TOLD, READ_TELLS, REMARKED, NO_LOOK = "right", "told", "read tells", "remarked", "no look"
+HARMLESS = "harmless"
+WRONG, RAW = "SILENTLY WRONG", "RAW ERROR"
+NEW = (*rows(range(600, 610), "a", OPEN), *rows(range(610, 620), "e", OPEN))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one command did: the word of the table, and what it said."""
+
+    word: str
+    said: str = ""
+
+
+def outcomes(trees: Trees, base: Path, kind: Kind, damage: str, seed: int = 0) -> dict[str, Outcome] | None:
+    """Every command on a tree of its own with the same damage; None where the damage would change nothing."""
+    looked = base / "looked"
+    try:
+        if not trees.damaged(looked, kind, damage, seed):
+            return None
+        found = {"read": _read(looked)}
+        shallow, deep = _check(looked), _check(looked, "--deep")
+        for name, change in (("ingest", _ingest), ("recover", _recover), ("merge", _merge)):
+            changed = base / name
+            trees.damaged(changed, kind, damage, seed)
+            found[name] = change(changed, kind)
+            shutil.rmtree(changed)
+        if deep.word == RIGHT:
+            needless = kind.cache or damage in ("older copy", "newer copy")
+            harmless = needless and all(each.word == RIGHT for each in found.values())
+            deep = Outcome(HARMLESS if harmless else WRONG, deep.said)
+        if shallow.word == RIGHT:
+            shallow = Outcome(NO_LOOK if deep.word in (TOLD, REMARKED) else deep.word, shallow.said)
+        found |= {"verify": shallow, "verify --deep": deep}
+        return {name: found[name] for name in COMMANDS}
+    finally:
+        shutil.rmtree(looked, ignore_errors=True)
+        shutil.rmtree(base / "ingest-feed", ignore_errors=True)
+
+
+def _read(root: Path, more: Sequence[Row] = ()) -> Outcome:
+    def look() -> Outcome:
+        for tier in ("all", "intraday"):
+            found, wanted = read_rows(root, tier), sorted([*expected(tier), *more], key=lambda row: row["N"])
+            if found != wanted:
+                there, due = {row["N"] for row in found}, {row["N"] for row in wanted}
+                parts = f"lost {sorted(due - there)[:5]}, more {list(there - due)[:5]}"
+                return Outcome(WRONG, f"tier {tier}: {len(found)} rows for {len(wanted)}; {parts}")
+        return Outcome(RIGHT)
+
+    return _caught(look)
+
+
+def _ingest(root: Path, kind: Kind) -> Outcome:
+    def take() -> Outcome:
+        Writer(root, Fs()).take(20, NEW)
+        return Outcome(RIGHT)
+
+    done = _caught(take)
+    return done if done.word != RIGHT else _after(root, kind, NEW)
+
+
+def _recover(root: Path, kind: Kind) -> Outcome:
+    done = _called(root, "recover")
+    return done if done.word != RIGHT else _after(root, kind)
+
+
+def _merge(root: Path, kind: Kind) -> Outcome:
+    done = _called(root, "merge", str(TABLE), "--date", OPEN, "--local", "--workers", "1")
+    return done if done.word != RIGHT else _after(root, kind)
+
+
+def _after(root: Path, kind: Kind, more: Sequence[Row] = ()) -> Outcome:
+    """How a command that ended well stands once its work is read: it may leave alone what it did not need."""
+    found = _read(root, more)
+    if found.word != TOLD:
+        return found
+    return Outcome(WRONG if kind.state else READ_TELLS, f"ended well, then read: {found.said}")
+
+
+def _check(root: Path, *words: str) -> Outcome:
+    done = _called(root, "verify", *words)
+    return Outcome(REMARKED, done.said) if done.word == RIGHT and not done.said.endswith("0 remarks") else done
+
+
+def _called(root: Path, *words: str) -> Outcome:
+    def call() -> Outcome:
+        done = run(root, *words)
+        said = done.output.strip()
+        if "was not foreseen" in said or "unexpected error" in said:
+            return Outcome(RAW, said)
+        return Outcome(RIGHT if done.exit_code == 0 else TOLD, said)
+
+    return _caught(call)
+
+
+def _caught(call: Callable[[], Outcome]) -> Outcome:
+    with permissions_hold():
+        try:
+            return call()
+        except (SparkhavenError, OSError) as error:
+            return Outcome(TOLD, str(as_ours(error)))
+        except Exception as error:
+            return Outcome(RAW, repr(error))

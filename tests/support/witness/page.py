@@ -1,0 +1,104 @@
+"""``docs/damage.md``: what each command does when one file of the tree is damaged.
+
+``python -m tests.support.witness.page [KIND...]`` damages the files of those kinds (default: all), runs every command
+on each, prints what may not be, and writes the page anew when all kinds were asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tests.support.places import REPOSITORY
+from tests.support.witness.commands import COMMANDS, RAW, WRONG, Outcome, outcomes
+from tests.support.witness.damage import DAMAGES, KINDS, Kind, Trees
+from tests.support.witness.trees import make_trees
+
+PAGE = REPOSITORY / "docs" / "damage.md"
+MEMORY = Path("/dev/shm")
+Cells = Mapping[tuple[str, str], Mapping[str, Outcome] | None]
+INTRO = """# What damage to each file does
+
+Every file of the tree has a witness: something else from which its loss, or another content, is seen. Each line below
+is one file of a small database (two streams; a date that is merged and truncated, one that is merged, one that is
+open) with one damage, and what each command then did. Written by `python -m tests.support.witness.page`, which does all
+of it; the tests do it too and compare.
+
+* *right*: the command ends well, and every row is read as it was committed.
+* *told*: it ends with an error that says what is wrong and what to do; of `verify`, it reports an error.
+* *read tells*: it does not need the damaged file and ends well; the next reader that needs the file is told.
+* *remarked*: `verify` has a remark, and finds nothing lost.
+* *no look*: `verify` alone does not look there; `verify --deep` tells.
+* *harmless*: nothing to tell: the file is a cache, or nothing of what it lost is committed.
+
+*older copy* and *newer copy* are the same file from before and after the last epochs, *foreign copy* is a file of the
+same kind that belongs elsewhere. Where a damage is left out it changes nothing for that file.
+"""
+
+
+def place() -> str | None:
+    """A directory for trees that need not survive, in memory where there is one."""
+    return str(MEMORY) if MEMORY.is_dir() else None
+
+
+def damaged(trees: Trees, base: Path, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, str, dict[str, Outcome] | None]]:
+    """Every damage to a file of each kind, with what the commands did."""
+    for kind in kinds:
+        for damage in DAMAGES:
+            yield kind, damage, outcomes(trees, base, kind, damage)
+
+
+def line(kind: str, damage: str, found: Mapping[str, Outcome]) -> str:
+    """One line of the table."""
+    return f"| {kind} | {damage} | {' | '.join(found[name].word for name in COMMANDS)} |"
+
+
+def page(cells: Cells) -> str:
+    """The whole page."""
+    head = [f"| file | damage | {' | '.join(f'`{name}`' for name in COMMANDS)} |", "|---" * (2 + len(COMMANDS)) + "|"]
+    lines = [line(kind, damage, found) for (kind, damage), found in cells.items() if found is not None]
+    return "\n".join([INTRO, *head, *lines, ""])
+
+
+def wrong(kind: Kind, damage: str, found: Mapping[str, Outcome]) -> list[str]:
+    """What of it may not be, in sentences."""
+    bad = [(name, each) for name, each in found.items() if each.word in (WRONG, RAW)]
+    return [f"{kind.name}, {damage}: {name} is {each.word}: {each.said}" for name, each in bad]
+
+
+def check(trees: Trees, kind: Kind, damage: str) -> None:
+    """Fails where a command is silently wrong, or where the page says something else."""
+    found = outcomes(trees, trees.now.parents[1], kind, damage)
+    said = [
+        each for each in PAGE.read_text(encoding="utf-8").splitlines() if each.startswith(f"| {kind.name} | {damage} |")
+    ]
+    if found is None:
+        assert said == []
+        return
+    assert not wrong(kind, damage, found), "\n".join(wrong(kind, damage, found))
+    assert said == [line(kind.name, damage, found)], "`python -m tests.support.witness.page` writes the page anew"
+
+
+def main(names: Sequence[str]) -> int:
+    """Exit code 1 if a cell may not be as it is."""
+    kinds = [kind for kind in KINDS if not names or any(name in kind.name for name in names)]
+    cells: dict[tuple[str, str], dict[str, Outcome] | None] = {}
+    faults = 0
+    with tempfile.TemporaryDirectory(dir=place()) as base:
+        trees = make_trees(Path(base) / "trees")
+        for kind, damage, found in damaged(trees, Path(base), kinds):
+            cells[kind.name, damage] = found
+            if found is not None:
+                print(line(kind.name, damage, found), flush=True)
+                for sentence in wrong(kind, damage, found):
+                    faults += 1
+                    print("    " + sentence.replace("\n", "\n    "), flush=True)
+    if not names:
+        PAGE.write_text(page(cells), encoding="utf-8")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""Data files of a real Delta table to rows of ours: partition values, instants, bad rows by version, file and row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.bad_rows import Rejects, as_batch
+from ingest.feeds.delta.decode import decode_versions, late_in_versions, path_of
+from ingest.feeds.delta.planner import DeltaPlanner
+from ingest.options.delta import DeltaFeed
+from ingest.options.formats import Limit
+from ingest.requeued import decode_requeued
+from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from store.epochs.state.values import OffsetRange
+from store.epochs.state.versions import TABLE, packed
+from store.errors import CorruptFileError, FeedError, PositionGapError
+from store.io.fs import Fs
+from store.layout import LocationKey
+from store.types.datatypes import data_type
+from store.types.model import Column, Kind, Storage, TableSchema
+from tests.support.delta_tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
+
+FS = Fs()
+SCHEMA = TableSchema(
+    "Test",
+    "Copy",
+    (
+        Column("Date", data_type("String"), Kind.PARTITIONING, Storage.NONE, 0),
+        Column("id", data_type("int"), Kind.NORMAL, Storage.FIXED, 1),
+        Column("name", data_type("String"), Kind.NORMAL, Storage.SYMBOL, 2, "UTF_8"),
+        Column("day", data_type("String"), Kind.NORMAL, Storage.SYMBOL, 3, "UTF_8"),
+        Column("at", data_type("Instant"), Kind.NORMAL, Storage.FIXED, 4),
+        Column("File", data_type("String"), Kind.NORMAL, Storage.SYMBOL, 5, "UTF_8"),
+        Column("Row", data_type("long"), Kind.NORMAL, Storage.FIXED, 6),
+    ),
+)
+AT = 1_795_255_200_000_000_000  # 2026-11-21 10:00 UTC
+BIG = 2**40  # no int
+
+
+def spec_of(table: Path) -> StreamSpec:
+    return StreamSpec(
+        "copy",
+        "Test.Copy",
+        DeltaFeed(str(table)),
+        PartitionSpec(InternalRule("fixed", "0"), ValueRule(fixed="2026-11-21")),
+        (ColumnSpec("File", meta="file"), ColumnSpec("Row", meta="line")),
+        bad_rows=BadRowBudget(10, 1.0),
+    )
+
+
+def decoded(table: Path, start: int, stop: int, rejects: Rejects | None = None, **changes: Any) -> pa.Table:
+    spec = replace(spec_of(table), **changes)
+    split = OffsetRange(TABLE, 0, start, stop, TABLE_ID)
+    assert isinstance(spec.feed, DeltaFeed)
+    rejects = rejects or Rejects(spec.bad_rows)
+    routed = list(decode_versions(FS, split, spec, spec.feed, SCHEMA, rejects))
+    return pa.Table.from_batches([part.batch for part in routed])
+
+
+def with_bad_rows(table: Path) -> tuple[Path, Path]:
+    """Version 9 adds two files by an engine that writes no partition columns and no INT96: ids 100, too big, 101."""
+    files = []
+    actions: list[dict[str, Any]] = []
+    for name, numbers in (("one", [100, BIG, 101]), ("two x", [BIG + 1])):
+        files.append(table / f"{name}.parquet")
+        at = pa.array([AT] * len(numbers)).view(pa.timestamp("ns", "UTC"))
+        columns = {"id": numbers, "name": ["n"] * len(numbers), "at": at}
+        pq.write_table(pa.table(columns), files[-1])
+        path, size = f"{name}.parquet".replace(" ", "%20"), files[-1].stat().st_size
+        add = {"path": path, "partitionValues": {"day": "2026-11-22"}, "size": size, "modificationTime": 1000}
+        actions.append({"add": {**add, "dataChange": True}})
+    put_version(table, 9, *actions)
+    return files[0], files[1]
+
+
+def test_rows_with_the_values_of_their_partition(tmp_path: Path) -> None:
+    rows = decoded(unpack(tmp_path), packed(1), packed(4))
+    assert rows["id"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert rows["name"].to_pylist() == [f"n{number}" for number in range(9)]
+    assert rows["day"].to_pylist() == [None, "2026-11-21", "2026-11-21"] * 3
+    assert rows["at"].cast(pa.int64()).to_pylist() == [AT] * 9  # written as INT96, which has no zone
+    assert rows["Row"].to_pylist() == [1, 1, 2] * 3
+    assert len(set(rows["File"].to_pylist())) == 6 and all(Path(file).is_file() for file in rows["File"].to_pylist())
+
+
+def test_a_part_of_a_version_and_of_a_snapshot(tmp_path: Path) -> None:
+    table = unpack(tmp_path, until=8)
+    assert decoded(table, packed(2, 1), packed(3, 1))["id"].to_pylist() == [4, 5, 6]
+    whole = decoded(table, packed(8, snapshot=True), packed(9))
+    assert sorted(whole["id"].to_pylist()) == list(range(21))
+    plan = DeltaPlanner(FS, DeltaFeed(str(table)), None, "")
+    first = plan.plan(Limit(files=1))
+    assert first is not None
+    parts = [decoded(table, first.start, first.stop), decoded(table, first.stop, packed(9))]
+    assert pa.concat_tables(parts) == whole
+
+
+def test_bad_rows_are_named_by_version_file_and_row_and_can_be_sent_again(tmp_path: Path) -> None:
+    table = unpack(tmp_path, until=8)
+    one, two = with_bad_rows(table)
+    rejects = Rejects(BadRowBudget(10, 1.0))
+    rows = decoded(table, packed(8), packed(10), rejects)
+    assert rows["id"].to_pylist() == [100, 101] and rows["day"].to_pylist() == ["2026-11-22"] * 2
+    found = [(row.file, row.line, row.column, row.time_ns) for row in rejects.rows]
+    assert [row[:3] for row in found] == [(f"version 9: {one}", 2, "id"), (f"version 9: {two}", 1, "id")]
+    assert f"version 9: {one} row 2, column id" in str(rejects.rows[0])
+    payload = json.loads(rejects.rows[0].payload)
+    assert (payload["id"], payload["day"], payload["at"][:19]) == (BIG, "2026-11-22", "2026-11-21T10:00:00")
+    assert rejects.others["data_files"] == 2
+    mended = [replace(row, payload=row.payload.replace(str(BIG).encode(), b"7")) for row in rejects.rows[:1]]
+    (again,) = decode_requeued(
+        pa.Table.from_batches([as_batch(mended)]), spec_of(table), SCHEMA, Rejects(BadRowBudget())
+    )
+    row = again.batch.to_pylist()[0]
+    assert (row["id"], row["day"], row["File"], row["Row"]) == (7, "2026-11-22", str(one), 2)
+    assert path_of(rejects.rows[1].file) == str(two)
+
+
+def test_a_file_from_before_a_column_was_added_has_nulls_and_an_undeclared_column_is_refused(tmp_path: Path) -> None:
+    table = unpack(tmp_path, until=4)
+    pq.write_table(pa.table({"id": [100], "at": pa.array([AT]).view(pa.timestamp("ns", "UTC"))}), table / "x.parquet")
+    size = (table / "x.parquet").stat().st_size
+    add = {"path": "x.parquet", "size": size, "partitionValues": {"day": "2026-11-22"}, "modificationTime": 0}
+    put_version(table, 5, {"add": {**add, "dataChange": True}})
+    assert decoded(table, packed(5), packed(6))["name"].to_pylist() == [None]
+    fields = [{"name": name} for name in ("id", "at", "day", "Name")]
+    change_metadata(table, schemaString=json.dumps({"type": "struct", "fields": fields}))
+    with pytest.raises(FeedError, match="lacks columns that the table stores") as caught:
+        decoded(table, packed(5), packed(6))
+    assert (caught.value.expected, caught.value.where) == ("'name'", str(table / "x.parquet"))
+    feed = replace(spec_of(table).feed, missing_columns="null")
+    assert decoded(table, packed(5), packed(6), feed=feed)["name"].to_pylist() == [None]
+
+
+def test_rows_whose_timestamp_is_int96_can_be_sent_again(tmp_path: Path) -> None:
+    table = unpack(tmp_path)
+    key = LocationKey("0", "2026-11-21")
+    rejects = Rejects(BadRowBudget(100, 1.0))
+    spec = spec_of(table)
+    assert isinstance(spec.feed, DeltaFeed)
+    split = OffsetRange(TABLE, 0, packed(1), packed(2), TABLE_ID)
+    assert late_in_versions(FS, split, spec, spec.feed, SCHEMA, frozenset({key}), rejects) == 3
+    rows = pa.Table.from_batches([as_batch(rejects.rows)])
+    parts = [part.batch for part in decode_requeued(rows, spec, SCHEMA, Rejects(BadRowBudget()))]
+    assert pa.Table.from_batches(parts) == decoded(table, packed(1), packed(2))
+
+
+def test_a_partition_value_of_the_wrong_type_is_a_bad_row(tmp_path: Path) -> None:
+    table = unpack(tmp_path, until=8)
+    with_bad_rows(table)
+    actions = actions_of(table, 9)
+    actions[0]["add"]["partitionValues"] = {"day": "2026-11-22", "id": "seven"}
+    put_version(table, 9, actions[0])
+    rejects = Rejects(BadRowBudget(10, 1.0))
+    split = OffsetRange(TABLE, 0, packed(9), packed(10), TABLE_ID)
+    assert list(decode_versions(FS, split, spec_of(table), DeltaFeed(str(table)), SCHEMA, rejects)) == []
+    assert [(row.line, row.column, row.value) for row in rejects.rows] == [(n, "id", "seven") for n in (1, 2, 3)]
+
+
+def test_files_that_are_gone_or_other_ones_are_told(tmp_path: Path) -> None:
+    table = unpack(tmp_path, until=8)
+    one, two = with_bad_rows(table)
+    two.write_bytes(two.read_bytes() + b"x")
+    with pytest.raises(CorruptFileError, match="damaged"):
+        decoded(table, packed(9), packed(10))
+    one.unlink()
+    with pytest.raises(PositionGapError, match="removed before it was read") as caught:
+        decoded(table, packed(9), packed(10))
+    assert (caught.value.where, caught.value.expected) == (str(one), "the file that version 9 has")

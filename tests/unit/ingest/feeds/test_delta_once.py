@@ -1,0 +1,66 @@
+"""Rows of a Delta table exactly once: a stream that is killed at any change of the disk goes on where its log ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ingest.options.delta import DeltaFeed
+from store.epochs.files.load import load_stream
+from store.errors import PositionGapError
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.support.delta_runs import run
+from tests.support.delta_tables import change_metadata, unpack
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.streams.stream_kit import STREAM, TABLE, open_log, read_location
+
+FS = Fs()
+
+
+def ids(root: Path) -> list[int]:
+    state = load_stream(FS, Layout(root), TABLE, STREAM)
+    return [row["N"] for location in state.locations.values() for row in read_location(root, location)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [None, 0])
+def test_killed_anywhere_and_started_again(tmp_path: Path, start: int | None) -> None:
+    feed = DeltaFeed(str(unpack(tmp_path, until=7)), start)
+    counted = CrashingFs()
+    run(counted, tmp_path / "whole", feed)
+    expected = ids(tmp_path / "whole")
+    assert sorted(expected) == list(range(21))
+    state = load_stream(FS, Layout(tmp_path / "whole"), TABLE, STREAM)
+    assert (state.offsets.positions(), state.epoch) == ({"version": 8, "file": 0}, 5)
+    for change in range(1, counted.changes, 37):
+        root = tmp_path / str(change)
+        with pytest.raises(Crash):
+            run(CrashingFs(crash_after=change), root, feed)
+        run(FS, root, feed)
+        assert ids(root) == expected, f"killed before change {change}"
+
+
+def test_a_rollback_takes_the_position_along(tmp_path: Path) -> None:
+    feed = DeltaFeed(str(unpack(tmp_path, until=7)))
+    root = tmp_path / "db"
+    run(FS, root, feed)
+    expected = ids(root)
+    with open_log(FS, root) as log:
+        log.rollback(2)
+        assert log.state.offsets.positions() == {"snapshot": 7, "file": 6}
+    run(FS, root, feed)
+    assert ids(root) == expected
+
+
+def test_another_table_at_the_path_is_no_continuation(tmp_path: Path) -> None:
+    feed = DeltaFeed(str(unpack(tmp_path, until=4)), 0)
+    run(FS, tmp_path / "db", feed)
+    change_metadata(Path(feed.path), id="other")
+    with pytest.raises(PositionGapError, match="made again"):
+        run(FS, tmp_path / "db", feed)
+    moved = replace(feed, path=str(unpack(tmp_path / "moved", until=5)))  # the same one elsewhere is
+    run(FS, tmp_path / "db", moved)
+    assert sorted(ids(tmp_path / "db")) == list(range(15))

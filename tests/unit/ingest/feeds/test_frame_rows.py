@@ -1,0 +1,80 @@
+"""Rows of data frames that cannot be stored: each with its own content and place, whatever repeats."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.frames.rows import FrameRows
+from ingest.options.files import FeedSpec
+from ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from store.errors import ErrorBudgetExceeded
+from store.layout import LocationKey
+from tests.support.ingest_cases import schema
+
+NS = 10**9
+DAY = 86_400 * NS
+TABLE = schema(n="int", at="Instant", src="String")
+PARTITION = PartitionSpec(
+    InternalRule("column", "src"), ValueRule("at"), Clock("fixed", 10 * DAY), max_past_s=2 * 86_400.0
+)
+SPEC = StreamSpec("s", "T.T", FeedSpec("frame"), PARTITION, bad_rows=BadRowBudget(100, 1.0))
+
+
+def decode(
+    rows: list[tuple[int, int | None, str | None]],
+    numbers: list[int],
+    closed: frozenset[LocationKey] = frozenset(),
+    spec: StreamSpec = SPEC,
+) -> tuple[list[tuple[str, str, list[int]]], list[Any]]:
+    """Locations with their values of ``n``, and the bad rows."""
+    n, at, src = zip(*rows, strict=True)
+    stamps = pa.array([None if t is None else t * DAY for t in at], pa.timestamp("ns", "UTC"))
+    batch = pa.RecordBatch.from_pydict({"n": pa.array(n, pa.int64()), "at": stamps, "src": pa.array(src, pa.string())})
+    parked: list[Any] = []
+    rejects = Rejects(spec.bad_rows, sink=parked.extend)
+    frame = FrameRows(spec, TABLE)
+    found = [
+        (routed.key.internal, routed.key.value, routed.batch.column("n").to_pylist())
+        for routed in frame.decode(batch, "t/0", np.array(numbers, np.int64), "offset", rejects, closed)
+    ]
+    return found, parked
+
+
+def test_rows_of_one_offset_are_each_parked_with_their_own_content() -> None:
+    rows = [(1, 9, "a"), (2**31, 9, "a"), (3, None, "a"), (4, 1, "a"), (5, 9, None), (6, 9, "b")]
+    found, parked = decode(rows, [7, 7, 7, 8, 8, 8])
+    assert found == [("a", "1970-01-10", [1]), ("b", "1970-01-10", [6])]
+    told = [(row.line, row.code, json.loads(row.payload)["n"]) for row in parked]
+    assert told == [
+        (7, "overflow", 2**31),
+        (7, "null-partition-value", 3),
+        (8, "instant-out-of-bounds", 4),
+        (8, "null-internal-partition", 5),
+    ]
+    assert {row.unit for row in parked} == {"offset"}
+
+
+def test_rows_for_a_date_that_was_truncated_are_late() -> None:
+    rows = [(1, 9, "a"), (2, 8, "a"), (3, 9, "b")]
+    closed = frozenset({LocationKey("a", "1970-01-10"), LocationKey("x", "1970-01-10")})
+    found, parked = decode(rows, [5, 6, 7], closed)
+    assert found == [("a", "1970-01-09", [2]), ("b", "1970-01-10", [3])]
+    assert [(row.line, row.code, json.loads(row.payload)["n"]) for row in parked] == [(5, "late", 1)]
+    strict = replace(SPEC, partition=replace(PARTITION, late="fail"))
+    with pytest.raises(ErrorBudgetExceeded, match="a date that the stream refuses") as caught:
+        decode(rows, [5, 6, 7], closed, strict)
+    assert caught.value.where == "t/0 offset 5"
+
+
+def test_bounds_that_fail_name_the_position_of_the_row() -> None:
+    strict = replace(SPEC, partition=replace(PARTITION, bounds="fail"))
+    with pytest.raises(ErrorBudgetExceeded) as caught:
+        decode([(1, 9, "a"), (2, 1, "a")], [40, 41], spec=strict)
+    assert caught.value.where == "t/0 offset 41"

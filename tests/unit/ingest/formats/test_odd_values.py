@@ -1,0 +1,145 @@
+"""One odd value among many: it takes no neighbour along to the exact pass, and no sign or day is lost."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ingest.bad_rows import Rejects
+from ingest.content.lines import LineBlock, line_blocks
+from ingest.formats.csv.rows import CsvRows
+from ingest.formats.json.rows import JsonRows, too_deep
+from ingest.options.formats import CsvOptions
+from ingest.spec import Target
+from ingest.values.exact import Refusal, from_text
+from ingest.values.iso_texts import iso_instants
+from tests.support.ingest_cases import PLENTY, target
+
+AMONG = 300
+
+
+def block_of(lines: list[bytes]) -> LineBlock:
+    """The lines as one block."""
+    return next(line_blocks([b"".join(line + b"\n" for line in lines)]))
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("clock", ["T05:00:00Z", "", " 23:59:59.123456789", "T05+01"])
+def test_every_day_beside_a_bad_one_is_decided_at_once(zone: str | None, clock: str) -> None:
+    first = date(1700, 1, 1)
+    days = [first + timedelta(days=n) for n in range(0, 182_000, 7)] + [
+        date(year, month, day)
+        for year in (1700, 1704, 1899, 1900, 2000, 2012, 2013, 2100, 2199)
+        for month, day in ((1, 31), (2, 28), (4, 30), (12, 31), (2, 1))
+    ]
+    leap = [f"{year}-02-29" for year in range(1700, 2200) if year % 4 == 0 and (year % 100 or year % 400 == 0)]
+    good = [f"{day}{clock}" for day in [*map(str, days), *leap]]
+    bad = [f"{year}-02-29{clock}" for year in (1700, 1800, 1900, 2100, 2013)]
+    bad += [f"2013-{end}{clock}" for end in ("02-30", "04-31", "06-31", "09-31", "11-31", "13-01", "00-10", "01-32")]
+    one = target("Instant", zone=zone)
+    texts = pa.array([*good, *bad])
+    array, doubt = iso_instants(texts, one)
+    assert doubt is not None
+    zoned = zone is not None or clock.endswith(("Z", "1"))
+    gaps = 20 if zoned and zone else 0  # midnights that a zone skipped are left to the exact pass
+    assert doubt[len(good) :].all()
+    assert doubt[: len(good)].sum() <= (gaps if zoned else len(good))
+    for row in np.flatnonzero(~doubt).tolist()[::50]:
+        assert from_text(texts[row].as_py(), one) == array[row].value
+    assert all(isinstance(from_text(text, one), Refusal) for text in bad)
+
+
+def _looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of the lines that come to the exact pass."""
+    seen: list[int] = []
+    one = JsonRows.one
+
+    def noted(self: JsonRows, line: bytes, file: str, number: int, rejects: Rejects) -> Any:
+        seen.append(number)
+        return one(self, line, file, number, rejects)
+
+    monkeypatch.setattr(JsonRows, "one", noted)
+    return seen
+
+
+@pytest.mark.parametrize("odd", [b'"2013-02-30T00:00:00Z"', b'"soon"', b'"1600-01-01T00:00Z"'])
+def test_one_bad_day_sends_its_own_line_to_the_exact_pass(monkeypatch: pytest.MonkeyPatch, odd: bytes) -> None:
+    seen = _looked_at(monkeypatch)
+    lines = [b'{"v":"2013-%02d-%02dT05:00:00Z"}' % (1, 25 + n % 7) for n in range(AMONG)]
+    lines[7] = b'{"v":%s}' % odd
+    rejects = Rejects(PLENTY)
+    rows = JsonRows([target("Instant")], []).decode(block_of(lines), "f", rejects)
+    assert (seen, len(rows), rejects.bad) == ([8], AMONG - 1, 1)
+
+
+ZEROS = [b"-0", b"-0.0", b"-0e5", b"0", b"-0E-3", b"0.0", b"-1e-400"]
+Decode = Callable[[Target, list[bytes]], pa.Array]
+
+
+def _json(one: Target, texts: list[bytes], small: int) -> pa.Array:
+    lines = [b'{"v":%s,"w":"a-0,"}' % text for text in texts]
+    return JsonRows([one], [], small=small).decode(block_of(lines), "f", Rejects(PLENTY)).columns[0]
+
+
+def _inner(one: Target, texts: list[bytes], small: int) -> pa.Array:
+    deep = Target(one.column, "a.v", one.unit, None, None, True)
+    lines = [b'{"a":{"v":%s}}' % text for text in texts]
+    return JsonRows([deep], [], small=small).decode(block_of(lines), "f", Rejects(PLENTY)).columns[0]
+
+
+def _csv(one: Target, texts: list[bytes], small: int) -> pa.Array:
+    decoder = CsvRows([one], [], CsvOptions(header=False, names=("v",)), exact=small > 0)
+    return decoder.decode(block_of(texts), "f", Rejects(PLENTY))[0].columns[0]
+
+
+@pytest.mark.parametrize("decode", [_json, _inner, _csv])
+@pytest.mark.parametrize("kind", ["double", "float"])
+@pytest.mark.parametrize("small", [0, 10**9])
+def test_zero_keeps_its_sign(decode: Callable[[Target, list[bytes], int], pa.Array], kind: str, small: int) -> None:
+    found = decode(target(kind), ZEROS * 50, small).to_numpy()
+    assert (found == 0).all()
+    assert np.signbit(found).tolist() == [text.startswith(b"-") for text in ZEROS * 50]
+
+
+def test_open_quotes_and_escapes_are_passed_once() -> None:
+    """The pattern is possessive: what it has matched it never gives back, so its time is that of the line."""
+    from ingest.formats.json.rows import _STRING
+
+    line = b'{"v":"' + b'\\"' * 3000 + b"[" * 600
+    assert "*+" in _STRING.pattern.decode()
+    assert [m.span() for m in re.finditer(_STRING, line)] == [(1, 4), (5, len(line))]
+    assert not too_deep(line)
+    assert not too_deep(line + b"\\")
+    assert too_deep(b"[" * 501)
+
+
+def test_inner_fields_that_all_differ_take_no_room_of_their_own() -> None:
+    """One mask for each name would be the square of the lines."""
+    count = 20_000
+    deep = Target(target("long").column, "a.v", "iso", None, None, True)
+    lines = [b'{"a":{"v":%d,"w%d":0}}' % (n, n) for n in range(count)]
+    block, rejects = block_of(lines), Rejects(PLENTY)
+    tracemalloc.start()
+    rows = JsonRows([deep], []).decode(block, "f", rejects)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (len(rows), len(rejects.ignored), rejects.ignored["a.w7"]) == (count, count, 1)
+    assert peak < 2000 * count
+
+
+def test_short_lines_come_in_blocks_of_bounded_length() -> None:
+    data = b"{}\n" * 1000 + b"x" * 500 + b"\n" + b"{}\n" * 100
+    sizes, numbers, long = [], [], []
+    for block in line_blocks([data[at : at + 64] for at in range(0, len(data), 64)], 200, 300, lines=30):
+        sizes.append(len(block))
+        numbers += block.numbers.tolist()
+        long += [line.number for line in block.too_long]
+    assert max(sizes) <= 30
+    assert (long, numbers) == ([1001], [*range(1, 1001), *range(1002, 1102)])

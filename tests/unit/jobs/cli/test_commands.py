@@ -1,0 +1,267 @@
+"""Commands over a small database, from the outside: what they say, their exit codes, and what they leave alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import context
+from store.errors import CorruptFileError
+from store.io.system_errors import as_ours
+from store.layout import LocationKey
+from tests.support.commands import run, told
+from tests.support.intraday_rows import IntradayRows
+from tests.support.merge_cases import DAY, TABLE
+from tests.support.merge_runs import make, merge
+
+NAME = str(TABLE)
+
+
+def tree(root: Path) -> dict[str, tuple[int, int]]:
+    return {str(path.relative_to(root)): (path.stat().st_mtime_ns, path.stat().st_size) for path in root.rglob("*")}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> IntradayRows:
+    made, _ = make(tmp_path, 40)
+    made.log.close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> IntradayRows:
+    """A database for commands that must leave it as it is."""
+    made, _ = make(tmp_path_factory.mktemp("shared"), 40)
+    made.log.close()
+    return made
+
+
+LOOKING = [
+    ["read", NAME],
+    ["read", NAME, "--epoch", "9"],
+    ["tables"],
+    ["stats"],
+    ["verify", "--deep"],
+    ["recover", "--dry-run"],
+    ["epochs", "list", NAME, "rows"],
+    ["epochs", "show", NAME, "nobody"],
+    ["epochs", "rollback", NAME, "rows", "--to", "0", "--dry-run"],
+    ["validate", NAME, "--date", DAY],
+    ["merge", NAME, "--date", DAY, "--dry-run"],
+    ["merge", NAME, "--date", "2013-13-45", "--dry-run"],
+    ["truncate", NAME, "--date", DAY, "--dry-run"],
+    ["delete", NAME, "--date", DAY, "--dry-run"],
+    ["schema", "show", NAME],
+    ["partitions", "list", TABLE.namespace],
+    ["partitions", "add", TABLE.namespace, "7", "--dry-run"],
+]
+
+
+@pytest.mark.parametrize("words", LOOKING, ids=" ".join)
+def test_looking_changes_nothing(shared: IntradayRows, words: list[str]) -> None:
+    before = tree(shared.root)
+    found = run(shared.root, *words)
+    assert found.exit_code in (0, 1, 2), found.stderr
+    assert "Traceback" not in found.stderr and "not foreseen" not in found.stderr
+    assert tree(shared.root) == before
+
+
+@pytest.mark.parametrize("words", LOOKING, ids=" ".join)
+def test_no_command_makes_a_root_by_looking(tmp_path: Path, words: list[str]) -> None:
+    code, value = told(tmp_path / "typo", *words)
+    if words[:2] == ["partitions", "add"]:
+        assert code == 0
+    else:
+        assert (code, value["error"]["what"]) == (2, "no such database root")
+    assert not (tmp_path / "typo").exists()
+
+
+def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "file"
+    root.write_text("")
+    for words in (["tables"], ["partitions", "add", "NS", "0"], ["ingest", "x.toml"]):
+        code, value = told(root, *words)
+        assert (code, value["error"]["what"]) == (2, "the database root is not a directory")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b.c", "", "NS.", ".T", "NS.T.U", "NS.T/..", "NS.\n", "NS.é"])
+@pytest.mark.parametrize("words", [["read"], ["stats"], ["verify"], ["recover"], ["merge", "--date", DAY, "--local"]])
+def test_hostile_table_names_never_become_paths(shared: IntradayRows, words: list[str], name: str) -> None:
+    before = tree(shared.root)
+    code, value = told(shared.root, *words, name)
+    assert (code, value["error"]["type"]) == (2, "InvalidNameError")
+    assert tree(shared.root) == before
+
+
+@pytest.mark.parametrize("words", [["stats"], ["verify"], ["recover"], ["read"], ["schema", "show"]], ids=" ".join)
+def test_a_table_that_is_not_there_is_a_usage_error(shared: IntradayRows, words: list[str]) -> None:
+    code, value = told(shared.root, *words, "Nobody.Here")
+    assert (code, value["error"]["type"]) == (2, "TableNotFoundError")
+
+
+def test_a_namespace_that_is_not_there_is_a_usage_error(shared: IntradayRows) -> None:
+    assert told(shared.root, "partitions", "list", "Nobody")[1]["error"]["what"] == "no namespace Nobody"
+    assert told(shared.root, "partitions", "list", TABLE.namespace)[0] == 0
+
+
+# --- dates ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["read", NAME, "--date"], ["merge", NAME, "--local", "--dates"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("dates", "what"),
+    [
+        ("2024-03-06..2024-03-05", "ends before it begins"),
+        ("2024-03-05..", "two ends|not understood"),
+        ("..2024-03-05", "two ends|not understood"),
+        ("../x", "two ends|not understood"),
+        ("a..b/c", "cannot become a path"),
+    ],
+)
+def test_ranges_that_hold_nothing_are_refused(shared: IntradayRows, words: list[str], dates: str, what: str) -> None:
+    code, value = told(shared.root, *words, dates)
+    assert code == 2
+    assert any(part in value["error"]["what"] for part in what.split("|"))
+
+
+@pytest.mark.parametrize("date", ["../x", "", ".hidden", "a/b", "x\0y"])
+@pytest.mark.parametrize("command", ["merge", "validate", "truncate", "delete"])
+def test_hostile_dates_never_become_paths(shared: IntradayRows, command: str, date: str) -> None:
+    before = tree(shared.root)
+    code, value = told(shared.root, command, NAME, "--date", date)
+    assert (code, value["error"]["type"]) == (2, "InvalidNameError")
+    assert tree(shared.root) == before
+
+
+def test_a_merge_tells_its_errors_whole(house: IntradayRows) -> None:
+    code, value = told(house.root, "merge", NAME, "--date", "2013-13-45", "--local")
+    assert code == 1
+    assert (value["date"], value["outcome"]) == ("2013-13-45", "failed")
+    assert {"type", "what", "where", "expected", "found", "hint", "exit_code", "retryable"} <= value["error"].keys()
+    assert told(house.root, "merge", NAME, "--date", "2013-13-45", "--local", "--allow-empty")[0] == 0
+
+
+def test_a_merge_says_what_it_would_do_and_that_nothing_is_left_to_do(house: IntradayRows) -> None:
+    planned = told(house.root, "merge", NAME, "--date", DAY, "--local", "--dry-run")[1]
+    assert (planned["outcome"], planned["rows_in"], planned["dry_run"]) == ("planned", 40, True)
+    done = told(house.root, "merge", NAME, "--date", DAY, "--local", "--memory", "1000000000")[1]
+    assert (done["outcome"], done["rows_out"], done["dry_run"]) == ("merged", 40, False)
+    assert "nothing new to do" in run(house.root, "merge", NAME, "--date", DAY, "--local").stdout
+
+
+def test_a_date_without_proof_keeps_no_other_from_being_truncated(house: IntradayRows) -> None:
+    log = house.log = house.open()
+    house.commit({("a", "2024-03-04"): pa_rows(house), ("a", "2024-03-06"): pa_rows(house)})
+    log.close()
+    merge(house.layout, DAY)
+    found = run(house.root, "truncate", NAME, "--dates", "2024-03-04..2024-03-06", "--json")
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [(line["date"], "error" in line) for line in lines] == [
+        ("2024-03-04", True),
+        (DAY, False),
+        ("2024-03-06", True),
+    ]
+    assert found.exit_code == lines[0]["error"]["exit_code"] == 2
+    assert lines[1]["rows"] == 40
+
+
+def pa_rows(house: IntradayRows) -> Any:
+    from readers import open_table
+
+    return open_table(house.root, NAME).to_arrow(dates=DAY).slice(0, 3).drop_columns(["Date"])
+
+
+def test_a_delete_before_its_time_is_worth_retrying(house: IntradayRows) -> None:
+    merge(house.layout)
+    assert told(house.root, "truncate", NAME, "--date", DAY)[0] == 0
+    code, value = told(house.root, "delete", NAME, "--date", DAY)
+    assert (code, value["error"]["type"], value["error"]["retryable"]) == (3, "TooEarlyError", True)
+    assert told(house.root, "delete", NAME, "--date", DAY, "--grace", "0")[0] == 0
+
+
+# --- damage --------------------------------------------------------------------------------------------------------
+
+
+def add_damaged_table(root: Path) -> Path:
+    """A second table, whose commit log is cut inside its header."""
+    xml = b'<Table namespace="AA" name="Bad" storageType="NestedPartitionedOnDisk">'
+    xml += b'<Partitions keyFormula="${autobalance_single}"/><Column name="Date" dataType="String"'
+    xml += b' columnType="Partitioning"/><Column name="x" dataType="int"/></Table>'
+    other = IntradayRows(root, xml)
+    other.log.close()
+    log = other.layout.stream_log(other.table, "rows")
+    log.write_bytes(log.read_bytes()[:7])
+    return log
+
+
+def test_a_table_that_cannot_be_read_is_bad_data_and_hides_no_other(house: IntradayRows) -> None:
+    add_damaged_table(house.root)
+    code, value = told(house.root, "tables")
+    assert code == 1
+    assert [("error" in line, line.get("rows")) for line in value["tables"]] == [(True, None), (False, 40)]
+    found = run(house.root, "stats", "--json")
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    assert found.exit_code == 1
+    assert [line.get("rows") for line in lines] == [None, 40]
+    assert lines[0]["table"] == "AA.Bad"
+
+
+def test_a_stream_that_cannot_be_recovered_keeps_no_other_from_it(house: IntradayRows) -> None:
+    add_damaged_table(house.root)
+    torn = house.layout.intraday_location(TABLE, LocationKey("a", DAY)) / "table.size"
+    torn.write_bytes(b"torn")
+    for words, published in ((["recover", "--dry-run"], False), (["recover"], True)):
+        code, value = told(house.root, *words)
+        assert code == 1
+        assert [("error" in line, line.get("republished")) for line in value["streams"]] == [(True, None), (False, 1)]
+        assert [line["table"] for line in value["findings"]] == ["AA.Bad"]
+        assert (torn.read_bytes() != b"torn") == published
+
+
+def test_a_dry_recovery_tells_what_the_real_one_then_does(house: IntradayRows) -> None:
+    path = house.layout.intraday_location(TABLE, LocationKey("a", DAY))
+    column = next(path.glob("*.dat"))
+    column.write_bytes(column.read_bytes() + b"x" * 24)
+    before = tree(house.root)
+    planned = told(house.root, "recover", "--dry-run")[1]["findings"][0]
+    assert tree(house.root) == before
+    done = told(house.root, "recover")[1]["findings"][0]
+    assert planned["cut_bytes"] == done["cut_bytes"] == 24
+    assert {**planned, "generation": 0} == {**done, "generation": 0}
+    assert told(house.root, "recover")[1]["findings"] == []
+
+
+def test_recovery_is_refused_while_the_stream_runs(house: IntradayRows) -> None:
+    with house.open():
+        for words in (["recover"], ["recover", "--dry-run"]):
+            code, value = told(house.root, *words)
+            assert (code, value["streams"][0]["error"]["type"]) == (3, "LockLostError")
+            assert "process 41 on here" in value["streams"][0]["error"]["found"]
+
+
+# --- the form of results -------------------------------------------------------------------------------------------
+
+
+def test_json_has_no_numbers_that_are_none() -> None:
+    text = context.json_text({"a": [1.5, float("nan")], "b": {"c": float("inf"), "d": (-float("inf"), "x")}})
+    assert json.loads(text, parse_constant=lambda name: pytest.fail(name)) == {
+        "a": [1.5, "NaN"],
+        "b": {"c": "Infinity", "d": ["-Infinity", "x"]},
+    }
+
+
+def test_values_of_a_table_stand_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    context.table(["n", "x", "s"], [[2013, 1234567.5, "tab\there \x1b[31mé"]], data=True)
+    out = capsys.readouterr().out
+    assert "2013" in out and "1234567.5" in out and "tab\\there \\x1b[31mé" in out
+
+
+def test_what_the_system_refuses_is_an_error_with_its_exit_code() -> None:
+    full = as_ours(OSError(28, "No space left on device", "/db/x"))
+    assert (full.exit_code, full.retryable, full.where) == (3, True, "/db/x")
+    assert as_ours(PermissionError(13, "Permission denied", "/db")).exit_code == 2
+    ours = CorruptFileError("x")
+    assert as_ours(ours) is ours

@@ -1,0 +1,258 @@
+"""`sparkhaven ingest` before Spark starts, how it ends, and what it says."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ingest.options.files import FeedSpec
+from jobs.settings.stream_file import load_stream_file
+from jobs.streams import process
+from jobs.streams import run as ingest_run
+from jobs.streams.progress import Progress
+from jobs.streams.run import Run
+from store.errors import EXIT_RETRY, CommitError, CorruptFileError
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.support.commands import run, told
+from tests.support.kafka.ticks import stream_file
+from tests.support.merge_cases import TABLE
+from tests.support.stream_files import write_stream
+from writers.spark.stream import StreamPlan, StreamTotals
+
+NAME = str(TABLE)
+
+
+def test_a_missing_jdk_is_told_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    code, value = told(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--once")
+    assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
+    assert not (tmp_path / "db").exists()
+
+
+def test_a_dry_ingest_counts_and_makes_nothing(tmp_path: Path) -> None:
+    code, value = told(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--dry-run")
+    assert (code, value["waiting_files"], value["waiting_bytes"], value["epoch"]) == (0, 1, 3, 0)
+    assert not (tmp_path / "db").exists()
+
+
+def wrong_streams(base: Path) -> tuple[Path, Path, Path]:
+    """One stream that can run, one whose settings do not fit its schema, one that is no stream file."""
+    right = write_stream(base)
+    (base / "wrong.toml").write_text(
+        right.read_text().replace('"flights"', '"others"', 1).replace('column = "origin"', 'column = "time_hour"')
+    )
+    (base / "broken.toml").write_text("name = ")
+    return right, base / "wrong.toml", base / "broken.toml"
+
+
+def test_what_is_wrong_before_spark_starts_is_told_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    right, wrong, broken = wrong_streams(tmp_path)
+    code, value = told(tmp_path / "db", "ingest", str(wrong), "--once")
+    assert (code, value["error"]["what"]) == (2, "column time_hour cannot name internal partitions")
+    code, value = told(tmp_path / "db", "ingest", str(broken), "--once")
+    assert (code, value["error"]["what"], value["file"]) == (2, "stream file is not TOML", str(broken))
+    code, value = told(tmp_path / "db", "ingest", str(right), "--once", "--memory", "1x")
+    assert (code, value["error"]["what"]) == (2, "memory is a whole number with k, m, g or t")
+    assert not (tmp_path / "db").exists()
+
+
+def test_a_misspelt_setting_of_the_client_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(process, "build_session", lambda *words, **more: pytest.fail("Spark was started"))
+    file = stream_file(tmp_path, "127.0.0.1:1", 'topics = ["t"]\nclient = { "sasl.pasword" = "tiger" }')
+    result = run(tmp_path / "db", "ingest", str(file), "--metrics-port", "0")
+    assert result.exit_code == 2 and "sasl.pasword" in result.stderr and "tiger" not in result.stderr
+    assert "stopped: the Kafka client refuses its settings (feed.client)" in result.stderr.replace("\n", " ")
+
+
+def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def keep(app: object, run: Run) -> None:
+        ran.append(run.name)
+        run.totals = StreamTotals()
+
+    session = SimpleNamespace(stop=lambda: None, dataSource=SimpleNamespace(register=lambda source: None))
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(process, "delta_conf", lambda fs: {})
+    monkeypatch.setattr(process, "build_session", lambda *_, **__: session)
+    monkeypatch.setattr(process, "end_session", lambda spark: None)
+    monkeypatch.setattr(process, "keep_one", keep)
+    files = list(map(str, wrong_streams(tmp_path)))
+    found = run(tmp_path / "db", "ingest", files[1], files[0], files[2], "--once", "--json")
+    values = [json.loads(line) for line in found.stdout.splitlines()]
+    assert (found.exit_code, ran) == (2, ["flights"])
+    assert [value.get("error", {}).get("what") for value in values] == [
+        None,
+        "stream file is not TOML",
+        "column time_hour cannot name internal partitions",
+    ]
+    assert "others stopped: column time_hour" in found.stderr
+    found = run(tmp_path / "db", "ingest", *files, "--dry-run")
+    assert (found.exit_code, "flights: would take 1 files" in found.stdout) == (2, True)
+
+
+def test_a_missing_feed_directory_is_a_matter_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(process, "delta_conf", lambda fs: {})
+    file = write_stream(tmp_path)
+    text = file.read_text()
+    file.write_text(text.replace(str(tmp_path / "feed"), str(tmp_path / "nowhere")))
+    for option in ("--once", "--dry-run"):
+        code, value = told(tmp_path / "db", "ingest", str(file), option)
+        assert (code, value["error"]["what"]) == (2, "the feed's directory does not exist")
+        assert value["error"]["where"] == str(tmp_path / "nowhere")
+    file.write_text(file.read_text().replace("[feed]", '[feed]\nmissing_directory = "wait"'))
+    code, value = told(tmp_path / "db", "ingest", str(file), "--dry-run")
+    assert (code, value["waiting_files"]) == (0, 0)
+
+
+def test_a_dry_run_and_stats_name_what_is_not_taken(tmp_path: Path) -> None:
+    file = write_stream(tmp_path)
+    (tmp_path / "feed" / "two.json.tmp").write_text("{}\n")
+    found = run(tmp_path / "db", "ingest", str(file), "--dry-run")
+    assert f"not taken: 1 files, unfinished: {tmp_path / 'feed' / 'two.json.tmp'}" in found.stdout
+
+
+@pytest.mark.parametrize("command", ["list", "drop"])
+def test_a_state_that_is_none_is_told_whatever_is_parked(tmp_path: Path, command: str) -> None:
+    code, value = told(tmp_path, "quarantine", command, "s", "--state", "foo")
+    assert (code, value["error"]["what"]) == (2, "unknown state")
+
+
+def test_stats_ask_the_source_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, root = write_stream(tmp_path), tmp_path / "db"
+    root.mkdir()
+    code, value = told(root, "stats", "--feed", str(file))
+    assert (code, value["error"]["found"]) == (2, "flights of Nyc13.Flight")
+    with ExitStack() as opened:
+        settings = load_stream_file(Fs(), file, {})
+        ingest_run.open_stream(Fs(), Layout(root), settings, opened, Progress(console=Console(quiet=True)))
+    code, value = told(root, "stats", "--feed", str(file))
+    assert (code, value["streams"][0]["waiting_files"], value["streams"][0]["waiting_bytes"]) == (0, 1, 3)
+    assert "waiting_files" not in told(root, "stats")[1]["streams"][0]
+    assert run(root, "stats", "Nyc13.Flight", "--feed", str(file)).exit_code == 0
+
+
+def test_progress_names_newcomers_that_are_too_old() -> None:
+    out = io.StringIO()
+    progress = Progress(console=Console(file=out, width=200))
+    run = Run(SimpleNamespace(spec=SimpleNamespace(stream="s", feed=FeedSpec("/feed"))), None, None)  # type: ignore[arg-type]
+    listen = run.heard(progress)
+    listen({"waiting_files": 3})
+    assert out.getvalue() == ""
+    listen({"older_files": 7, "older": [f"/feed/{n}" for n in range(2, 7)]})
+    assert "7 new files are not taken: older than max_file_age (7 d)" in out.getvalue()
+    assert "/feed/6 and 2 more" in out.getvalue()
+    listen({"older_files": 8, "older": [f"/feed/{n}" for n in range(3, 8)]})
+    assert out.getvalue().count("not taken") == 2 and "1 new files are not taken" in out.getvalue()
+    assert run.older == 8
+
+
+@pytest.mark.parametrize(
+    ("durability", "window"),
+    [
+        ("fsync", None),
+        ("periodic", "durability periodic: a power cut may take back what was committed in the last 2.5 s"),
+        ("none", "durability none: a power cut may take back what was committed since the stream last ended well"),
+    ],
+)
+def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, window: str | None
+) -> None:
+    file = write_stream(tmp_path)
+    interval = 'sync_interval = "2500 ms"' if durability == "periodic" else ""
+    text = file.read_text()
+    assert 'durability  = "fsync"' in text
+    file.write_text(text.replace('durability  = "fsync"', f'durability = "{durability}"\n{interval}'))
+    settings = load_stream_file(Fs(), file, {})
+    plans: list[StreamPlan] = []
+
+    def stream(
+        spark: object, source: object, fs: Fs, log: object, target: object, plan: StreamPlan, *, stop: object
+    ) -> StreamTotals:
+        plans.append(plan)
+        return StreamTotals()
+
+    monkeypatch.setattr(ingest_run, "run_stream", stream)
+    monkeypatch.setattr(
+        ingest_run, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False)
+    )
+    out = io.StringIO()
+    with ExitStack() as opened:
+        fs, layout = Fs(), Layout(tmp_path / "db")
+        run = ingest_run.open_stream(fs, layout, settings, opened, Progress(console=Console(quiet=True)))
+        progress = Progress(console=Console(file=out, width=200))
+        stop = threading.Event()
+        ingest_run.run_one(ingest_run.Application(fs, layout, None, ingest_run.Options(), progress, stop), run)  # type: ignore[arg-type]
+    assert run.error is None
+    assert plans[0].sync_seconds == (2.5 if durability == "periodic" else 10.0)
+    said = out.getvalue()
+    assert ("power cut" not in said) if window is None else (window in said and "which must still have them" in said)
+
+
+def test_texts_of_errors_are_no_markup() -> None:
+    out = io.StringIO()
+    progress = Progress(console=Console(file=out, width=200))
+    progress.warn("s", CorruptFileError("no [columns] at [/x]"))
+    progress.stopped("s", CorruptFileError("cut [bold] here", hint="told later"))
+    lines = out.getvalue().splitlines()
+    assert lines[0].endswith("s no [columns] at [/x]")
+    assert lines[1].endswith("s stopped: cut [bold] here")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_spark_starts_ends_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    def gone() -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    def start(*_: object, **__: object) -> object:
+        assert threading.current_thread() is not threading.main_thread(), "Spark would take SIGINT for itself"
+        os.kill(os.getpid(), number)
+        return SimpleNamespace(stop=gone, dataSource=SimpleNamespace(register=lambda source: None))
+
+    monkeypatch.setattr(process, "build_session", start)
+    monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    before = signal.getsignal(number)
+    assert process.run_streams(Fs(), Layout(tmp_path), [], ingest_run.Options(), Progress()) == []
+    assert signal.getsignal(number) is before
+
+
+def test_a_jvm_that_is_gone_is_told_by_its_name_wherever_it_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> object:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    fs, layout, progress = Fs(), Layout(tmp_path), Progress(console=Console(quiet=True))
+    (tmp_path / "s").mkdir()
+    settings = load_stream_file(fs, stream_file(tmp_path / "s", "127.0.0.1:1", 'topics = ["t"]'), {})
+    for place in ("open_feed", "run_stream"):
+        monkeypatch.setattr(ingest_run, "open_feed", lambda *_: SimpleNamespace(source=0, split_of=0, allow_gap=False))
+        monkeypatch.setattr(ingest_run, place, gone)
+        with ExitStack() as opened:
+            run = ingest_run.open_stream(fs, layout, settings, opened, progress)
+            spark: Any = None
+            app = ingest_run.Application(fs, layout, spark, ingest_run.Options(), progress, threading.Event())
+            ingest_run.run_one(app, run)
+        assert isinstance(run.error, CommitError) and "JVM is gone" in str(run.error)
+        assert run.error.exit_code == EXIT_RETRY

@@ -1,0 +1,85 @@
+"""What things cost, in counts: bytes of a record, locations that are decoded, records that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.wide_epochs import TABLE, Found
+from benchmarks.wide_epochs import run as run_wide
+from store.epochs.compaction import Compaction
+from store.epochs.files.load import load_stream
+from store.epochs.state import locations
+from store.epochs.state.records import Record, decode
+from store.epochs.state.replay import StreamState
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.support.small_tables import Unsynced
+
+
+def run(root: Path, *, epochs: int, locations: int, columns: int) -> Found:
+    """Wide epochs whose log is compacted as soon as it may be, without waiting for the disk."""
+    return run_wide(root, epochs, locations, columns, keep=4, least=1, fs=Unsynced())
+
+
+def test_a_commit_record_takes_few_bytes_for_a_location_and_column(tmp_path: Path) -> None:
+    found = run(tmp_path, epochs=10, locations=20, columns=20)
+    assert max(found.log_bytes) / (20 * 20) < 60
+    assert found.floor > 0
+
+
+def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path, epochs=10, locations=30, columns=3)
+    decoded: list[object] = []
+    plain = locations.decode_location
+    monkeypatch.setattr(
+        "store.epochs.files.saved.decode_location", lambda *parts: decoded.append(parts[0]) or plain(*parts)
+    )
+    state = load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
+    assert decoded == []
+    assert len(state.locations.dates()) == 3
+    assert [at.rows for at in state.locations.of_date("d000001")] == [10_000] * 10
+    assert len(decoded) == 10
+
+
+def test_a_slice_of_a_compaction_is_bounded_by_what_batches_have_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown: list[int] = []
+    slices: list[int] = []
+    step, plain = Compaction.step, StreamState.steps
+
+    def steps(state: StreamState, record: Record) -> Iterator[None]:
+        for _ in plain(state, record):
+            grown.append(1)
+            yield
+
+    def counted(running: Compaction, work: float) -> bool:
+        before = len(grown)
+        try:
+            return step(running, work)
+        finally:
+            slices.append(len(grown) - before)
+
+    monkeypatch.setattr(Compaction, "step", counted)
+    monkeypatch.setattr(StreamState, "steps", steps)
+    found = run(tmp_path, epochs=20, locations=40, columns=3)
+    assert found.floor > 0 and len(slices) > 3
+    assert max(slices) <= 2 * 40 + 1
+
+
+def test_a_reader_reads_what_comes_after_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(tmp_path, epochs=14, locations=10, columns=4)
+    seen: list[object] = []
+
+    def counted(payload: bytes, where: object, *, reports: bool = True) -> Record:
+        seen.append(where)
+        return decode(payload, where, reports=reports)
+
+    monkeypatch.setattr("store.epochs.files.reader.decode", counted)
+    load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
+    with_head = len(seen)
+    load_stream(Fs(), Layout(tmp_path), TABLE, "bench", cached=False)
+    assert with_head < (len(seen) - with_head) / 2

@@ -1,0 +1,117 @@
+"""Whose a location is: the owner's mark, the logs of other streams, files that another tree shares by hard links."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from store.epochs.files.publish import OWNER, TABLE_SIZE
+from store.epochs.state.values import FileId
+from store.errors import LockLostError
+from store.io.fs import Fs, SyncGuard
+from store.layout import Layout, LocationKey
+from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
+from tests.support.streams.stream_kit import TABLE, ingest, numbers, open_log, put_file, record
+from tests.support.streams.tiny_writer import open_log as open_tiny
+from tests.support.streams.tiny_writer import read_state, write_batch
+
+A = LocationKey("a", "2026-11-20")
+FS = CrashingFs()
+
+
+def _feed(root: Path, name: str, number: int) -> FileId:
+    return put_file(root / "feed", name, [record(number)], number)
+
+
+def _committed_but_not_published(root: Path) -> Path:
+    """Stream ``first`` has committed a location, but died before its ``table.size``."""
+    with open_log(FS, root, stream="first") as log:
+        ingest(FS, root, log, [[_feed(root, "1", 1)]])
+    place = Layout(root).intraday_location(TABLE, A)
+    FS.unlink(place / TABLE_SIZE)
+    return place
+
+
+@pytest.mark.parametrize("lost", ["mark", "lock", "mark and lock"])
+def test_a_newcomer_takes_no_location_that_another_stream_has_committed(tmp_path: Path, lost: str) -> None:
+    place = _committed_but_not_published(tmp_path)
+    if "mark" in lost:
+        FS.unlink(place / OWNER)
+    if "lock" in lost:
+        FS.unlink(Layout(tmp_path).stream_lock(TABLE, "first"))
+    before = {name: FS.read(place / name) for name in FS.names(place)}
+    with open_log(FS, tmp_path, stream="second") as log, pytest.raises(LockLostError, match="another writer"):
+        ingest(FS, tmp_path, log, [[_feed(tmp_path, "2", 2)]])
+    assert {name: FS.read(place / name) for name in FS.names(place)} == before
+    with open_log(FS, tmp_path, stream="first") as log:
+        assert numbers(tmp_path, log.state) == [1]
+
+
+def test_the_mark_of_the_owner_is_on_disk_at_the_first_commit(tmp_path: Path) -> None:
+    root, feed = tmp_path / "db", tmp_path / "feed"
+    root.mkdir()
+    fs = PowerCutFs(root, crash_at="commit-record:after")
+    file = _feed(feed.parent, "1", 1)
+    with pytest.raises(Crash), open_log(fs, root, stream="first") as log:
+        ingest(fs, root, log, [[file]])
+    fs.cut(5)  # nothing but what was synced
+    assert (Layout(root).intraday_location(TABLE, A) / OWNER).read_bytes() == b"first\n"
+
+
+def test_a_backup_of_hard_links_is_opened_without_cutting_the_files_of_the_tree(tmp_path: Path) -> None:
+    live, backup = tmp_path / "live", tmp_path / "backup"
+    live.mkdir()
+    with open_tiny(FS, live) as log:
+        write_batch(FS, live, log, {A: [1, 2]}, 1)
+    _link_tree(live, backup)
+    FS.unlink(backup / "Intraday/Test/Rows/.streams/feed.log")
+    FS.write_new(
+        backup / "Intraday/Test/Rows/.streams/feed.log", FS.read(live / "Intraday/Test/Rows/.streams/feed.log")
+    )
+    with open_tiny(FS, live) as log:
+        write_batch(FS, live, log, {A: [3, 4]}, 2)
+    with open_tiny(FS, backup) as log:
+        assert log.recovery.cut_files
+        assert read_state(FS, backup, log.state) == {A: [1, 2]}
+        write_batch(FS, backup, log, {A: [9]}, 2)
+        assert read_state(FS, backup, log.state) == {A: [1, 2, 9]}
+    with open_tiny(FS, live) as log:
+        assert read_state(FS, live, log.state) == {A: [1, 2, 3, 4]}
+
+
+def test_an_append_cuts_a_file_with_two_names_by_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    place = Layout(tmp_path).intraday_location(TABLE, A)
+    with open_log(FS, tmp_path, stream="first") as log:
+        ingest(FS, tmp_path, log, [[_feed(tmp_path, "1", 1)]])
+        for name in FS.names(place):
+            with (place / name).open("ab") as file:
+                file.write(b"tail" if name.endswith(".dat") else b"")
+            os.link(place / name, tmp_path / "kept" / name)
+        ingest(FS, tmp_path, log, [[_feed(tmp_path, "2", 2)]])
+        assert numbers(tmp_path, log.state) == [1, 2]
+    assert all(FS.read(tmp_path / "kept" / name).endswith(b"tail") for name in FS.names(place) if name == "N.dat")
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    for directory, _, names in os.walk(source):
+        made = target / Path(directory).relative_to(source)
+        made.mkdir()
+        for name in names:
+            os.link(Path(directory) / name, made / name)
+
+
+def test_a_guard_that_could_not_be_made_ends_quietly(tmp_path: Path) -> None:
+    unraisable: list[object] = []
+    before, sys.unraisablehook = sys.unraisablehook, unraisable.append
+    try:
+        with pytest.raises(FileNotFoundError):
+            SyncGuard(Fs(), tmp_path / "nothing")
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
+    assert unraisable == []

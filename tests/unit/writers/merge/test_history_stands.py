@@ -1,0 +1,214 @@
+"""What history has taken in, no rollback takes back, and no power cut: each row once, whatever comes after a merge."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from readers.arrow.opening import open_table
+from store.errors import (
+    LockLostError,
+    MergeError,
+    SnapshotMovedError,
+    TableExistsError,
+    TooEarlyError,
+    ValidationFailedError,
+)
+from store.io.fs import Fs
+from store.layout import LocationKey
+from store.merges.records import lock_table, newest
+from tests.support.intraday_rows import IntradayRows
+from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.support.merge_runs import FS, Killed, KillingFs, QuickFs, merge
+from writers.merge import publish
+from writers.merge.closing import GRACE_S
+from writers.merge.dates import merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan.plan import MergeOptions
+from writers.removal.proof import prove
+from writers.removal.remove import delete, truncate
+
+NOW = 1_700_000_000.0
+
+
+def house_of(root: Path, durability: str = "fsync") -> IntradayRows:
+    return IntradayRows(root, SCHEMA, fs=FS, durability=durability)
+
+
+def rows(number: int) -> object:
+    rng = random.Random(number)
+    return as_table([random_row(rng) for _ in range(number)])
+
+
+def commit(house: IntradayRows, **sources: int) -> int:
+    return house.commit({(name, DAY): rows(number) for name, number in sources.items()})  # type: ignore[misc]
+
+
+def remove(house: IntradayRows, *, files: bool) -> None:
+    proof = prove(FS, house.layout, TABLE, DAY)
+    truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+    if files:
+        delete(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW + 4000)
+
+
+def count(house: IntradayRows) -> int:
+    return open_table(house.root, str(TABLE)).count()
+
+
+@pytest.mark.parametrize("removed", ["nothing", "rows", "files", "files, new rows"])
+def test_a_rollback_does_not_bring_back_rows_of_removed_locations(tmp_path: Path, removed: str) -> None:
+    house = house_of(tmp_path)
+    first = commit(house, other=1)
+    second = commit(house, a=5)
+    merge(house.layout)
+    if removed != "nothing":
+        remove(house, files="files" in removed)
+    if "new rows" in removed:
+        house.log.refresh()
+        house.log.close()
+        house.log = house.open()
+        last = commit(house, a=2)
+    before = count(house)
+    with pytest.raises(TableExistsError, match="rows that are in history"):
+        house.log.rollback(first)
+    assert count(house) == before
+    if "new rows" in removed:
+        assert house.log.rollback(second) == last + 1  # only rows that no merge has seen
+        assert count(house) == before - 2
+
+
+def test_a_rollback_waits_for_a_merge_and_for_one_that_was_killed_while_it_published(tmp_path: Path) -> None:
+    house = house_of(tmp_path)
+    first = commit(house, a=1)
+    commit(house, a=5)
+    lock = lock_table(FS, house.layout, TABLE)
+    with pytest.raises(LockLostError, match="another merge"):
+        house.log.rollback(first)
+    lock.release()
+    with pytest.raises(Killed):
+        merge(house.layout, fs=KillingFs(step="merge-index:before"))
+    record = newest(FS, house.layout, TABLE, DAY, complete=False)
+    assert record is not None and record.phase == "check"
+    with pytest.raises(TableExistsError, match="run `sparkhaven merge"):
+        house.log.rollback(first)
+    merge(house.layout)
+    assert count(house) == 6
+
+
+@pytest.mark.parametrize("durability", ["periodic", "none"])
+def test_a_merge_takes_only_what_a_power_cut_leaves(tmp_path: Path, durability: str) -> None:
+    house = house_of(tmp_path, durability)
+    commit(house, a=5)
+    with pytest.raises(TooEarlyError, match="rows of this date are not on disk yet") as caught:
+        merge(house.layout)
+    assert (caught.value.found, caught.value.exit_code) == ("5 rows that are not", 3)
+    assert f"`sparkhaven recover {TABLE}`" in str(caught.value.hint)
+    house.log.sync_now()
+    commit(house, a=3, b=2)
+    house.commit({("a", "2024-03-06"): rows(1)})
+    first = merge(house.layout)[0]
+    assert (first.rows_in, first.waiting, count(house)) == (5, 5, 11)
+    again = merge(house.layout)[0]
+    assert (again.outcome, again.waiting) == ("nothing", 5)
+    house.log.sync_now()
+    last = merge(house.layout)[0]
+    assert (last.rows_in, last.waiting, count(house)) == (5, 0, 11)
+
+
+def test_a_date_without_rows_is_told_so_even_while_other_rows_wait(tmp_path: Path) -> None:
+    house = house_of(tmp_path, "periodic")
+    commit(house, a=5)
+    executor = LocalExecutor(1, processes=False)
+    (result,) = merge_dates(
+        FS, house.layout, TABLE, ["2024-03-06"], MergeOptions(), executor=executor, clock=lambda: NOW
+    )
+    assert isinstance(result.error, MergeError) and "no committed rows to merge" in str(result.error)
+    assert "recover" not in str(result.error)
+
+
+def test_rows_that_a_power_cut_could_bring_again_are_not_truncated(tmp_path: Path) -> None:
+    house = house_of(tmp_path, "periodic")
+    commit(house, a=5)
+    house.log.sync_now()
+    merge(house.layout)
+    house.commit({("a", DAY): rows(0)})  # no new row, but a new epoch of the location
+    proof = prove(FS, house.layout, TABLE, DAY)
+    with pytest.raises(ValidationFailedError, match="not on disk yet"):
+        truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+    house.log.sync_now()
+    remove(house, files=False)
+    assert count(house) == 5
+
+
+def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(tmp_path: Path) -> None:
+    house = house_of(tmp_path)
+    commit(house, a=5)
+    merge(house.layout)
+    old = house.layout.history_location(TABLE, LocationKey("0", DAY))
+    options, executor = MergeOptions(rewrite=True), LocalExecutor(1)
+    now = [NOW]
+
+    class Slow(QuickFs):
+        def step(self, name: str) -> None:
+            if name == "merge-sync:before":
+                now[0] += 2 * GRACE_S
+
+    def again() -> None:
+        (result,) = merge_dates(Slow(), house.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now[0])
+        assert (result.error, result.outcome) == (None, "merged")
+
+    again()
+    assert old.is_dir()
+    again()
+    assert not old.exists()
+
+
+@pytest.mark.parametrize("other_device", [False, True])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_reader_of_a_retired_generation_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other_device: bool, killed: bool
+) -> None:
+    """The second column of a read finds its location retired, or half removed when the process was killed."""
+    house = house_of(tmp_path)
+    commit(house, a=5)
+    merge(house.layout)
+    if other_device:
+        monkeypatch.setattr(publish, "_device", lambda fs, path: hash(path))
+    options, executor = MergeOptions(rewrite=True), LocalExecutor(1, processes=False)
+
+    class HalfRemoving(QuickFs):
+        def remove_tree(self, path: Path) -> None:
+            files = list(path.glob("*.dat"))  # of a location, whatever its name is by now
+            for file in files if killed else ():
+                file.unlink()
+            if files and killed:
+                raise Killed
+            super().remove_tree(path)
+
+    def again(fs: Fs, now: float) -> None:
+        (result,) = merge_dates(fs, house.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now)
+        assert result.error is None
+
+    class Meanwhile(Fs):
+        done = False
+
+        def map(self, path: Path, length: int) -> pa.Buffer:
+            found = super().map(path, length)
+            if not self.done and path.suffix == ".dat":
+                self.done = True
+                again(QuickFs(), NOW)
+                with contextlib.suppress(Killed):
+                    again(HalfRemoving(), NOW + GRACE_S + 1)
+            return found
+
+    with pytest.raises(SnapshotMovedError, match="rows of this snapshot have left their place"):
+        open_table(house.root, str(TABLE), fs=Meanwhile()).to_arrow(tier="history")
+    assert count(house) == 5
+    again(QuickFs(), NOW + 3 * GRACE_S)
+    assert count(house) == 5
+    if other_device:
+        assert not list(house.root.rglob(".retired-*"))

@@ -1,0 +1,147 @@
+"""The external merge of dictionaries: the same texts and ranks as in memory, and bytes that do not grow with them."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from benchmarks.merge_memory import TABLE as WIDE
+from benchmarks.merge_memory import make as make_day
+from store.errors import MergeError
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.support.merge_cases import DAY, STRINGS, TABLE
+from tests.support.merge_runs import FS, check_tree, history_bytes, make, merge
+from writers.merge.intake import take_in
+from writers.merge.plan import source
+from writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
+from writers.merge.plan.pins import Pins
+from writers.merge.plan.plan import MergeOptions, MergePlan
+from writers.merge.plan.source import ColumnSource
+from writers.merge.write import dictionaries, share, survey
+from writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
+from writers.merge.write.order import ranks_file
+
+OTHER_DAY = "2024-03-05"
+
+
+def planned(layout: Layout, table: object, day: str, **options: int) -> MergePlan:
+    found = take_in(FS, layout, table, day, MergeOptions(**options), Pins(FS, layout, table)).plan  # type: ignore[arg-type]
+    assert found is not None
+    FS.mkdirs(found.work)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 30, 200, 1 << 20])
+def test_runs_and_windows_of_any_size_give_what_one_table_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    rng = random.Random(size)
+    alphabet = [*STRINGS, "", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "é"]
+    tables = [
+        [rng.choice(alphabet) + rng.choice(alphabet) + str(rng.randrange(9)) for _ in range(90)] for _ in range(3)
+    ]
+    arrays = [pa.array([*texts[:40], None, *texts[40:]], pa.string()) for texts in tables]  # texts come twice, too
+    parts = [[(first, array[first : first + 7]) for first in range(0, len(array), 7)] for array in arrays]
+    runs = []
+    for index, each in enumerate(parts):
+        step = max(1, size // 100)
+        for low in range(0, len(each), step):
+            path = tmp_path / f"run-{len(runs)}"
+            runs.append(dictionaries._write_run(FS, path, index, each[low : low + step]))
+    ranks = [np.full(len(array) + 1, INT_NULL, np.int32) for array in arrays]
+    dictionaries._merge(runs, ranks, dictionaries.TextFiles(FS, tmp_path / "union", "here"), Budget(size))
+    union = load_texts(FS, tmp_path / "union")
+    union.validate(full=True)
+    assert union.equals(sorted_symbols(arrays))
+    for array, found in zip(arrays, ranks, strict=True):
+        assert np.array_equal(found, rank_lut(array, union))
+
+
+def test_the_work_files_of_a_date_hold_its_texts_and_ranks_and_no_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house, _ = make(tmp_path, 300, partitions=1)
+    plan = planned(house.layout, TABLE, DAY)
+    monkeypatch.setattr(dictionaries, "MIN_SLICE", 64)
+    monkeypatch.setattr(source, "SYMBOLS", 3)
+    monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
+    held: list[int] = []
+    write = dictionaries._write_run
+
+    def noted(fs: Fs, path: Path, index: int, parts: Sequence[tuple[int, pa.Array]]) -> object:
+        held.append(sum(texts.nbytes + dictionaries.ENTRY * len(texts) for _, texts in parts))
+        return write(fs, path, index, parts)
+
+    monkeypatch.setattr(dictionaries, "_write_run", noted)
+    store_unions(FS, plan)
+    assert max(held) < 2 * 64, "a run is sorted as soon as it fills a slice"
+    found, expected = load_unions(FS, plan), survey.unions(FS, plan)
+    assert {name: texts.to_pylist() for name, texts in found.items()} == {
+        name: texts.to_pylist() for name, texts in expected.items()
+    }
+    for column in plan.symbol_columns:
+        for index, each in enumerate(plan.sources):
+            ranks = np.frombuffer(ranks_file(plan, index, column).read_bytes(), np.int32)
+            assert np.array_equal(ranks, rank_lut(ColumnSource(FS, each, column).symbols(), expected[column.name]))
+    assert [name for name in FS.names(plan.work) if name.startswith("run-")] == []
+
+
+def test_a_small_date_whose_texts_exceed_a_slice_merges_them_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sort = (SortKey("Note"),)
+    house, _ = make(tmp_path / "memory", 200)
+    (within,) = merge(house.layout, sort=sort)
+    other, _ = make(tmp_path / "files", 200)
+    unions = survey.unions
+    monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
+    monkeypatch.setattr(share, "unions", lambda *_: pytest.fail("all texts are in memory"))
+    (found,) = merge(other.layout, sort=sort)
+    assert (within.pieces, found.pieces, found.outcome) == (1, 1, "merged")
+    assert history_bytes(other.layout) == history_bytes(house.layout)
+    check_tree(other.layout)  # no work files are left
+    monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(1 << 20)))
+    asked: list[object] = []
+    monkeypatch.setattr(share, "unions", lambda fs, plan: asked.append(plan) or unions(fs, plan))
+    merge(other.layout, sort=sort, rewrite=True)
+    assert len(asked) == 1  # few texts are quicker in memory
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
+) -> None:
+    """As ``benchmarks.merge_memory --shape symbols``, smaller: every row has two texts of its own."""
+    rows, size = 120_000, 1 << 20
+    make_day(tmp_path, rows, "symbols")
+    layout = Layout(tmp_path)
+    plan = planned(layout, WIDE, OTHER_DAY, memory=1 << 20)
+    monkeypatch.setattr(dictionaries, "MIN_SLICE", size)
+    texts = sum(s.files[c.files[2]].size for c in plan.symbol_columns for s in plan.sources)
+    assert texts > 3 << 20
+    pool, before = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        share.prepare(Fs(), plan, stored=split)
+        taken = tracemalloc.get_traced_memory()[1] + pool.max_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+    ranks = 4 * rows  # of the column that is merged
+    assert (taken < ranks + 8 * size) == split
+
+
+def test_more_than_arrow_can_point_into_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionaries, "MAX_BYTES", 10)
+    found = dictionaries.TextFiles(FS, tmp_path / "union", "Ns.T 2024-01-01, column Sym")
+    found.append(pa.array([b"12345", b"678"]))
+    with pytest.raises(MergeError, match=r"(?s)too large to merge.*2024-01-01, column Sym"):
+        found.append(pa.array([b"9ab"]))

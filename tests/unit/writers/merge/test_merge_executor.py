@@ -1,0 +1,150 @@
+"""Workers on this machine: results in order, errors as they were raised, and an end with whoever started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from store.errors import CommitError, MergeError, SettingsError
+from tests.support.places import REPOSITORY
+from tests.support.process_ids import whose
+from writers.merge.executor import LocalExecutor
+from writers.merge.spark import SparkExecutor
+
+
+def half(number: int) -> int:
+    if number % 2:
+        raise MergeError("odd", found=number, phase="stage")
+    return number // 2
+
+
+def die(_: int) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+@pytest.mark.slow
+def test_processes_give_results_in_order_and_errors_as_raised() -> None:
+    with LocalExecutor(2) as executor:
+        assert list(executor.run(half, range(0, 40, 2))) == list(range(20))
+        assert os.getpid() not in set(executor.run(whose, range(4)))
+        with pytest.raises(MergeError) as caught:
+            list(executor.run(half, [2, 3, 4]))
+        assert (caught.value.found, getattr(caught.value, "phase", None)) == ("3", "stage")
+        with pytest.raises(MergeError, match="a worker of the merge died"):
+            list(executor.run(die, [1]))
+        assert list(executor.run(half, [8])) == [4]  # with new workers
+
+
+def test_one_worker_is_this_process() -> None:
+    with LocalExecutor() as executor:
+        assert set(executor.run(whose, range(3))) == {os.getpid()}
+
+
+ORPHANS = """
+import os, signal, time
+from tests.support.process_ids import whose
+from writers.merge.executor import LocalExecutor
+from writers.merge.spark import SparkExecutor
+
+if __name__ == "__main__":
+    executor = LocalExecutor(2)
+    print(*set(executor.run(whose, range(8))), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def running(process: int) -> bool:
+    status = Path(f"/proc/{process}/stat")
+    return status.exists() and status.read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.slow
+def test_workers_end_with_a_merge_that_was_killed(tmp_path: Path) -> None:
+    script = tmp_path / "orphans.py"
+    script.write_text(ORPHANS, encoding="utf-8")
+    root = REPOSITORY
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, str(script)]
+    with (tmp_path / "out").open("w", encoding="utf-8") as out:  # a pipe would wait for the workers
+        done = subprocess.run(command, cwd=root, env=environment, stdout=out, check=False)
+    assert done.returncode == -signal.SIGKILL
+    workers = [int(word) for word in (tmp_path / "out").read_text(encoding="utf-8").split()]
+    assert workers
+    deadline = time.monotonic() + 60
+    while any(running(worker) for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    left = [worker for worker in workers if running(worker)]
+    for worker in left:
+        os.kill(worker, signal.SIGKILL)
+    assert left == []
+
+
+class Rdd:
+    """Of a cluster that answers the question about its workers, and then fails as told."""
+
+    def __init__(self, answers: list[Any], error: Exception) -> None:
+        self.answers, self.error = answers, error
+
+    def mapPartitions(self, work: object) -> Any:
+        return SimpleNamespace(collect=lambda: self.answers)
+
+    def map(self, work: object) -> Any:
+        def collect() -> None:
+            raise self.error
+
+        return SimpleNamespace(collect=collect)
+
+
+def spark_executor(root: Path, answer: tuple[Any, ...], error: Exception | None = None) -> SparkExecutor:
+    rdd = Rdd([answer], error or AssertionError("a task ran"))
+    context = SimpleNamespace(
+        master="spark://one:7077", pythonExec="python3", defaultParallelism=2, parallelize=lambda *_: rdd
+    )
+    return SparkExecutor(context, root, root / "marker")
+
+
+GOOD_ANSWER = "two", "/opt/python3", "3.11.2", (), True
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (("two", "/opt/python3", "3.11.2", ("numpy",), True), SettingsError, "/opt/python3 on two"),
+        (("two", "/opt/python3", "3.11.2", (), False), CommitError, "does not see the database root"),
+    ],
+)
+def test_workers_that_cannot_merge_are_told_before_a_task_runs(
+    tmp_path: Path, answer: tuple[Any, ...], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        list(spark_executor(tmp_path, answer).run(half, [2, 4]))
+    assert list(spark_executor(tmp_path, answer).run(half, [])) == []
+
+
+def test_what_spark_says_of_a_failed_task_is_told_in_one_line(tmp_path: Path) -> None:
+    from py4j.protocol import Py4JError
+
+    class Answered(Py4JError):  # type: ignore[misc]
+        """An error that the JVM has told of."""
+
+    lost = "Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 1): org.apache.spark.api.python.PythonException: "
+    trace = 'Traceback (most recent call last):\n  File "worker.py", line 1, in main\n'
+    missing = Answered(f"An error occurred.\n{lost}{trace}ModuleNotFoundError: No module named 'xxhash'\n")
+    with pytest.raises(SettingsError, match=r"10\.0\.0\.7") as told:
+        list(spark_executor(tmp_path, GOOD_ANSWER, missing).run(half, [2]))
+    assert told.value.found == "ModuleNotFoundError: No module named 'xxhash'"
+    other = Answered(f"An error occurred.\n{lost}{trace}ZeroDivisionError: division by zero\n")
+    with pytest.raises(MergeError, match="ZeroDivisionError") as failed:
+        list(spark_executor(tmp_path, GOOD_ANSWER, other).run(half, [2]))
+    assert (failed.value.where, failed.value.found) == ("10.0.0.7", "ZeroDivisionError: division by zero")
+    with pytest.raises(CommitError, match="JVM is gone"):
+        list(spark_executor(tmp_path, GOOD_ANSWER, ConnectionRefusedError("refused")).run(half, [2]))

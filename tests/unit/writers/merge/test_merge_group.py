@@ -1,0 +1,153 @@
+"""Small dates that are merged together: they wait for the disk together, and fail or go on one by one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from store.errors import CorruptFileError
+from store.format.index.tlmi import decode_tlmi
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey
+from store.merges.records import newest
+from tests.support.intraday_rows import IntradayRows
+from tests.support.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
+from tests.support.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
+from writers.merge import dates
+from writers.merge.dates import DateResult, merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan.plan import MergeOptions
+
+DAYS = [f"2024-03-{day:02d}" for day in range(1, 7)]
+ROWS = 20
+
+
+@pytest.fixture(autouse=True)
+def one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dates, "GROUPS", 1)
+
+
+def make(root: Path, days: Iterable[str] = DAYS) -> Layout:
+    house = IntradayRows(root, SCHEMA, fs=FS)
+    rng = random.Random(3)
+    for day in days:
+        house.commit({("a", day): as_table([random_row(rng) for _ in range(ROWS)])})
+    house.log.close()
+    return house.layout
+
+
+def run(layout: Layout, fs: Fs, days: Iterable[str] = DAYS) -> list[DateResult]:
+    options, executor = MergeOptions(), LocalExecutor()
+    return list(merge_dates(fs, layout, TABLE, list(days), options, executor=executor, clock=lambda: 1.7e9))
+
+
+def check_all(layout: Layout, days: Iterable[str]) -> None:
+    """Every date is merged, read back and indexed; nothing is staged any more."""
+    schema = IntradayRows(layout.root, SCHEMA, fs=FS).schema
+    indexed = {e.key for e in decode_tlmi(layout.metadata_index(TABLE).read_bytes(), "index")}
+    expected = set()
+    for day in days:
+        record = newest(FS, layout, TABLE, day)
+        assert record is not None
+        assert record.phase == "clean"
+        keys = [LocationKey(output.internal, day) for output in record.outputs]
+        assert sum(len(read_location(layout, schema, key)) for key in keys) == ROWS
+        expected.update(keys)
+    assert indexed == expected
+    assert [p.name for p in layout.system("Test").iterdir() if p.name.startswith(".stage")] == []
+
+
+def damage(layout: Layout, day: str) -> None:
+    broken = layout.intraday_location(TABLE, LocationKey("a", day)) / "I.dat"
+    data = bytearray(broken.read_bytes())
+    data[4100] ^= 1
+    broken.write_bytes(data)
+
+
+def test_one_date_fails_and_the_others_of_its_group_do_not(tmp_path: Path) -> None:
+    layout = make(tmp_path)
+    damage(layout, DAYS[2])
+    found = {result.value: result for result in run(layout, FS)}
+    assert isinstance(found[DAYS[2]].error, CorruptFileError)
+    assert {value: result.outcome for value, result in found.items() if value != DAYS[2]} == dict.fromkeys(
+        [day for day in DAYS if day != DAYS[2]], "merged"
+    )
+    assert newest(FS, layout, TABLE, DAYS[2]) is None
+    check_all(layout, [day for day in DAYS if day != DAYS[2]])
+
+
+def test_data_in_the_way_of_one_date_leave_the_others(tmp_path: Path) -> None:
+    layout = make(tmp_path, DAYS[:3])
+
+    class Blocking(QuickFs):
+        def step(self, name: str) -> None:
+            if name == "merge-publish:before":
+                layout.history_location(TABLE, LocationKey("0", DAYS[1])).mkdir(parents=True)
+
+    found = run(layout, Blocking(), DAYS[:3])
+    assert sorted(result.outcome for result in found) == ["failed", "merged", "merged"]
+    layout.history_location(TABLE, LocationKey("0", DAYS[1])).rmdir()
+    assert sorted(result.outcome for result in run(layout, FS, DAYS[:3])) == ["nothing", "nothing", "resumed"]
+    check_all(layout, DAYS[:3])
+
+
+@pytest.mark.parametrize("step", PHASE_STEPS)
+def test_a_group_that_was_killed_ends_well_when_it_is_run_again(tmp_path: Path, step: str) -> None:
+    layout = make(tmp_path)
+    with pytest.raises(Killed):
+        run(layout, KillingFs(step=step))
+    assert {result.outcome for result in run(layout, FS)} <= {"merged", "resumed", "nothing"}
+    check_all(layout, DAYS)
+
+
+def test_a_group_writes_the_bytes_of_dates_on_their_own(tmp_path: Path) -> None:
+    together, apart = make(tmp_path / "together"), make(tmp_path / "apart")
+    run(together, FS)
+    for day in DAYS:
+        run(apart, FS, [day])
+    assert history_bytes(together) == history_bytes(apart)
+
+
+def test_a_disk_that_cannot_sync_fails_all_and_publishes_none(tmp_path: Path) -> None:
+    layout = make(tmp_path)
+
+    class Failing(QuickFs):
+        failing = False
+
+        def step(self, name: str) -> None:
+            self.failing = name == "merge-sync:before"
+
+        def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+            if self.failing:
+                raise OSError(5, "Input/output error")
+
+    found = run(layout, Failing())
+    assert {result.outcome for result in found} == {"failed"}
+    assert [newest(FS, layout, TABLE, day) for day in DAYS] == [None] * len(DAYS)
+    run(layout, FS)
+    check_all(layout, DAYS)
+
+
+def test_more_dates_do_not_wait_for_the_disk_more_often(tmp_path: Path) -> None:
+    class Waiting(QuickFs):
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def sync(self, paths: Iterable[Path]) -> None:
+            self.calls += 1
+            super().sync(paths)
+
+        def sync_dirs(self, paths: Iterable[Path]) -> None:
+            self.calls += 1
+            super().sync_dirs(paths)
+
+        def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
+            self.calls += 1
+
+    few, many = Waiting(), Waiting()
+    run(make(tmp_path / "few", DAYS[:2]), few, DAYS[:2])
+    run(make(tmp_path / "many"), many)
+    assert many.calls <= few.calls

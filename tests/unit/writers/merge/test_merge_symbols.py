@@ -1,0 +1,66 @@
+"""Symbol tables too large for one hash table are sorted, ranked and encoded in slices, and counted as memory."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from store.layout import LocationKey
+from tests.support.intraday_rows import IntradayRows
+from tests.support.merge_cases import DAY, SCHEMA, STRINGS, TABLE, as_table, naive_order, random_row, read_location
+from tests.support.merge_runs import FS, history_bytes, make, merge, same
+from writers.merge.intake import take_in
+from writers.merge.plan import keys
+from writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
+from writers.merge.plan.pins import Pins
+from writers.merge.plan.plan import MergeOptions
+from writers.merge.write import finish
+
+
+def test_slices_give_what_one_table_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(4)
+    texts = [rng.choice(STRINGS) + str(rng.randrange(40)) for _ in range(300)]
+    parts = [pa.array([*texts[:120], None]), pa.array(texts[120:])]
+    union = sorted_symbols(parts)
+    assert union.to_pylist() == sorted(set(texts), key=lambda text: text.encode("utf-16-be"))
+    lut = rank_lut(parts[0], union)
+    monkeypatch.setattr(keys, "RANKED", 7)
+    assert sorted_symbols(parts).equals(union)
+    assert np.array_equal(rank_lut(parts[0], union), lut)
+    assert lut[120] == lut[-1] == INT_NULL
+    assert is_sorted(union)
+    plain = union.to_pylist()
+    for place in (0, 6, 7, 8, len(plain) - 2):
+        swapped, doubled = list(plain), list(plain)
+        swapped[place], swapped[place + 1] = swapped[place + 1], swapped[place]
+        doubled[place + 1] = doubled[place]
+        assert not is_sorted(pa.array(swapped))
+        assert not is_sorted(pa.array(doubled))
+    assert not is_sorted(pa.array([None, "a"]))
+    assert is_sorted(pa.array([], pa.string()))
+
+
+def test_a_merge_in_slices_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, rows = make(tmp_path / "one", 300, partitions=1)
+    merge(one.layout)
+    monkeypatch.setattr(keys, "RANKED", 3)
+    monkeypatch.setattr(finish, "SYMBOLS", 2)
+    two, _ = make(tmp_path / "two", 300, partitions=1)
+    merge(two.layout)
+    assert history_bytes(one.layout) == history_bytes(two.layout)
+    same(read_location(two.layout, two.schema, LocationKey("0", DAY)), naive_order(rows, []))
+
+
+def test_symbol_tables_count_as_memory(tmp_path: Path) -> None:
+    house = IntradayRows(tmp_path, SCHEMA, fs=FS)
+    rows = [random_row(random.Random(1)) | {"Venue": f"{i:01000d}"} for i in range(4000)]
+    house.commit({("a", DAY): as_table(rows)})
+    options = MergeOptions(memory=256 << 20)
+    plan = take_in(FS, house.layout, TABLE, DAY, options, Pins(FS, house.layout, TABLE), dry_run=True).plan
+    assert plan is not None
+    assert 3 * 4_000_000 < plan.dictionary_cost() < 3 * 4_000_000 + 200_000
+    assert plan.usable() == options.usable - plan.dictionary_cost()

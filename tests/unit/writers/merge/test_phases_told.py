@@ -1,0 +1,95 @@
+"""A disk that is full, or fails, is told with the file and with what was being done: of a batch and of a merge."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from store.epochs.state.values import FileId
+from store.errors import CommitError, EpochConflictError, RetryableStorageError, SparkhavenError
+from store.io.system_errors import as_ours, in_phase
+from store.layout import LocationKey
+from tests.support.disks.model_fs import FaultFs
+from tests.support.merge_cases import DAY, TABLE
+from tests.support.merge_runs import make
+from tests.support.small_tables import SmallTable
+from writers.batch.combine import Spool
+from writers.batch.durable import make_durable
+from writers.merge.dates import DateResult, merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan.plan import MergeOptions
+from writers.merge.write.phases import Failure
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "nth", "phase"),
+    [
+        ("write", "1.json.tmp", 1, "plan"),
+        ("write", "Sym.dat", 1, "stage"),
+        ("write", "table.tbl", 1, "stage"),
+        ("sync", "Sym.dat", 1, "sync"),
+        ("write", "table.size", 1, "check"),
+        ("rename", "", 3, "publish"),
+        ("write", "Every.tlmi", 1, "index"),
+        ("write", "1.json.tmp", 3, "record"),
+        ("write", "1.json.tmp", 4, "clean"),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_full_disk_under_a_merge_names_its_phase(
+    tmp_path: Path, kind: str, name: str, nth: int, phase: str, workers: int
+) -> None:
+    house, _ = make(tmp_path, 30)
+    fs = FaultFs(kind, name=name, nth=nth, code=errno.ENOSPC)
+    executor = LocalExecutor(workers, processes=False)
+    results: list[DateResult] = list(
+        merge_dates(fs, house.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0)
+    )
+    (result,) = results
+    assert (result.outcome, result.phase) == ("failed", phase)
+    assert result.error is not None
+    told = as_ours(result.error)
+    assert isinstance(told, RetryableStorageError) and told.where is not None and name in told.where
+    assert f"phase: {phase}" in str(told) and "to do: make room" in str(told)
+
+
+def test_a_full_disk_under_a_commit_names_what_was_written(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path, fs=FaultFs("write", name="s.log", nth=2, code=errno.ENOSPC))
+    small.log("s")
+    with pytest.raises(EpochConflictError, match="phase: log-append"):
+        small.add("a", "2026-11-20", {"Size": [1]})
+    small.add("a", "2026-11-20", {"Size": [1]})
+    with pytest.raises(CommitError, match="phase: log-open") as told:
+        SmallTable(tmp_path / "other", fs=FaultFs("write", name="s.log", code=errno.ENOSPC)).log("s")
+    assert "s.log" in str(told.value.where)
+
+
+def test_a_full_disk_under_rows_of_a_task_names_what_was_written(tmp_path: Path) -> None:
+    fs, rows = FaultFs("write", code=errno.ENOSPC), pa.record_batch({"Size": pa.array([1], pa.int32())})
+    with pytest.raises(CommitError, match="phase: spill"):
+        Spool(fs, tmp_path, 0, 0).write(LocationKey("a", "d"), [(FileId("/f", 1, 1), rows)])
+    (tmp_path / "x").write_bytes(b"x")
+    fs = FaultFs("sync", name="x", code=errno.ENOSPC)
+    with fs.sync_guard(tmp_path) as guard, pytest.raises(CommitError, match="phase: sync-files"):
+        make_durable(fs, guard, [tmp_path / "x"], [])
+
+
+def test_the_innermost_phase_is_told_also_from_another_process() -> None:
+    with pytest.raises(OSError, match="full") as told, in_phase("publish"), in_phase("merge-stage"):
+        raise OSError(errno.ENOSPC, "full", "/x")
+    failure = pickle.loads(pickle.dumps(Failure(told.value)))
+    assert as_ours(failure.error).phase == "stage"
+    with pytest.raises(SparkhavenError) as ours, in_phase("gather"):
+        try:
+            with in_phase("spill"):
+                raise OSError(errno.EIO, "broken", "/x")
+        except OSError as error:
+            raise CommitError("cannot write") from error
+    assert pickle.loads(pickle.dumps(ours.value)).phase == "spill"
+    with pytest.raises(CommitError) as other, in_phase("gather"):
+        raise CommitError("somebody else writes")  # no disk has failed
+    assert "phase" not in str(other.value)

@@ -1,0 +1,91 @@
+"""A column file that is not that of its column stops whatever would take its rows for nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from readers import open_table
+from readers.checks.verify import verify
+from store.errors import CorruptFileError
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey
+from store.merges.records import newest
+from tests.support.merge_cases import DAY, TABLE
+from tests.support.merge_runs import FS, make, merge
+from writers.removal.proof import prove
+from writers.removal.remove import truncate
+from writers.validation.dates import validate_date
+
+NOW = 1_700_000_000.0
+
+
+def other_id(path: Path) -> None:
+    """Flips the lowest bit of the column's id in a prefix."""
+    data = bytearray(path.read_bytes())
+    data[data.index(b"columnId") + 8 + 6 + 3] ^= 1
+    path.write_bytes(data)
+
+
+def read(layout: Layout) -> object:
+    return open_table(layout.root, str(TABLE)).to_arrow("I")
+
+
+def validate(layout: Layout) -> object:
+    return validate_date(FS, layout, TABLE, DAY)
+
+
+def remove(layout: Layout) -> object:
+    return truncate(FS, layout, TABLE, DAY, proof=prove(FS, layout, TABLE, DAY), clock=lambda: NOW)
+
+
+def location(layout: Layout, tier: str) -> Path:
+    if tier == "intraday":
+        return layout.intraday_location(TABLE, LocationKey("b", DAY))
+    record = newest(FS, layout, TABLE, DAY)
+    assert record is not None
+    return layout.history_location(TABLE, LocationKey(record.outputs[0].internal, DAY))
+
+
+@pytest.mark.parametrize("act", [read, merge])
+def test_before_the_merge(tmp_path: Path, act: Callable[[Layout], object]) -> None:
+    house, _ = make(tmp_path, 30)
+    other_id(location(house.layout, "intraday") / "I.dat")
+    with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
+        act(house.layout)
+    assert newest(FS, house.layout, TABLE, DAY) is None
+
+
+@pytest.mark.parametrize(
+    ("act", "tier"), [(read, "history"), (validate, "history"), (validate, "intraday"), (remove, "history")]
+)
+def test_after_the_merge(tmp_path: Path, act: Callable[[Layout], object], tier: str) -> None:
+    house, _ = make(tmp_path, 30)
+    merge(house.layout)
+    other_id(location(house.layout, tier) / "I.dat")
+    with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
+        act(house.layout)
+    (found,) = [f for f in verify(Fs(), house.layout).findings if f.severity == "error"]
+    assert found.path.endswith("I.dat")
+
+
+def test_intraday_is_kept_while_its_files_are_not_those_that_were_merged(tmp_path: Path) -> None:
+    house, rows = make(tmp_path, 30)
+    merge(house.layout)
+    proof = prove(FS, house.layout, TABLE, DAY)
+    other_id(location(house.layout, "intraday") / "I.dat")
+    with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
+        truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+    other_id(location(house.layout, "intraday") / "I.dat")
+    assert open_table(house.root, str(TABLE)).count(tier="intraday") == len(rows)
+
+
+def test_a_copy_of_another_column_of_the_same_type(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 30)
+    place = location(house.layout, "intraday")
+    (place / "L.dat").write_bytes((place / "I.dat").read_bytes().ljust((place / "L.dat").stat().st_size, b"\0"))
+    with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
+        open_table(house.root, str(TABLE)).to_arrow("L")
+    assert open_table(house.root, str(TABLE)).to_arrow("I").num_rows == 30

@@ -1,0 +1,85 @@
+"""A storage partition whose volume is not mounted is named as such by everything that looks for its dates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from readers.arrow.opening import open_table
+from readers.checks.verify import verify
+from store.errors import RetryableStorageError
+from store.layout import Layout
+from tests.support.merge_cases import DAY, TABLE, as_table
+from tests.support.merge_runs import FS, make, merge
+from writers.merge.cleaning import clean
+from writers.partitions import add_partition
+from writers.removal.proof import prove
+from writers.validation.dates import validate_date
+
+OTHER = "2024-03-06"
+TOLD = "the volume of storage partition 0 is not there"
+
+
+def read(layout: Layout) -> object:
+    return open_table(layout.root, str(TABLE)).to_arrow()
+
+
+def again(layout: Layout) -> object:
+    return merge(layout, rewrite=True)
+
+
+def another(layout: Layout) -> object:
+    return merge(layout, OTHER)
+
+
+def truncation(layout: Layout) -> object:
+    return prove(FS, layout, TABLE, DAY)
+
+
+def validation(layout: Layout) -> object:
+    return validate_date(FS, layout, TABLE, DAY)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_volume_that_is_away_is_told_as_such(tmp_path: Path, empty: bool) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    house, rows = make(tmp_path / "db", 30, partitions=0)
+    house.commit({("a", OTHER): as_table(rows)})
+    add_partition(FS, house.layout, "Test", "0", volume=volume)
+    merge(house.layout)
+    link = house.layout.partitions("Test") / "0"
+    place = link.resolve()
+    away = place if empty else volume
+    away.rename(tmp_path / "away")
+    if empty:
+        place.mkdir()
+    uses: list[Callable[[Layout], object]] = [read, truncation, validation]
+    for use in [*uses, again, another]:
+        with pytest.raises(RetryableStorageError, match=TOLD) as told:
+            use(house.layout)
+        assert f"{link.name} -> {place}" in str(told.value), use
+        assert "mount the volume" in str(told.value)
+        assert not any(place.iterdir()) if empty else not place.exists(), use
+    found = [each.what for each in verify(FS, house.layout, TABLE, deep=True).findings]
+    assert any(TOLD in what for what in found), found
+    assert not any("lost" in what or "deleted" in what for what in found)
+    if empty:
+        place.rmdir()
+    (tmp_path / "away").rename(away)
+    read(house.layout)
+    another(house.layout)
+
+
+def test_an_empty_partition_that_no_record_names_is_filled(tmp_path: Path) -> None:
+    house, rows = make(tmp_path / "db", 30, partitions=1)
+    merge(house.layout)
+    house.commit({("a", OTHER): as_table(rows)})
+    add_partition(FS, house.layout, "Test", "1")
+    merge(house.layout, rewrite=True)
+    clean(FS, house.layout, TABLE, lambda: 1_700_000_000.0 + 3601)
+    assert not any((house.layout.partitions("Test") / "0").iterdir())  # its dates lie in 0.g2 and 1.g2 now
+    (result,) = merge(house.layout, OTHER)
+    assert result.outcome == "merged"

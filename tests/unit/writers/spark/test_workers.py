@@ -1,0 +1,88 @@
+"""What is said of workers that cannot do our work: which machine, which interpreter, what is missing."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from jobs.session.spark_session import import_root
+from store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
+from store.io.fs import Fs
+from tests.support.streams.stream_kit import open_log, put_file, record, target_of
+from writers.append.empty_location import WorkerMemory
+from writers.batch.scratch import make_scratch
+from writers.batch.task import Task, run_task
+from writers.spark.tasks import lacks_package
+from writers.spark.workers import Worker, cannot_run, judge_workers
+from writers.target import SplitNotes
+
+FS = Fs()
+GOOD = Worker("one", "/usr/bin/python3", "3.11.7", (), True)
+FAILED = """Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent failure: Lost task 0.3 in
+stage 0.0 (TID 7) (10.0.0.7 executor 1): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/opt/spark/python/lib/pyspark.zip/pyspark/worker.py", line 1, in main
+ModuleNotFoundError: No module named 'numpy'
+"""
+
+
+def test_good_workers_pass(tmp_path: Path) -> None:
+    judge_workers(tmp_path, [GOOD, GOOD])
+
+
+def test_missing_packages_are_named_with_interpreter_and_host(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        judge_workers(tmp_path, [GOOD, Worker("two", "/opt/python3", "3.11.2", ("numpy", "writers"), True)])
+    told = str(caught.value)
+    assert "/opt/python3 on two" in told and "without numpy, writers" in told and sys.executable in told
+    assert "PYSPARK_PYTHON" in told and caught.value.exit_code == EXIT_USAGE
+
+
+def test_a_worker_that_does_not_see_the_root_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CommitError) as caught:
+        judge_workers(tmp_path, [GOOD, Worker("two", "/usr/bin/python3", "3.11.7", (), False)])
+    told = str(caught.value)
+    assert f"{tmp_path} on two" in told and "mount" in told and caught.value.exit_code == EXIT_RETRY
+
+
+def test_a_task_on_a_machine_without_the_root_says_so(tmp_path: Path) -> None:
+    one = put_file(tmp_path / "feed", "1", [record(1)], 1)
+    with open_log(FS, tmp_path / "db") as log:
+        target = target_of(tmp_path / "db", log)
+        make_scratch(FS, target.spool("1-0"))
+    (tmp_path / "db").rename(tmp_path / "unmounted")
+
+    def decode(split: object, notes: SplitNotes) -> list[object]:
+        raise AssertionError("nothing is read")
+
+    result = run_task(FS, WorkerMemory(), target, decode, Task(0, 1, "1-0", [one]))  # type: ignore[arg-type]
+    assert isinstance(result.error, CommitError)
+    assert f"{tmp_path / 'db'} on {socket.gethostname()}" in str(result.error)
+
+
+def test_errors_of_spark_are_put_into_words() -> None:
+    told = str(lacks_package(RuntimeError(FAILED)))
+    assert "10.0.0.7" in told and "No module named 'numpy'" in told and "PYSPARK_PYTHON" in told
+    assert lacks_package(RuntimeError(FAILED.replace("ModuleNotFoundError", "ValueError"))) is None
+    context = SimpleNamespace(pythonExec="/nowhere/python")
+    started = RuntimeError('(TID 3) (10.0.0.9 executor 0): java.io.IOException: Cannot run program "/nowhere/python"')
+    told = str(cannot_run(context, started))  # type: ignore[arg-type]
+    assert "/nowhere/python on 10.0.0.9" in told and "Cannot run program" in told
+
+
+@pytest.mark.parametrize("entry", ["ingest_stream", "merge_dates"])
+def test_a_driver_without_packages_says_what_it_lacks(entry: str) -> None:
+    program = [sys.executable, "-S", str(import_root() / "jobs" / f"{entry}.py")]
+
+    def told(path: str) -> tuple[int, str]:
+        done = subprocess.run(program, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    code, words = told("")
+    assert code == 1 and "No module named 'jobs'" in words and "--py-files" in words
+    code, words = told(str(import_root()))
+    assert code == EXIT_USAGE and sys.executable in words and "PYSPARK_PYTHON" in words and "Traceback" not in words

@@ -1,0 +1,126 @@
+"""The default gate and the rules of a schema, on rows where each of them can fail."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.errors import TableNotFoundError, ValidationFailedError
+from store.layout import LocationKey
+from store.merges.validations import RuleResult, Validation
+from tests.support.intraday_rows import IntradayRows
+from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table
+from tests.support.merge_runs import FS, merge
+from tests.support.plain_rows import plain_rows
+from tests.support.removals import empty
+from writers.merge.plan import source
+from writers.validation.dates import validate_date
+
+
+def validated(root: Path, rules: str, rows: list[dict[str, Any]]) -> tuple[IntradayRows, Validation]:
+    xml = SCHEMA.replace(b"</Table>", f"<Validator>{rules}</Validator></Table>".encode())
+    house = IntradayRows(root, xml, fs=FS)
+    house.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
+    merge(house.layout)
+    return house, validate_date(FS, house.layout, TABLE, DAY)
+
+
+def result(found: Validation, rule: str) -> RuleResult:
+    return next(r for r in found.results if r.rule == rule)
+
+
+def test_the_gate_passes_a_sound_merge_and_names_what_it_compared(tmp_path: Path) -> None:
+    house, found = validated(tmp_path, "", plain_rows())
+    assert found.passed
+    assert found.require() is found
+    assert (found.rows, found.generation) == (20, 1)
+    assert [r.rule for r in found.results] == ["RowCount", "RowCountPerGroup", *["DigestEqual"] * 12]
+    assert result(found, "RowCount").measured == 20
+    house.commit({("a", DAY): as_table(plain_rows(2))})
+    later = validate_date(FS, house.layout, TABLE, DAY)
+    assert later.passed
+    assert result(later, "LaterRows").measured == 2
+
+
+def test_after_truncate_the_record_stands_for_intraday(tmp_path: Path) -> None:
+    house, _ = validated(tmp_path, "", plain_rows())
+    empty(house)
+    found = validate_date(FS, house.layout, TABLE, DAY)
+    assert found.passed
+    assert "since intraday was removed" in result(found, "RowCount").message
+    per_group = result(found, "RowCountPerGroup")
+    assert per_group.passed
+    assert "stands for its counts" in per_group.message
+
+
+def test_a_changed_value_in_history_fails_the_digest_of_its_column(tmp_path: Path) -> None:
+    house, _ = validated(tmp_path, "", plain_rows())
+    path = house.layout.history_location(TABLE, LocationKey("0", DAY)) / "L.dat"
+    data = bytearray(path.read_bytes())
+    data[4096] ^= 1
+    path.write_bytes(data)
+    found = validate_date(FS, house.layout, TABLE, DAY)
+    assert [r.column for r in found.results if r.passed is False] == ["L"]
+    with pytest.raises(ValidationFailedError, match="1 of 14 rules failed"):
+        found.require()
+
+
+CASES = [
+    ('<assertSize min="1" max="20"/>', {}, True, 20),
+    ('<assertSize min="21" max="30"/>', {}, False, 20),
+    ('<assertFracNull column="I" min="0" max="0"/>', {}, True, 0.0),
+    ('<assertFracNull column="I" min="0" max="0.04"/>', {"I": None}, False, 0.05),
+    ('<assertFracNull column="I" min="0" max="0.05"/>', {"I": None}, True, 0.05),
+    ('<assertAllValuesInDistinctSet column="Venue" expectedValues="X, Y,Z"/>', {}, True, "'X', 'Y', 'Z'"),
+    ('<assertAllValuesInDistinctSet column="Venue" expectedValues="X,Y"/>', {}, False, "'X', 'Y', 'Z'"),
+    ('<assertAllValuesInDistinctSet column="Venue" expectedValues="X,Y,Z"/>', {"Venue": None}, False, "'X', 'Y', 'Z'"),
+    (
+        '<assertAllValuesInDistinctSet column="Venue" expectedValues="X,Y,Z" removeNull="true"/>',
+        {"Venue": None},
+        True,
+        "'X', 'Y', 'Z'",
+    ),
+    ('<assertAllValuesInDistinctSet column="Note" expectedValues="n0,n1,n2,n3"/>', {}, True, "'n0', 'n1', 'n2', 'n3'"),
+    ('<assertAllValuesBetween column="I" minValue="0" maxValue="19"/>', {}, True, "0 .. 19"),
+    ('<assertAllValuesBetween column="I" minValue="0" maxValue="18"/>', {}, False, "0 .. 19"),
+    ('<assertAllValuesBetween column="I" minValue="0" maxValue="19"/>', {"I": None}, False, "1 .. 19"),
+    ('<assertAllValuesBetween column="D" minValue="0" maxValue="19"/>', {"D": math.nan}, False, "1.0 .. 19.0"),
+    ('<assertAllValuesBetween column="D" minValue="0" maxValue="19" removeNaN="true"/>', {"D": math.nan}, True, None),
+    ('<assertAllValuesBetween column="D" minValue="0" maxValue="19" removeInf="true"/>', {"D": math.inf}, True, None),
+    ('<assertAllValuesBetween column="D" minValue="0" maxValue="19"/>', {"D": math.inf}, False, "1.0 .. inf"),
+    ('<assertAllValuesBetween column="Note" minValue="n0" maxValue="n3"/>', {}, True, "n0 .. n3"),
+    ('<assertAllValuesBetween column="Note" minValue="n0" maxValue="n2"/>', {}, False, "n0 .. n3"),
+    ('<assertColumnGrouped column="Sym"/>', {}, True, 0),
+    ('<assertColumnGrouped column="Venue"/>', {}, False, None),
+    ('<assertColumnGrouped column="Note"/>', {}, False, None),
+    ('<assertColumnGrouped column="I"/>', {}, True, None),
+    ('<assertColumnGrouped column="Flag"/>', {}, True, None),
+]
+
+
+@pytest.mark.parametrize(("rule", "change", "passes", "measured"), CASES)
+def test_rules(tmp_path: Path, rule: str, change: dict[str, Any], passes: bool, measured: object) -> None:
+    rows = plain_rows()
+    rows[0] |= change
+    _, found = validated(tmp_path, rule, rows)
+    last = found.results[-1]
+    assert last.rule in rule
+    assert last.passed is passes, last.message
+    if measured is not None:
+        assert last.measured == measured
+
+
+def test_a_date_that_was_never_merged(tmp_path: Path) -> None:
+    house, _ = validated(tmp_path, "", plain_rows())
+    with pytest.raises(TableNotFoundError, match="no history to validate"):
+        validate_date(FS, house.layout, TABLE, "2024-01-01")
+
+
+def test_a_group_that_goes_over_blocks_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "BLOCK_ROWS", 4)
+    rules = '<assertColumnGrouped column="Sym"/><assertColumnGrouped column="Venue"/>'
+    _, found = validated(tmp_path, rules, plain_rows())
+    assert [r.passed for r in found.results[-2:]] == [True, False]
