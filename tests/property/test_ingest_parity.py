@@ -290,7 +290,8 @@ def _naive_value(value: Any, one: Target) -> Any:
         if not math.isfinite(number) or number == -1.7976931348623157e308:
             raise _Bad
         return number
-    if abs(value) >= 2**64 or value != int(value) or abs(int(value)) >= 2 ** (INTEGERS[kind] - 1):
+    limit = 2 ** (int(INTEGERS[kind]) - 1)
+    if abs(value) >= 2**64 or value != int(value) or abs(int(value)) >= limit:  # type: ignore[operator]
         raise _Bad
     return int(value)
 

@@ -88,7 +88,7 @@ def naive(tree: Tree, row: Row) -> bool | None:
     if op == "isNull":
         return row[tree[1]] is None
     if op == "column":
-        return row[tree[1]]
+        return bool(row[tree[1]]) if row[tree[1]] is not None else None
     left = operand(tree[1], row)
     if left is None:
         return None

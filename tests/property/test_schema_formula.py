@@ -177,7 +177,7 @@ def test_like_a_jvm(expression: Expression, rows: list[Row]) -> None:
     parsed = parse_formula(formula, SCHEMA)
 
     def run() -> list[int]:
-        return parsed.assign("Ns", "Tab", "2013-02-01", columns, PARTITIONS, rows=len(rows)).tolist()
+        return list(parsed.assign("Ns", "Tab", "2013-02-01", columns, PARTITIONS, rows=len(rows)))
 
     try:
         codes = [naive_hash(expression.as_text(row)) for row in rows]

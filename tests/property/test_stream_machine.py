@@ -146,7 +146,8 @@ class StreamMachine(RuleBasedStateMachine):
         self, ends: Ends, reads: dict[int, tuple[int, int]], pieces: int
     ) -> tuple[list[OffsetRange], list[OffsetRange]]:
         """Ranges that go on from ``ends``, each in some pieces, and the gaps before them."""
-        ranges, gaps = [], []
+        ranges: list[OffsetRange] = []
+        gaps: list[OffsetRange] = []
         for partition, (gap, messages) in reads.items():
             start = ends.get(partition, 7) + gap
             if gap and partition in ends:

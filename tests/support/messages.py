@@ -52,7 +52,7 @@ def decode(
     targets = resolve_targets(spec, schema)
     rejects = Rejects(spec.bad_rows, sink=lambda rows: parked.extend(rows))
     parked: list[Any] = []
-    rows = MessageRows(targets, made, spec).decode(MessageBlock.of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
+    rows = MessageRows(targets, made, spec).decode(MessageBlock.of(messages), PLACE, 77, rejects)
     rejects.flush()
     rejects.rows = parked
     names = [target.column.name for target in targets]

@@ -79,7 +79,7 @@ class ModelQuarantine(Quarantine):
 
     def __init__(self, fs: Fs, root: Path, rows: dict[tuple[str, int], dict[str, Any]] | None = None) -> None:
         layout = Layout(root)
-        super().__init__(None, fs, layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)  # type: ignore[arg-type]
+        super().__init__(None, fs, layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
         self.rows = {} if rows is None else rows
 
     def park(self, files: Sequence[ParkedFile], epoch: int) -> None:

@@ -15,7 +15,8 @@ from tests.support.disks.model_fs import Crash, PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch
 
 KEYS = [LocationKey(name, "d") for name in "abcdefgh"]
-FULL, EMPTY = {key: [1] for key in KEYS}, {key: [] for key in KEYS}
+FULL: dict[LocationKey, list[int]] = {key: [1] for key in KEYS}
+EMPTY: dict[LocationKey, list[int]] = {key: [] for key in KEYS}
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_tombstones_may_be_passed_over() -> None:
 def test_position_columns() -> None:
     specs = [
         ColumnSpec(name, meta=name) for name in ("topic", "partition", "offset", "timestamp", "receive_time", "key")
-    ]  # type: ignore[arg-type]
+    ]
     kinds = {"topic": "String", "partition": "int", "offset": "long", "timestamp": "Instant", "receive_time": "Instant"}
     messages = [Fake(4, b"{}", b"k"), Fake(7, b"{}", None, -1), Fake(8, b"{}", b"\xff")]
     rows, rejects, found = decode(messages, {**kinds, "key": "String"}, specs)

@@ -56,7 +56,7 @@ def test_rows_are_handed_on_in_portions_and_shown_without_payload() -> None:
     rejects.flush()
     rejects.flush()
     assert [len(portion) for portion in portions] == [8, 8, 4]
-    assert max(sum(len(row.payload) for row in portion) for portion in portions) <= HELD_BYTES
+    assert max(sum(len(row.payload or b"") for row in portion) for portion in portions) <= HELD_BYTES
     assert [row.line for portion in portions for row in portion] == [*range(20)]
     assert {(row.header, row.time_ns) for portion in portions for row in portion} == {(("a", "b"), 7)}
     assert [(row.line, row.payload) for row in rejects.rows] == [(n, b"") for n in range(5)]

@@ -89,7 +89,7 @@ def test_the_environment_chooses_where_nobody_asks(small: SmallTable, monkeypatc
 
 def test_read_compares_a_file_once_and_open_each_time(small: SmallTable) -> None:
     small.add("a", DATE, {"Size": list(range(9, 9000))})
-    once, always = (open_table(small.root, "NS.T", checksum_verify=mode) for mode in ("read", "open"))  # type: ignore[arg-type]
+    once, always = (open_table(small.root, "NS.T", checksum_verify=mode) for mode in ("read", "open"))
     for opened in (once, always):
         opened.to_arrow("Size")
     path = small.location("a", DATE) / "Size.dat"

@@ -307,4 +307,4 @@ def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
     for name, read in (("0.json", opened.count), ("Size.dat", opened.to_arrow), ("Size.dat", opened.to_batches)):
         fs.name = name
         with pytest.raises(NotPermittedError, match="Permission denied"):
-            list(read())  # type: ignore[operator]
+            list(read())

@@ -176,7 +176,7 @@ def test_blocks_of_any_size_give_the_same_rows(
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     split = write(path, "a,b\n" + "".join(line + "\n" for line in lines))
 
-    def told() -> object:
+    def told() -> tuple[Any, ...]:
         routed, rejects = decode(split, stream(form="csv"), schema(a="int", b="String"))
         bad = [(r.line, r.size) for r in sorted(rejects.rows, key=lambda r: r.line) if r.reason != "record too long"]
         return values(routed, "a"), values(routed, "b"), bad, rejects.read
@@ -186,8 +186,8 @@ def test_blocks_of_any_size_give_the_same_rows(
         _blocks(patch, block, 10**6, count)
         assert told() == whole
         _blocks(patch, block, record)  # longer records are bad: what is left is among the rows of before
-        rows, texts, _, _ = told()  # type: ignore[misc]
-        kept = iter(zip(whole[0], whole[1], strict=True))  # type: ignore[index]
+        rows, texts, _, _ = told()
+        kept = iter(zip(whole[0], whole[1], strict=True))
         assert all(row in kept for row in zip(rows, texts, strict=True))
 
 

@@ -201,7 +201,7 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
         run = ingest_run.open_stream(fs, layout, settings, opened, Progress(console=Console(quiet=True)))
         progress = Progress(console=Console(file=out, width=200))
         stop = threading.Event()
-        ingest_run.run_one(ingest_run.Application(fs, layout, None, ingest_run.Options(), progress, stop), run)  # type: ignore[arg-type]
+        ingest_run.run_one(ingest_run.Application(fs, layout, None, ingest_run.Options(), progress, stop), run)
     assert run.error is None
     assert plans[0].sync_seconds == (2.5 if durability == "periodic" else 10.0)
     said = out.getvalue()

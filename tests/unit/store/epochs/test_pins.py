@@ -123,7 +123,7 @@ def test_history_that_took_other_rows_in_is_not_taken_for_the_pinned_ones(small:
     small.merge_by_hand(D1)  # of both locations no more rows than the reader has pinned
     for read in (opened.count, lambda: opened.to_arrow("Size"), lambda: opened.to_arrow("Size", tier="history")):
         with pytest.raises(SnapshotMovedError, match=ROLLED):
-            read()  # type: ignore[operator]
+            read()
 
 
 class Meanwhile(Unsynced):

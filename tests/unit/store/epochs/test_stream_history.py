@@ -327,7 +327,7 @@ def test_a_damaged_record_is_a_loss_only_where_it_was_never_synced(tmp_path: Pat
         with pytest.raises(CorruptFileError, match="before the last one is damaged"):
             open_log(FS, tmp_path, durability="periodic")  # same boot: nothing can be lost, so it is damage
         with open_log(CrashingFs(boot="boot-2"), tmp_path, durability="periodic") as log:
-            assert (log.state.epoch, log.recovery.clean, log.state.locations) == (3, False, {})
+            assert (log.state.epoch, log.recovery.clean, dict(log.state.locations)) == (3, False, {})
             assert log.recovery.lost_epochs == (1, 2)  # published, so their numbers are not given again
 
 

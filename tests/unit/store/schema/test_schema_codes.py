@@ -23,7 +23,8 @@ def findings(text: str | bytes, name: str = NAME) -> FindingList:
     try:
         return FindingList(parse_schema(data, name).findings)
     except SchemaParseError as error:
-        return error.findings
+        found: FindingList = error.findings
+        return found
 
 
 def validator(rule: str) -> str:

@@ -115,7 +115,7 @@ def test_a_change_of_storage_is_refused_while_data_exist(
     with pytest.raises(SchemaParseError, match="E161: rule broken: a schema does not change how existing") as caught:
         deploy(FS, layout, source)
     assert (caught.value.code, caught.value.expected) == ("E161", expected)
-    assert found in caught.value.found
+    assert found in str(caught.value.found)
     line = 2 + list(COLUMNS).index(expected[0])
     assert caught.value.where == f"{source}:{line}:3"
     assert load_deployed(FS, layout, TABLE).version == 1

@@ -35,7 +35,7 @@ def schema(grouping: str = "Sym") -> TableSchema:
 def run(text: str, n: int = 3, day: str = "2013-01-01", rows: int = 1, **columns: pa.Array) -> list[int]:
     names = [str(i) for i in range(n)]
     found = parse_formula(text, schema()).assign("Nyc13", "Flight", day, columns, names, rows=rows)
-    return found.tolist()
+    return list(found.tolist())
 
 
 VECTORS = [

@@ -288,7 +288,7 @@ class Gone:
         self.begun.set()
         assert self.jvm_dies.wait(60)
         time.sleep(0.2)
-        yield from decode(split, notes)  # type: ignore[arg-type]
+        yield from decode(split, notes)
 
     def awaitTermination(self, seconds: float) -> bool:
         assert self.begun.wait(60)

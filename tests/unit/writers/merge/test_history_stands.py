@@ -45,7 +45,7 @@ def rows(number: int) -> object:
 
 
 def commit(house: IntradayRows, **sources: int) -> int:
-    return house.commit({(name, DAY): rows(number) for name, number in sources.items()})  # type: ignore[misc]
+    return house.commit({(name, DAY): rows(number) for name, number in sources.items()})
 
 
 def remove(house: IntradayRows, *, files: bool) -> None:

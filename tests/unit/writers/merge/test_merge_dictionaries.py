@@ -6,6 +6,7 @@ import random
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,7 @@ def test_runs_and_windows_of_any_size_give_what_one_table_gives(
     ]
     arrays = [pa.array([*texts[:40], None, *texts[40:]], pa.string()) for texts in tables]  # texts come twice, too
     parts = [[(first, array[first : first + 7]) for first in range(0, len(array), 7)] for array in arrays]
-    runs = []
+    runs: list[Any] = []
     for index, each in enumerate(parts):
         step = max(1, size // 100)
         for low in range(0, len(each), step):

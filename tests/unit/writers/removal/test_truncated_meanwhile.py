@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -110,7 +111,8 @@ def test_the_batch_is_run_again_and_its_late_rows_are_parked(tmp_path: Path, at:
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_between_two_tasks_that_meet_at_the_location(tmp_path: Path, order: tuple[int, int]) -> None:
     """One task has appended before the truncate, the other comes after it."""
-    shelf, done = Shelf(), []
+    shelf = Shelf()
+    done: list[Any] = []
 
     class Decoding(Decoder):
         def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:

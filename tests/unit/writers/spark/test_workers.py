@@ -70,7 +70,7 @@ def test_errors_of_spark_are_put_into_words() -> None:
     assert lacks_package(RuntimeError(FAILED.replace("ModuleNotFoundError", "ValueError"))) is None
     context = SimpleNamespace(pythonExec="/nowhere/python")
     started = RuntimeError('(TID 3) (10.0.0.9 executor 0): java.io.IOException: Cannot run program "/nowhere/python"')
-    told = str(cannot_run(context, started))  # type: ignore[arg-type]
+    told = str(cannot_run(context, started))
     assert "/nowhere/python on 10.0.0.9" in told and "Cannot run program" in told
 
 
