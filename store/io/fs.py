@@ -155,6 +155,17 @@ class Fs:
             stat_module.S_ISREG(mode),
         )
 
+    def sizes(self, directory: Path, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Bytes, and number of links, of those of these files of a directory that are there."""
+        found, begin = {}, f"{directory}/"
+        for name in names:
+            try:
+                each = os.stat(begin + name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            found[name] = each.st_size, each.st_nlink
+        return found
+
     def names(self, path: Path) -> list[str]:
         """Names in a directory, sorted; a missing directory, or a file, has none."""
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from store.epochs.state.packed import Files
 from store.epochs.state.values import LocationState
 from store.errors import FormatError, InvalidNameError
-from store.format.table.tablesize import TableSize, decode, encode
+from store.format.table.sizeform import size_form
+from store.format.table.tablesize import TableSize, decode
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_stream
 
@@ -37,18 +39,9 @@ def walk_locations(
 
 def record_bytes(stream: str, location: LocationState) -> bytes:
     """The content of the ``table.size`` of a location."""
-    return encode(
-        TableSize(
-            size=location.rows,
-            last_modified_ms=location.time_ms,
-            data_file_sizes={name: location.files[name].size for name in sorted(location.files)},
-            epoch=location.epoch,
-            stream=stream,
-            schema_version=location.schema_version,
-            truncated=location.truncated,
-            checksums={name: location.files[name].crc for name in sorted(location.files)},
-        )
-    )
+    files = Files.of(location.files)
+    form = size_form(stream, files.names, location.schema_version, location.truncated)
+    return form.fill(location.rows, location.time_ms, location.epoch, files.sizes, files.checksums)
 
 
 def publish_location(fs: Fs, layout: Layout, table: TableName, stream: str, location: LocationState) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from store.epochs.files.publish import TABLE_DEFINITION, TABLE_SIZE, physical_size, read_published, record_bytes
 from store.epochs.recovery.witnesses import Witnesses, refuse, restore_hint
+from store.epochs.state.packed import Files
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import LocationState
 from store.errors import CorruptFileError
@@ -71,6 +72,7 @@ def settle_locations(
         names = set(fs.names(directory))
         if location.truncated and not names:
             continue
+        files = _files_of(fs, directory, location)
         data = fs.read(directory / TABLE_SIZE) if TABLE_SIZE in names else None
         current = data == record_bytes(state.stream, location)
         record = None
@@ -78,7 +80,7 @@ def settle_locations(
             record = _published(fs, layout, table, key, state, data, ahead=ahead)
         if record is not None:
             plan.ahead = max(plan.ahead, beyond(record, state))
-        damage = None if location.truncated else _damage(fs, table, state.stream, location, directory, names)
+        damage = None if location.truncated else _damage(table, state.stream, location, directory, files)
         if damage is not None:
             if not leave_damaged:
                 raise damage
@@ -89,7 +91,7 @@ def settle_locations(
         if not location.truncated and TABLE_DEFINITION not in names and fs.stat(layout.schema(table)) is not None:
             plan.undefined.append(location)
         if not location.truncated:
-            _settle_files(fs, directory, location, names, record, plan)
+            _settle_files(directory, location, names, files, record, plan)
     return plan
 
 
@@ -99,24 +101,46 @@ def damage_of(fs: Fs, layout: Layout, table: TableName, state: StreamState, key:
     location = state.locations.get(key)
     if location is None:
         return None
-    found = _damage(fs, table, state.stream, location, directory, set(fs.names(directory)))
+    found = _damage(table, state.stream, location, directory, _files_of(fs, directory, location))
     return None if found is None else f"{found.what}: {found.where}, expected {found.expected}, found {found.found}"
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """Bytes that are committed of a file, and its bytes and links on disk; None where it is not there."""
+
+    name: str
+    expected: int
+    found: int | None
+    links: int
+
+
+def _files_of(fs: Fs, directory: Path, location: LocationState) -> list[_File]:
+    """The committed files whose length is another one than was committed: of most locations none."""
+    if location.truncated:
+        return []
+    files = Files.of(location.files)
+    found = fs.sizes(directory, files.names)
+    others = []
+    for name, size in zip(files.names, files.sizes, strict=True):
+        expected, there = physical_size(name, size), found.get(name)
+        if there is None or there[0] != expected:
+            others.append(_File(name, expected, *(there or (None, 0))))
+    return others
+
+
 def _damage(
-    fs: Fs, table: TableName, stream: str, location: LocationState, directory: Path, names: set[str]
+    table: TableName, stream: str, location: LocationState, directory: Path, files: list[_File]
 ) -> CorruptFileError | None:
     """The error of the first file that does not have what is committed, None where all have it."""
-    for name, committed in location.files.items():
-        path, expected = directory / name, physical_size(name, committed.size)
-        found = fs.stat(path) if name in names else None
-        if found is None or found.size < expected:
+    for file in files:
+        if file.found is None or file.found < file.expected:
             place = f"{location.key.internal}/{location.key.value}"
             return CorruptFileError(
-                "committed file is missing" if found is None else "file is shorter than its committed length",
-                where=path,
-                expected=f"{expected} bytes",
-                found="nothing" if found is None else f"{found.size} bytes",
+                "committed file is missing" if file.found is None else "file is shorter than its committed length",
+                where=directory / file.name,
+                expected=f"{file.expected} bytes",
+                found="nothing" if file.found is None else f"{file.found} bytes",
                 hint="restore the file from a copy; or roll back to an epoch before it; or set the location aside with"
                 f" `sparkhaven recover {table} {stream} --quarantine {place}`; nothing was changed or deleted",
             )
@@ -160,15 +184,20 @@ def beyond(found: TableSize, state: StreamState) -> int:
 
 
 def _settle_files(
-    fs: Fs, directory: Path, location: LocationState, names: set[str], published: TableSize | None, plan: Settlement
+    directory: Path,
+    location: LocationState,
+    names: set[str],
+    files: list[_File],
+    published: TableSize | None,
+    plan: Settlement,
 ) -> None:
-    for name, committed in location.files.items():
-        path, expected = directory / name, physical_size(name, committed.size)
-        found = fs.stat(path)
-        if found is not None and found.size > expected:
-            mapped = published is not None and published.data_file_sizes.get(name, 0) > committed.size
-            plan.cuts.append(Cut(path, expected, found.size - expected, mapped or found.links > 1))
-    for name in sorted(names - location.files.keys()):
+    committed = location.files
+    for file in files:
+        if file.found is not None and file.found > file.expected:
+            mapped = published is not None and published.data_file_sizes.get(file.name, 0) > committed[file.name].size
+            cut = Cut(directory / file.name, file.expected, file.found - file.expected, mapped or file.links > 1)
+            plan.cuts.append(cut)
+    for name in sorted(names.difference(committed)):
         if name.endswith(COLUMN_SUFFIXES) or is_temporary(name):
             plan.stray_files.append(directory / name)
 

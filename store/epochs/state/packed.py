@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from functools import lru_cache
 
 from store.epochs.state.rows import join_rows, pack_row, span, unpack_row
@@ -73,6 +73,24 @@ class Files(Mapping[str, FileState]):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def items(self) -> ItemsView[str, FileState]:
+        """Names with lengths and checksums."""
+        return self.unpacked().items()
+
+    def values(self) -> ValuesView[FileState]:
+        """Lengths and checksums by name."""
+        return self.unpacked().values()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Lengths, in the order of the names."""
+        return self._numbers()[: len(self.names)]
+
+    @property
+    def checksums(self) -> tuple[int, ...]:
+        """CRC-32, in the order of the names."""
+        return self._numbers()[len(self.names) :]
 
     def unpacked(self) -> dict[str, FileState]:
         """All of them, for who asks for most."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -100,6 +101,10 @@ class CallSiteFs(PowerCutFs):
     def stat(self, path: Path, *, follow: bool = True) -> Stat | None:
         self._call("stat", path)
         return super().stat(path, follow=follow)
+
+    def sizes(self, directory: Path, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+        self._call("stat", directory)
+        return super().sizes(directory, names)
 
     def names(self, path: Path) -> list[str]:
         self._call("list", path)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.commit_cost import open_log
+from benchmarks.open_table import fill
 from benchmarks.wide_epochs import TABLE, Found
 from benchmarks.wide_epochs import run as run_wide
 from store.epochs.compaction import Compaction
@@ -42,6 +45,26 @@ def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatc
     assert len(state.locations.dates()) == 3
     assert [at.rows for at in state.locations.of_date("d000001")] == [10_000] * 10
     assert len(decoded) == 10
+
+
+def calls_of_a_start(root: Path, *, locations: int, columns: int) -> int:
+    """Calls, of Python's functions and of built-in ones, while a writer starts that finds all as it was left."""
+    fill(root, locations, dates=5, files=1, removals=0, columns=columns)
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, what: calls.append(event) if event.endswith("call") else None)
+    try:
+        log = open_log(root)
+    finally:
+        sys.setprofile(None)
+    assert log.recovery.clean and not log.recovery.republished
+    log.close()
+    return len(calls)
+
+
+def test_a_start_costs_a_few_calls_for_a_file_and_one_look(tmp_path: Path) -> None:
+    few = calls_of_a_start(tmp_path / "few", locations=20, columns=10)
+    more = calls_of_a_start(tmp_path / "more", locations=20, columns=30)
+    assert (more - few) / (20 * 20) < 8
 
 
 def test_a_slice_of_a_compaction_is_bounded_by_what_batches_have_done(

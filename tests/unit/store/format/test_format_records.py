@@ -21,6 +21,7 @@ from store.format.java.values import JInt, JLong, JMap, JNumbers
 from store.format.java.writer import dumps
 from store.format.table import tablesize
 from store.format.table.definition import ColumnRecord, Definition
+from store.format.table.sizeform import size_form
 from store.format.table.tbl import column_sets, decode_tbl, encode_tbl
 from store.io.fs import Fs
 from store.layout import LocationKey
@@ -149,6 +150,27 @@ def test_table_size_round_trip(record: tablesize.TableSize) -> None:
     assert tablesize.decode(data, "x") == record
     mixed = replace(record, data_file_sizes=dict(reversed(list(record.data_file_sizes.items()))))
     assert tablesize.encode(mixed) == data, "the order in which files were named must not show"
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS, st.data())
+def test_a_record_that_is_made_by_its_form_has_the_same_bytes(record: tablesize.TableSize, data: st.DataObject) -> None:
+    names = data.draw(st.lists(NAMES | st.text(min_size=1, max_size=4), max_size=5, unique=True))
+    sizes = data.draw(st.lists(LONG, min_size=len(names), max_size=len(names)))
+    checksums = data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=len(names), max_size=len(names)))
+    plain = tablesize.TableSize(
+        size=record.size,
+        last_modified_ms=record.last_modified_ms,
+        epoch=record.epoch or 0,
+        stream=record.stream or "s",
+        schema_version=record.schema_version or 1,
+        truncated=record.truncated,
+        data_file_sizes=dict(zip(names, sizes, strict=True)),
+        checksums=dict(zip(names, checksums, strict=True)),
+    )
+    form = size_form(record.stream or "s", tuple(names), record.schema_version or 1, record.truncated)
+    made = form.fill(record.size, record.last_modified_ms, record.epoch or 0, sizes, checksums)
+    assert made == tablesize.encode(plain)
 
 
 SIZE_HEAD: dict[str, Any] = {
