@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from store.epochs.log import StreamLog
-from store.epochs.retention import Keeping
+from store.epochs.retention import Retention
 from store.epochs.state.values import Batch, Durability, FileId, LocationReport
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
@@ -48,7 +48,7 @@ def open_log(
         clock=time.time,
         pid=os.getpid(),
         host=socket.gethostname(),
-        keeping=Keeping(durability, keep_epochs=keep, compact_bytes=least, head_bytes=least),
+        retention=Retention(durability, keep_epochs=keep, compact_bytes=least, head_bytes=least),
     )
 
 

@@ -49,7 +49,7 @@ from store.epochs.state.values import OffsetRange, Split
 from store.io.fs import Fs
 from store.layout import Layout
 from store.schema.deployed.deploy import load_deployed
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome, write_batch
 from writers.batch.task import Task, TaskResult, run_task
 from writers.spark.stream import BatchProgress
@@ -134,12 +134,12 @@ def profile(name: str, outcomes: Sequence[BatchOutcome]) -> None:
     print(f"{name}: " + ", ".join(f"{step} {seconds:.2f}" for step, seconds in steps.items()), flush=True)
 
 
-_MEMORY = WorkerMemory()
+_CACHE = WorkerCache()
 
 
 def work_on(target: StreamTarget, decode: Decode, task: Task) -> TaskResult:
     """One task in a worker process."""
-    return run_task(Fs(), _MEMORY, target, decode, task)
+    return run_task(Fs(), _CACHE, target, decode, task)
 
 
 def run_without_spark(work: Path, rows: int, batches: int) -> list[float]:
@@ -169,7 +169,7 @@ def run_without_spark(work: Path, rows: int, batches: int) -> list[float]:
                     fs,
                     run.log,
                     target,
-                    WorkerMemory(),
+                    WorkerCache(),
                     partial(execute, splits),
                     query_id=str(uuid.uuid4()),
                     batch_id=number,

@@ -39,7 +39,7 @@ from store.epochs.files.load import load_positions, load_stream
 from store.epochs.state.values import FileId, Split
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.batch.task import Task, TaskResult, run_task
 from writers.target import Decode, StreamTarget
@@ -61,7 +61,7 @@ def put(feed: Path, number: int) -> FileId:
 
 
 def run_here(
-    memory: WorkerMemory,
+    memory: WorkerCache,
     target: StreamTarget,
     decode: Decode,
     split: FileId,
@@ -74,7 +74,7 @@ def run_here(
 
 def fill(work: Path, epochs: int) -> None:
     """Epochs of one file each, then a death between append and commit."""
-    fs, layout, memory = Fs(), Layout(work / "db"), WorkerMemory()
+    fs, layout, memory = Fs(), Layout(work / "db"), WorkerCache()
     settings = load_stream_file(fs, work / "bench.toml", {})
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, Progress())

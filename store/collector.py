@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_cycles() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """The collector rests: it would look through every object that is held, again and again, for a third of the time.
 
     For stretches that end and make no cycles that would matter before their end.

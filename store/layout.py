@@ -185,7 +185,7 @@ class Layout:
         return self.system(table.namespace) / "MetadataIndex" / f".{table.table}.merges"
 
     # --- beside the trees
-    def spool(self, table: TableName, stream: str) -> Path:
+    def scratch(self, table: TableName, stream: str) -> Path:
         """Scratch files of running batches; emptied at start."""
         return self.root / ".spool" / str(table) / stream
 

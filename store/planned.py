@@ -20,19 +20,19 @@ NAME = "planned.json"
 OFFSETS_VERSION = "v1"
 
 
-def leave_plan(fs: Fs, spool: Path, end: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+def leave_plan(fs: Fs, scratch: Path, end: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     """Leaves the rows of the batch that ends at ``end``, in place of any earlier ones."""
-    fs.mkdirs(spool)
-    fs.replace(spool / NAME, json.dumps({"end": end, "rows": rows}).encode(), sync=False)
+    fs.mkdirs(scratch)
+    fs.replace(scratch / NAME, json.dumps({"end": end, "rows": rows}).encode(), sync=False)
 
 
-def planned_rows(fs: Fs, spool: Path, offsets: Path) -> list[Row] | None:
+def planned_rows(fs: Fs, scratch: Path, offsets: Path) -> list[Row] | None:
     """The rows that were left for the batch that Spark has recorded in the file ``offsets``, or None."""
     end = recorded_end(fs, offsets)
-    if end is None or fs.stat(spool / NAME) is None:
+    if end is None or fs.stat(scratch / NAME) is None:
         return None
     try:
-        plan = json.loads(fs.read(spool / NAME))
+        plan = json.loads(fs.read(scratch / NAME))
     except ValueError:
         return None  # torn: Spark knows the rows
     return list(plan["rows"]) if plan["end"] == end else None

@@ -32,9 +32,9 @@ class StreamTarget:
         """Leaf directory of a location of this table."""
         return self.layout.intraday_location(self.table, key)
 
-    def spool(self, batch: str) -> Path:
+    def scratch(self, batch: str) -> Path:
         """Scratch directory of one running batch."""
-        return self.layout.spool(self.table, self.stream) / batch
+        return self.layout.scratch(self.table, self.stream) / batch
 
     @property
     def lock_file(self) -> Path:
@@ -45,21 +45,21 @@ class StreamTarget:
         """LockLostError unless the stream's lock file still names our generation: a zombie must not write."""
         path = self.lock_file
         try:
-            holder: dict[str, Any] = json.loads(fs.read(path))
+            owner: dict[str, Any] = json.loads(fs.read(path))
         except (FileNotFoundError, ValueError):
-            holder = {}
-        if holder.get("generation") != self.generation:
+            owner = {}
+        if owner.get("generation") != self.generation:
             raise LockLostError(
                 "the stream was opened again by another process; this one must not write any more",
                 where=path,
                 expected=f"generation {self.generation}",
-                found=f"generation {holder.get('generation')}, pid {holder.get('pid')} on {holder.get('host')}",
+                found=f"generation {owner.get('generation')}, pid {owner.get('pid')} on {owner.get('host')}",
                 hint="let the newer process work, or stop it first; nothing of this batch was committed",
             )
 
 
 @dataclass(frozen=True, slots=True)
-class ParkedFile:
+class RejectedFile:
     """A scratch file of rejected rows, of schema ``store.rejected.REJECTED``."""
 
     path: Path
@@ -71,17 +71,17 @@ class SplitNotes:
     """What decoding has to tell besides rows; a task has one for all its splits, and it pickles without ``sink``.
 
     ``rejected`` holds a bounded sample of bad rows as the decoder describes them; ``rejected_rows`` counts all, and
-    ``parked`` are the files where they stand whole: what the decoder has given to ``park``. ``counts`` are sums by name
+    ``rejected_files`` hold all of them (see ``keep_rejected``). ``counts`` are sums by name
     (ignored fields and the like).
     """
 
     rejected: list[Any] = field(default_factory=list)
     rejected_rows: int = 0
     counts: dict[str, int] = field(default_factory=dict)
-    parked: list[ParkedFile] = field(default_factory=list)
+    rejected_files: list[RejectedFile] = field(default_factory=list)
     sink: Callable[[pa.RecordBatch], None] | None = None
 
-    def park(self, rows: pa.RecordBatch) -> None:
+    def keep_rejected(self, rows: pa.RecordBatch) -> None:
         """Takes rejected rows (schema ``store.rejected.REJECTED``) that ``reject`` counts; without a sink they go."""
         if self.sink is not None and rows.num_rows:
             self.sink(rows)
@@ -98,7 +98,7 @@ class SplitNotes:
     def merge(self, other: SplitNotes) -> None:
         """Adds what another task noted."""
         self.reject(other.rejected, other.rejected_rows)
-        self.parked.extend(other.parked)
+        self.rejected_files.extend(other.rejected_files)
         for name, amount in other.counts.items():
             self.count(name, amount)
 

@@ -107,7 +107,7 @@ class RangeStream(Generic[Feed]):
     @property
     def spool(self) -> Path:
         """Scratch of the stream."""
-        return Layout(self.root).spool(self.table, self.stream)
+        return Layout(self.root).scratch(self.table, self.stream)
 
 
 def range_source(

@@ -17,8 +17,8 @@ from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import TableName
 from store.schema.deployed.deploy import load_deployed
-from writers.merge.closing import GRACE_S
 from writers.merge.plan.pins import Pins
+from writers.merge.publish_phase import GRACE_S
 from writers.removal import remove
 from writers.removal.proof import prove
 from writers.removal.remove import Removed

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.doctor.finding import CheckContext, Found, ago
-from store.epochs.files.lock import holder_of
+from store.epochs.files.lock import lock_owner
 
 
 def locks(context: CheckContext) -> Iterator[Found]:
@@ -17,13 +17,13 @@ def locks(context: CheckContext) -> Iterator[Found]:
         path = context.layout.stream_lock(table, stream)
         yield _lock(context, f"{table} {stream}", path)
     for table in context.tables:
-        pid = holder_of(context.fs, context.layout.merges(table))
+        pid = lock_owner(context.fs, context.layout.merges(table))
         if pid is not None:
             yield "ok", f"{table}: a merge or a removal runs, process {pid}", None
 
 
 def _lock(context: CheckContext, name: str, path: Path) -> Found:
-    pid, said = holder_of(context.fs, path), _said(context, path)
+    pid, said = lock_owner(context.fs, path), _said(context, path)
     host = said.get("host")
     since = said.get("since")
     age = f" since {ago(context.now_s - since / 1000)}" if isinstance(since, int | float) else ""

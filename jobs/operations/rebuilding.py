@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobs.context import CliContext
-from store.epochs.files.lock import take_gate, take_lock, take_lock_if_there
+from store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
 from store.epochs.recovery.rebuild import Choice, plan_state, rebuild
 from store.epochs.recovery.remains import Found, find
 from store.epochs.recovery.witnesses import require_stream
@@ -74,7 +74,7 @@ def rebuild_stream(
 ) -> dict[str, Any]:
     """Rebuilds, or with ``dry_run`` says what would be; what there is to tell as one object."""
     fs, now = Fs(), int(time.time() * 1000)
-    with _held(fs, layout, table, stream, dry_run=dry_run) as gate:
+    with _held(fs, layout, table, stream, dry_run=dry_run) as commit_lock:
         _refuse_sound(fs, layout, table, stream)
         found = find(fs, layout, table, stream)
         if not found.locations and not found.damaged and not found.known.epoch:
@@ -84,7 +84,7 @@ def rebuild_stream(
         if dry_run:
             state = plan_state(layout, table, found, choice, aside=aside)
         else:
-            state = rebuild(fs, layout, table, found, choice, aside=aside, time_ms=now, gate=gate)
+            state = rebuild(fs, layout, table, found, choice, aside=aside, time_ms=now, commit_lock=commit_lock)
     result = _result(found, state, choice)
     cli.note(f"{stream}: {'would rebuild' if dry_run else 'rebuilt'} as epoch {state.epoch}, {result['rows']:,} rows")
     for line in result["unknown"]:
@@ -101,8 +101,8 @@ def _held(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: boo
         return
     fs.keep_dirs(layout.streams(table), layout.root)
     removals = layout.stream_removals(table, stream)
-    with take_lock(fs, path), lock_table(fs, layout, table), take_gate(fs, removals) as gate:
-        yield gate
+    with take_lock(fs, path), lock_table(fs, layout, table), take_commit_lock(fs, removals) as commit_lock:
+        yield commit_lock
 
 
 def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:

@@ -38,7 +38,7 @@ from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.rejected import REJECTED, decode_rejected, encode_rejected
 from store.types.model import TableSchema
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.batch.task import Task, TaskResult, run_task
 from writers.quarantine.ledger import Requeue, requeue_path
@@ -133,13 +133,13 @@ def requeue_rows(
 
     def execute(scratch: str, instead: Mapping[Split, Split | None]) -> list[TaskResult]:
         task = Task(0, 0, scratch, [split], alone=True, instead=instead)
-        return [run_task(fs, WorkerMemory(), target, decoder, task)]
+        return [run_task(fs, WorkerCache(), target, decoder, task)]
 
     outcome = write_batch(
         fs,
         log,
         target,
-        WorkerMemory(),
+        WorkerCache(),
         execute,
         query_id=QUERY,
         batch_id=epoch,

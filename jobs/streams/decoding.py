@@ -75,7 +75,7 @@ class Decoder:
         raise _not_of_this_feed(split)
 
     def _rejects(self, notes: SplitNotes) -> Rejects:
-        return Rejects(self.spec.bad_rows, sink=lambda rows: notes.park(as_batch(rows)))
+        return Rejects(self.spec.bad_rows, sink=lambda rows: notes.keep_rejected(as_batch(rows)))
 
 
 def _not_of_this_feed(split: Split) -> SettingsError:
@@ -95,7 +95,7 @@ class FrameDecoder:
         self, batch: pa.RecordBatch, origin: str, numbers: Ints, unit: Literal["row", "offset"], notes: SplitNotes
     ) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
         """Routed rows; bad ones go into ``notes``."""
-        rejects = Rejects(self.spec.bad_rows, sink=lambda rows: notes.park(as_batch(rows)))
+        rejects = Rejects(self.spec.bad_rows, sink=lambda rows: notes.keep_rejected(as_batch(rows)))
         rows = FrameRows(self.spec, self.schema, self.clock)
         for routed in rows.decode(batch, origin, numbers, unit, rejects, self.closed):
             yield routed.key, routed.batch

@@ -21,16 +21,16 @@ from jobs.streams.budget import Budget
 from jobs.streams.decoding import FrameDecoder
 from jobs.streams.quarantines import catch_up, settle
 from store.epochs.log import StreamLog
-from store.epochs.retention import Keeping
+from store.epochs.retention import Retention
 from store.epochs.state.values import Durability, OffsetRange
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout
 from store.schema.deployed.deploy import deploy, load_deployed
 from store.types.model import TableSchema
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome
-from writers.batch.maintenance import Upkeep
+from writers.batch.maintenance import Maintenance
 from writers.batch.scratch import remove_scratch
 from writers.quarantine.table import Quarantine
 from writers.spark.frame import FramePlan, batch_of_query, labelled, write_frame_batch
@@ -139,9 +139,9 @@ class FrameWriter:
         self.last: BatchOutcome | None = None
         self._options, self._fs = options, fs or Fs()
         self._log: StreamLog | None = None
-        self._upkeep: Upkeep
+        self._maintenance: Maintenance
         self._schema: TableSchema | None = None
-        self._memory = WorkerMemory()
+        self._memory = WorkerCache()
         self._budget = Budget(options.spec.bad_rows)
         self._gate = threading.Lock()
         self._checked = False
@@ -167,7 +167,7 @@ class FrameWriter:
         with self._gate:
             try:
                 outcome = self._write(frame, identity, query_id, batch_id)
-                self._upkeep.after_batch()
+                self._maintenance.after_batch()
             except BaseException:
                 self._let_go()
                 raise
@@ -211,7 +211,7 @@ class FrameWriter:
             FrameDecoder(spec, schema, closed),
             positions,
             self._budget,
-            park=quarantine.park if quarantine else None,
+            quarantine=quarantine.add if quarantine else None,
             allow_gap=options.allow_gap,
             adopt=options.adopt,
         )
@@ -248,8 +248,10 @@ class FrameWriter:
             if schema.full_name != str(options.table):
                 raise SettingsError("the schema is of another table", expected=options.table, found=schema.full_name)
             self._log, self._schema = self._opened(layout, schema, query_id), schema
-            remove_scratch(self._fs, layout.spool(options.table, options.stream))  # of a process that was killed
-            self._upkeep = Upkeep(self._log, options.durability, lambda error: warnings.warn(str(error), stacklevel=1))
+            remove_scratch(self._fs, layout.scratch(options.table, options.stream))  # of a process that was killed
+            self._maintenance = Maintenance(
+                self._log, options.durability, lambda error: warnings.warn(str(error), stacklevel=1)
+            )
             catch_up(self._fs, layout, options.table, self._log.state)
             if quarantine is not None:
                 where = f"stream {options.stream}: bad_rows.quarantine"
@@ -268,7 +270,7 @@ class FrameWriter:
             clock=time.time,
             pid=os.getpid(),
             host=socket.gethostname(),
-            keeping=Keeping(options.durability, options.keep_epochs),
+            retention=Retention(options.durability, options.keep_epochs),
             zone=options.spec.partition.value.day_zone,
         )
 

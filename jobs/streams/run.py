@@ -31,7 +31,7 @@ from jobs.streams.quarantines import catch_up, quarantine_of, settle
 from jobs.streams.restarts import keep_running
 from jobs.streams.source_watch import Seen, SourceWatch
 from store.epochs.log import StreamLog
-from store.epochs.retention import Keeping
+from store.epochs.retention import Retention
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout
@@ -163,7 +163,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
             clock=time.time,
             pid=os.getpid(),
             host=socket.gethostname(),
-            keeping=Keeping(settings.durability, settings.keep_epochs, max_file_age_s(settings.spec.feed)),
+            retention=Retention(settings.durability, settings.keep_epochs, max_file_age_s(settings.spec.feed)),
             zone=settings.spec.partition.value.day_zone,
         )
     )
@@ -246,8 +246,8 @@ def run_one(app: Application, run: Run) -> None:
         query_id=str(uuid.uuid4()),
         trigger={"availableNow": True} if options.once else {"processingTime": f"{milliseconds} milliseconds"},
         decode=Decoder(fs, spec, run.schema),
-        judge=budget,
-        park=quarantine.park if quarantine else None,
+        check_budget=budget,
+        quarantine=quarantine.add if quarantine else None,
         progress=batch,
         report=heard,
         warn=lambda error: progress.warn(run.name, error),

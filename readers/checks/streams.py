@@ -172,13 +172,13 @@ def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterato
 def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[Finding]:
     """Ranges must go on from the epoch before, gaps aside; takes ``offsets`` on by them."""
     try:
-        verdict = offsets.judge(batch.ranges, batch.gaps)
+        resolution = offsets.classify(batch.ranges, batch.gaps)
     except PositionGapError as error:
         what = f"offsets of an epoch do not go on from the one before: {error.what}"
         found = f"{error.where}, {error.found}" if error.found else error.where
         yield finding("error", path, what, at=at, expected=error.expected, found=found, hint=TWICE)
     else:
-        for proposed, rest in [*((again, None) for again in verdict.taken), *verdict.cut]:
+        for proposed, rest in [*((again, None) for again in resolution.taken), *resolution.cut]:
             expected = f"from offset {rest.start} on" if rest else "no offset of them"
             found = getattr(proposed, "path", None)
             yield finding("error", path, "offsets were taken twice", at=at, expected=expected, found=found, hint=TWICE)

@@ -23,9 +23,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
-from store.collector import no_cycles
+from store.collector import gc_paused
 from store.epochs.compaction import new_floor
-from store.epochs.files.lock import commits_held, take_gate, take_lock, write_holder
+from store.epochs.files.lock import commits_held, take_commit_lock, take_lock, write_owner
 from store.epochs.files.logfile import LogFile
 from store.epochs.files.publish import publish_location
 from store.epochs.files.reader import read_rolled_back_epochs
@@ -42,7 +42,7 @@ from store.epochs.recovery.recover import (
 )
 from store.epochs.recovery.resume import resume
 from store.epochs.requirements import require
-from store.epochs.retention import DEFAULTS, Keeping
+from store.epochs.retention import DEFAULTS, Retention
 from store.epochs.rollback import plan_rollback
 from store.epochs.shortening import Shortening
 from store.epochs.state.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
@@ -73,16 +73,16 @@ class StreamLog:
         stream: str,
         *,
         lock: Lock,
-        keeping: Keeping,
+        retention: Retention,
         clock: Callable[[], float],
     ) -> None:
         self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
-        self._lock, self._keeping, self._clock = lock, keeping, clock
+        self._lock, self._retention, self._clock = lock, retention, clock
         self._file = LogFile(fs, layout.stream_log(table, stream), lock.path)
-        self._short = Shortening(fs, layout, table, stream, log=self._file, keeping=keeping)
+        self._short = Shortening(fs, layout, table, stream, log=self._file, retention=retention)
         self._undone = RolledBackEpochs()
         self._unsynced = Unsynced(layout, table)
-        self._guard: SyncGuard | None = None if keeping.synced else SyncGuard(fs, layout.root)
+        self._guard: SyncGuard | None = None if retention.synced else SyncGuard(fs, layout.root)
         self._pending: dict[int, list[LocationKey]] = {}
         self._damaged: dict[LocationKey, CorruptFileError] = {}
         self._removals_end = 0
@@ -102,7 +102,7 @@ class StreamLog:
         clock: Callable[[], float],
         pid: int,
         host: str,
-        keeping: Keeping = DEFAULTS,
+        retention: Retention = DEFAULTS,
         zone: str | None = None,
         leave_damaged: bool = False,
     ) -> StreamLog:
@@ -123,8 +123,8 @@ class StreamLog:
         try:
             fs.keep_dirs(layout.streams(table), layout.root)
             lock = take_lock(fs, layout.stream_lock(table, stream))
-            log = cls(fs, layout, table, stream, lock=lock, keeping=keeping, clock=clock)
-            with take_gate(fs, layout.stream_removals(table, stream)):
+            log = cls(fs, layout, table, stream, lock=lock, retention=retention, clock=clock)
+            with take_commit_lock(fs, layout.stream_removals(table, stream)):
                 log._start(schema, query_id, pid, host, zone=zone, leave_damaged=leave_damaged)
         except BaseException as error:
             if lock is not None:
@@ -143,7 +143,7 @@ class StreamLog:
         if kind is None:
             self.close()
         else:
-            self._let_go()
+            self._release()
 
     # --- the way of a batch ----------------------------------------------------------------------------
 
@@ -154,23 +154,23 @@ class StreamLog:
         LockLostError: nothing landed. CommitUnknownError: it may have landed, open again and look.
         """
         self._file.require_usable()
-        with self._gate():
+        with self._commit_lock():
             self.refresh()
             self._file.require_owned()
             for error in self._damaged.values():
                 raise error
             require(self.state, batch)
-            max_age_ns = int(self._keeping.max_file_age_s * 1e9)
+            max_age_ns = int(self._retention.max_file_age_s * 1e9)
             horizon = self.state.files.next_horizon(batch.files, self._now_ms() * 1_000_000, max_age_ns)
             stamped = batch if batch.time_ms else replace(batch, time_ms=self._now_ms())
             state = self.state
             record = CommitRecord(state.n + 1, state.epoch + 1, state.generation, stamped, horizon)
-            self._file.append(record, sync=self._keeping.synced)
+            self._file.append(record, sync=self._retention.synced)
             state.apply(record)
             state.note(record)
         self._short.touched += len(batch.reports)
         self._pending[record.epoch] = [report.key for report in batch.reports]
-        if not self._keeping.synced:
+        if not self._retention.synced:
             self._unsynced.note(batch.reports)
         return record.epoch
 
@@ -179,7 +179,7 @@ class StreamLog:
         self._file.require_usable()
         epochs = [made for made in self._pending if epoch is None or made <= epoch]
         keys = dict.fromkeys(key for made in epochs for key in self._pending[made])
-        with self._gate():
+        with self._commit_lock():
             self._file.require_owned()
             self.refresh()  # a location that was removed since its commit stays so
             for key in keys:
@@ -234,7 +234,7 @@ class StreamLog:
         self._file.require_usable()
         short = self._short
         if not short.running and (now or short.is_due(self.state)):
-            floor = new_floor(self.state, self._undone, self._keeping.keep_epochs)
+            floor = new_floor(self.state, self._undone, self._retention.keep_epochs)
             if floor is not None:
                 self.sync_now()
                 self._keep_removals()
@@ -246,7 +246,7 @@ class StreamLog:
             return False
         if not short.step(whole=now):
             return False
-        with self._gate():
+        with self._commit_lock():
             self._file.require_owned()
             done = short.finish(self.state, (self._removals_end, self._last_removal))
             self.state.floor, self._undone = done.floor, done.undone
@@ -254,25 +254,25 @@ class StreamLog:
 
     def _keep_removals(self) -> None:
         """Makes durable what a checkpoint is to fold in: who recorded the last of it may not have synced it."""
-        with self._gate() as gate:
-            self._short.keep_removals(gate)
+        with self._commit_lock() as commit_lock:
+            self._short.keep_removals(commit_lock)
             self.refresh()
 
     def _fold_removals(self) -> bool:
         """Shortens the removals where they have grown enough; a head that names their last record is due then."""
         if not self._short.fold_is_due():
             return False
-        with self._gate() as gate:
+        with self._commit_lock() as commit_lock:
             self._file.require_owned()
             self.refresh()
-            last = self._short.fold(gate)
+            last = self._short.fold(commit_lock)
         self._last_removal = last or self._last_removal
         return last is not None
 
     def write_head(self) -> bool:
         """Stores the newest state, so that nobody reads the records before it; False where it could not be written."""
         self._file.require_usable()
-        with self._gate():
+        with self._commit_lock():
             self._file.require_owned()
             return self._short.write_head(self.state, self._undone, (self._removals_end, self._last_removal))
 
@@ -290,7 +290,7 @@ class StreamLog:
 
     def _rollback(self, to: int, reason: str) -> int:
         self._short.stop()
-        with self._gate():
+        with self._commit_lock():
             self.refresh()
             self._file.require_owned()
             fs, layout, table = self._fs, self._layout, self._table
@@ -315,7 +315,7 @@ class StreamLog:
                 if not self._file.poisoned:
                     self.sync_now()
             finally:
-                self._let_go()
+                self._release()
 
     # --- inside ----------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class StreamLog:
     ) -> None:
         fs, layout, table, stream = self._fs, self._layout, self._table, self._stream
         boot_id = fs.boot_id()
-        with no_cycles():
+        with gc_paused():
             resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
         self.state = state = resumed.state
         if schema is not None:
@@ -352,8 +352,8 @@ class StreamLog:
             pid=pid,
             host=host,
             query_id=query_id,
-            durability=self._keeping.durability,
-            keep_epochs=self._keeping.keep_epochs,
+            durability=self._retention.durability,
+            keep_epochs=self._retention.keep_epochs,
             durable=state.epoch,
             schema_version=schema.version if schema else state.schema_version,
             columns=schema_columns(schema) if schema else (),
@@ -364,7 +364,7 @@ class StreamLog:
         state.note(record)
         self._removals_end, self._last_removal = resumed.removals_end, resumed.last_removal
         self._short.begin(resumed.checkpoint_bytes, resumed.head_end, resumed.head_bytes)
-        write_holder(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
+        write_owner(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
         with fs.during("recover-files"):
             apply(fs, layout, table, stream, plan)
         aside = list_set_aside(fs, layout, table)
@@ -379,12 +379,12 @@ class StreamLog:
         self._undone += RolledBackEpochs.of([record], [record])
         return record
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._guard is not None:
             self._guard.close()
         self._lock.release()
 
-    def _gate(self) -> Lock:
+    def _commit_lock(self) -> Lock:
         """Keeps maintenance, and a zombie, from changing anything between a check and what follows from it."""
         return commits_held(self._fs, self._layout.stream_removals(self._table, self._stream))
 

@@ -16,18 +16,18 @@ def require(state: StreamState, batch: Batch) -> None:
     do not go on from the committed end.
     """
     state.offsets.require_settled(f"stream {state.stream}")
-    verdict = state.judge(batch.splits, batch.gaps)
-    if verdict.taken:
-        raise _conflict("splits of this batch are committed already", verdict.taken[0].path, "new ones", "taken")
-    if verdict.cut:
-        proposed, rest = verdict.cut[0]
+    resolution = state.classify(batch.splits, batch.gaps)
+    if resolution.taken:
+        raise _conflict("splits of this batch are committed already", resolution.taken[0].path, "new ones", "taken")
+    if resolution.cut:
+        proposed, rest = resolution.cut[0]
         raise _conflict("a part of this batch is committed already", proposed.path, rest.path, "all of it")
-    if verdict.below:
+    if resolution.below:
         raise PositionGapError(
             "a file is older than the horizon of the stream",
-            where=verdict.below[0].path,
+            where=resolution.below[0].path,
             expected=f"modified at or after {state.horizon} ns",
-            found=f"modified at {verdict.below[0].mtime_ns} ns",
+            found=f"modified at {resolution.below[0].mtime_ns} ns",
             hint="a file that old is never taken; give it a new modification time if it has to be",
         )
     seen = set()

@@ -11,7 +11,7 @@ from store.epochs.state.values import Durability
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class Retention:
     """``keep_epochs`` before the newest can be gone back to; a taken file is remembered for ``max_file_age_s``.
 
     A log below ``compact_bytes`` is never compacted, and grows by ``head_bytes`` at least from one head to the next.
@@ -31,4 +31,4 @@ class Keeping:
         return self.durability == "fsync"
 
 
-DEFAULTS = Keeping()
+DEFAULTS = Retention()

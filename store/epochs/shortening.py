@@ -1,4 +1,4 @@
-"""Keeping a log short between batches: a compaction in slices, and the head that spares reading what is kept."""
+"""Retention a log short between batches: a compaction in slices, and the head that spares reading what is kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.epochs.files.head import Head, HeadFiles, HeadWriter, Mark
 from store.epochs.files.logfile import LogFile
 from store.epochs.files.removals import fold_removals, write_removals
 from store.epochs.files.rolled_back import RolledBackEpochs
-from store.epochs.retention import Keeping
+from store.epochs.retention import Retention
 from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError, EpochConflictError, phase_of
 from store.framing.frames import HEADER
@@ -22,11 +22,11 @@ class Shortening:
     """Of one open log. ``checkpoint_bytes``: of the checkpoint; ``touched``: locations of batches since a slice."""
 
     def __init__(
-        self, fs: Fs, layout: Layout, table: TableName, stream: str, *, log: LogFile, keeping: Keeping
+        self, fs: Fs, layout: Layout, table: TableName, stream: str, *, log: LogFile, retention: Retention
     ) -> None:
         self._where = fs, layout, table, stream
-        self._log, self._keeping = log, keeping
-        self._head = HeadWriter(HeadFiles.of(fs, layout, table, stream), keeping.head_bytes)
+        self._log, self._retention = log, retention
+        self._head = HeadWriter(HeadFiles.of(fs, layout, table, stream), retention.head_bytes)
         self._running: Compaction | None = None
         self.checkpoint_bytes = self.touched = 0
 
@@ -42,8 +42,8 @@ class Shortening:
 
     def is_due(self, state: StreamState) -> bool:
         """Whether one is to begin."""
-        keeping, epochs = self._keeping, state.epoch - state.floor
-        return is_due(epochs, keeping.keep_epochs, self._log.length, self.checkpoint_bytes, keeping.compact_bytes)
+        retention, epochs = self._retention, state.epoch - state.floor
+        return is_due(epochs, retention.keep_epochs, self._log.length, self.checkpoint_bytes, retention.compact_bytes)
 
     def start(self, floor: int, undone: RolledBackEpochs, removals_end: int) -> None:
         """Begins one to a durable epoch; so are that many bytes of the removals."""
@@ -52,7 +52,7 @@ class Shortening:
     def step(self, *, whole: bool) -> bool:
         """Does a slice, or all of it; True once only ``finish`` is left. EpochConflictError: no room, no change."""
         assert self._running is not None  # noqa: S101 - asked before
-        work, self.touched = max(self._keeping.slice_work, 2 * self.touched), 0
+        work, self.touched = max(self._retention.slice_work, 2 * self.touched), 0
         try:
             return self._running.step(math.inf if whole else work)
         except OSError as error:
@@ -94,19 +94,19 @@ class Shortening:
         """Whether the removals have a size at which they may be folded; costs one stat."""
         fs, layout, table, stream = self._where
         found = fs.stat(layout.stream_removals(table, stream))
-        return found is not None and found.size >= self._keeping.compact_bytes
+        return found is not None and found.size >= self._retention.compact_bytes
 
-    def keep_removals(self, gate: Lock) -> None:
+    def keep_removals(self, commit_lock: Lock) -> None:
         """Makes the removals durable. EpochConflictError: no room."""
         try:
-            write_removals(*self._where, [], gate=gate)
+            write_removals(*self._where, [], commit_lock=commit_lock)
         except OSError as error:
             raise self.no_room(error) from error
 
-    def fold(self, gate: Lock) -> Mark | None:
+    def fold(self, commit_lock: Lock) -> Mark | None:
         """Shortens the removals where they have grown enough; their last record then. EpochConflictError: no room."""
         try:
-            return fold_removals(*self._where, least_bytes=self._keeping.compact_bytes, gate=gate)
+            return fold_removals(*self._where, least_bytes=self._retention.compact_bytes, commit_lock=commit_lock)
         except OSError as error:
             raise self.no_room(error) from error
 

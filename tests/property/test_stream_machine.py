@@ -127,7 +127,7 @@ class StreamMachine(RuleBasedStateMachine):
         before, ends = self.rows(self.newest), self.ends[self.newest]
         todo = {k: v for k, v in batch.items() if k not in before or (k, before[k][0]) not in self.removed}
         ranges, gaps = self.positions(ends, reads, pieces)
-        assert self.log.state.judge(ranges, gaps).fresh == tuple(ranges)
+        assert self.log.state.classify(ranges, gaps).fresh == tuple(ranges)
         self.number += 1
 
         def write() -> None:
@@ -168,8 +168,8 @@ class StreamMachine(RuleBasedStateMachine):
         rest = OffsetRange("topic", partition, end, end + ahead, "id")
         over = OffsetRange("topic", partition, end - back, end + ahead, "id")
         beyond = OffsetRange("topic", partition, end + ahead, end + ahead + back, "id")
-        assert self.log.state.judge([known]).instead == {known: None}
-        assert self.log.state.judge([over]).instead == {over: rest}
+        assert self.log.state.classify([known]).instead == {known: None}
+        assert self.log.state.classify([over]).instead == {over: rest}
         for wrong in (known, over, beyond):
             with pytest.raises((EpochConflictError, PositionGapError)):
                 self.log.commit(batch_of([], self.number, files=[], ranges=[wrong]))

@@ -75,7 +75,7 @@ def test_rejected_rows_are_parked_and_found_on_the_local_disk(
     parked = quarantine(spark, root)
     one = put_file(tmp_path / "feed", "1", [record(0), bad(1)], 1)
     with open_log(FS, root) as log:
-        take(FS, root, log, [[one]], parked.park)
+        take(FS, root, log, [[one]], parked.add)
     assert places(parked) == [("1", 2, 1, None)]
     assert (Layout(root).quarantine(STREAM) / "_delta_log").is_dir()
     assert [*elsewhere.rglob(tmp_path.name)] == []

@@ -24,7 +24,7 @@ from tests.support.spark.stream_job import session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from writers.quarantine.ledger import Requeue
 from writers.quarantine.table import Chosen
-from writers.target import ParkedFile
+from writers.target import RejectedFile
 
 pytestmark = pytest.mark.spark
 FS = Fs()
@@ -45,7 +45,7 @@ def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkS
     three = put_file(tmp_path / "feed", "3", [record(5)], 3)
     with open_log(FS, tmp_path) as log:
         for number, file in enumerate((one, two, three)):
-            take(FS, tmp_path, log, [[file]], parked.park, number)
+            take(FS, tmp_path, log, [[file]], parked.add, number)
         assert numbers(tmp_path, log.state) == [0, 3, 5]
     rows = [row.asDict() for row in parked.select(Chosen()).collect()]
     assert [(Path(r["SourcePartition"]).name, r["Position"], r["Epoch"]) for r in rows] == [
@@ -75,9 +75,9 @@ def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(
     fs = CrashingFs(crash_at=step, occurrence=2)
     log = open_log(fs, tmp_path)
     parked = quarantine(spark, tmp_path, fs)
-    take(fs, tmp_path, log, [[first]], parked.park)
+    take(fs, tmp_path, log, [[first]], parked.add)
     with pytest.raises(Crash):
-        take(fs, tmp_path, log, [[one]], parked.park, 1)
+        take(fs, tmp_path, log, [[one]], parked.add, 1)
     log._lock.release()
     parked = quarantine(spark, tmp_path)
     assert places(parked) == [("0", 2, 1, None), ("1", 1, 2, None), ("1", 3, 2, None)]
@@ -85,8 +85,8 @@ def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(
     mended = put_file(feed, "1", [record(0), record(1), bad(2)], 3)
     with restart(FS, tmp_path, parked) as log:
         assert places(parked) == [("0", 2, 1, None)]
-        assert take(FS, tmp_path, log, [[mended]], parked.park, 2).epoch == 2
-        assert take(FS, tmp_path, log, [[mended]], parked.park, 3).epoch is None
+        assert take(FS, tmp_path, log, [[mended]], parked.add, 2).epoch == 2
+        assert take(FS, tmp_path, log, [[mended]], parked.add, 3).epoch is None
         assert numbers(tmp_path, log.state) == [0, 1, 100]
     assert places(parked) == [("0", 2, 1, None), ("1", 3, 2, None)]
 
@@ -95,7 +95,7 @@ def test_a_batch_over_the_budget_leaves_no_table_at_all(spark: SparkSession, tmp
     parked = quarantine(spark, tmp_path)
     one = put_file(tmp_path / "feed", "1", [bad(number) for number in range(1001)], 1)
     with open_log(FS, tmp_path) as log, pytest.raises(ErrorBudgetExceeded):
-        take(FS, tmp_path, log, [[one]], parked.park)
+        take(FS, tmp_path, log, [[one]], parked.add)
     assert not parked.exists
     assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) is None
 
@@ -105,13 +105,13 @@ def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_
     files = [put_file(tmp_path / "feed", str(n), [record(2 * n), bad(2 * n + 1)], n) for n in (1, 2, 3)]
     with open_log(FS, tmp_path) as log:
         for number, file in enumerate(files):
-            take(FS, tmp_path, log, [[file]], parked.park, number)
+            take(FS, tmp_path, log, [[file]], parked.add, number)
         assert log.rollback(1) == 4
     with restart(FS, tmp_path, parked) as log:
         assert places(parked) == [("1", 2, 1, None)]
         assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) == Ledger(str(parked.place), "s.toml", 3, 4)
         mended = put_file(tmp_path / "feed", "2", [record(4), record(5)], 4)
-        take(FS, tmp_path, log, [[mended], [again(Path(files[2].path), 5)]], parked.park, 3)
+        take(FS, tmp_path, log, [[mended], [again(Path(files[2].path), 5)]], parked.add, 3)
     with restart(FS, tmp_path, parked) as log:
         assert numbers(tmp_path, log.state) == [2, 4, 5, 6]
     assert places(parked) == [("1", 2, 1, None), ("3", 2, 5, None)]
@@ -123,7 +123,7 @@ def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSess
     parked = quarantine(spark, tmp_path)
     one = put_file(tmp_path / "feed", "1", [bad(0), record(1)], 1)
     with open_log(FS, tmp_path) as log:
-        take(FS, tmp_path, log, [[one]], parked.park)
+        take(FS, tmp_path, log, [[one]], parked.add)
     other = Quarantine(spark, FS, Layout(tmp_path), TABLE, "other", parked.place, clock=lambda: 0.0)
     assert places(other) == []
     assert other.drop(Chosen()) == 0
@@ -138,15 +138,15 @@ def test_other_rows_in_the_places_of_old_ones_are_parked_too(spark: SparkSession
     parked = quarantine(spark, tmp_path)
     nothing = dict.fromkeys(REJECTED.names)
 
-    def file(name: str, *times: int | None) -> ParkedFile:
+    def file(name: str, *times: int | None) -> RejectedFile:
         rows = [{**nothing, "SourcePartition": "t/0", "Position": 5, "Reason": "r", "PayloadBytes": 0} for _ in times]
         given = [{**row, "SourceTime": at} for row, at in zip(rows, times, strict=True)]
         (tmp_path / name).write_bytes(encode_rejected(pa.Table.from_pylist(given, REJECTED)))
-        return ParkedFile(tmp_path / name, len(times))
+        return RejectedFile(tmp_path / name, len(times))
 
     open_log(FS, tmp_path).close()
-    parked.park([file("one", 1, None)], 1)
-    parked.park([file("one", 1, None), file("two", 2)], 2)
+    parked.add([file("one", 1, None)], 1)
+    parked.add([file("one", 1, None), file("two", 2)], 2)
     found = parked.select(Chosen()).select("Epoch", "SourceTime")
     assert_df_equality(found, spark.createDataFrame([(1, None), (1, 1), (2, 2)], found.schema), ignore_row_order=True)
     parked.mark(Requeue(file("again", 2).path, 0, 3))

@@ -25,11 +25,11 @@ from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.rejected import REJECTED, decode_rejected
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
-from writers.append.empty_location import WorkerMemory
-from writers.batch.commit import BatchOutcome, Park, write_batch
+from writers.append.empty_location import WorkerCache
+from writers.batch.commit import AddToQuarantine, BatchOutcome, write_batch
 from writers.quarantine.ledger import Requeue, follow_log, leftovers
 from writers.quarantine.table import Quarantine, requeued_rows
-from writers.target import ParkedFile
+from writers.target import RejectedFile
 
 DATE = "2026-11-20"
 PLENTY = BadRowBudget(1000, 1.0)
@@ -59,7 +59,7 @@ class Shelf:
     rows: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     calls: int = 0
 
-    def __call__(self, files: Sequence[ParkedFile], epoch: int) -> None:
+    def __call__(self, files: Sequence[RejectedFile], epoch: int) -> None:
         """Takes what is not there yet."""
         self.calls += 1
         for file in files:
@@ -82,7 +82,7 @@ class ModelQuarantine(Quarantine):
         super().__init__(None, fs, layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
         self.rows = {} if rows is None else rows
 
-    def park(self, files: Sequence[ParkedFile], epoch: int) -> None:
+    def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
         self.announce(epoch)
         with self._fs.during("model-merge"):
             for file in files:
@@ -145,7 +145,7 @@ def take(
     root: Path,
     log: StreamLog,
     groups: Sequence[Sequence[FileId]],
-    park: Park | None,
+    quarantine: AddToQuarantine | None,
     batch_id: int = 0,
     given: StreamSpec | None = None,
     **settings: Any,
@@ -157,13 +157,13 @@ def take(
         fs,
         log,
         target,
-        WorkerMemory(),
+        WorkerCache(),
         LocalExecutor(fs, target, groups, decoder=decoder, **settings),
         query_id="query",
         batch_id=batch_id,
         proposed=[split for group in groups for split in group],
-        judge=Budget(chosen.bad_rows),
-        park=park,
+        check_budget=Budget(chosen.bad_rows),
+        quarantine=quarantine,
         decode=decoder,
     )
 

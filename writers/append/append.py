@@ -36,7 +36,7 @@ from store.io.fs import Fs, Lock
 from store.layout import LocationKey
 from store.types.committed import FileState, RangeStats
 from store.types.model import Column, Storage
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.append.statistics import range_stats
 from writers.append.symbols import Ids, SymbolKey
 from writers.append.values import column_values, nulls_like
@@ -59,7 +59,7 @@ class LocationAppender:
         fs: Fs,
         target: StreamTarget,
         key: LocationKey,
-        memory: WorkerMemory,
+        memory: WorkerCache,
         *,
         may_write: Callable[[], None],
         resume: LocationReport | None = None,
@@ -73,7 +73,7 @@ class LocationAppender:
         """
         self._fs, self._target, self.key, self._memory = fs, target, key, memory
         self._may_write, self._sleep = may_write, sleep
-        self._blank = memory.blank(target.schema)
+        self._blank = memory.empty_location(target.schema)
         self.directory = target.location(key)
         self.touched: dict[Path, None] = {}
         self.directories: dict[Path, None] = {}

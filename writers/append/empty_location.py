@@ -11,30 +11,30 @@ from writers.append.symbols import SymbolCache
 
 
 @dataclass(frozen=True, slots=True)
-class Blank:
+class EmptyLocation:
     """``tbl``: bytes of ``table.tbl``; ``prefixes``: first bytes of each ``.dat``, by column name."""
 
     tbl: bytes
     prefixes: dict[str, bytes]
 
     @staticmethod
-    def of(schema: TableSchema) -> Blank:
+    def of(schema: TableSchema) -> EmptyLocation:
         """Encodes both for a schema; a type that this release does not store is refused by name."""
-        return Blank(encode_tbl(schema), {column.name: encode_prefix(column) for column in schema.stored})
+        return EmptyLocation(encode_tbl(schema), {column.name: encode_prefix(column) for column in schema.stored})
 
 
-class WorkerMemory:
+class WorkerCache:
     """What a reused worker process keeps between batches; losing it costs time only."""
 
     def __init__(self, symbols: SymbolCache | None = None) -> None:
         self.symbols = symbols or SymbolCache()
-        self._blanks: dict[tuple[str, int, tuple[Column, ...]], Blank] = {}
+        self._blanks: dict[tuple[str, int, tuple[Column, ...]], EmptyLocation] = {}
 
-    def blank(self, schema: TableSchema) -> Blank:
+    def empty_location(self, schema: TableSchema) -> EmptyLocation:
         """The blank location of a schema, made once."""
         key = (schema.full_name, schema.version, schema.columns)
         found = self._blanks.get(key)
         if found is None:
             self._blanks.clear()
-            found = self._blanks[key] = Blank.of(schema)
+            found = self._blanks[key] = EmptyLocation.of(schema)
         return found

@@ -7,7 +7,7 @@ lost, a stage that it repeats after a lost shuffle file), and it alone decides w
 changes bytes that another one has written, and the driver uses what the attempts wrote whose reports it was given.
 
 After the stage the driver ends the writing of tasks and puts every row where it belongs: rows of a location stand in
-the order of their splits, whoever was first. If the owner's splits come before all that were spooled, the spooled rows
+the order of their splits, whoever was first. If the owner's splits come before all that were spilled, the spilled rows
 follow; otherwise the owner's rows are read back from the tail that it has written, the tail is cut, and all are
 appended in order. The tail of an owner whose report was not taken is cut too. So the bytes never depend on timing.
 """
@@ -29,7 +29,7 @@ from store.io.fs import Fs
 from store.layout import LocationKey
 from store.scan.columnfile import read_column
 from writers.append.append import LocationAppender, writing
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.scratch import check_open
 from writers.target import StreamTarget
 
@@ -45,7 +45,7 @@ def split_order(split: Split) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SplitRows:
     """Adjacent rows of one location that come from one split."""
 
     split: Split
@@ -53,12 +53,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Spooled:
+class SpillFile:
     """One scratch file: Arrow batches of one location, each from one split; ``parts`` in the same order."""
 
     key: LocationKey
     path: Path
-    parts: tuple[Part, ...]
+    parts: tuple[SplitRows, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class Appended:
     """What a task has appended to a location that it owned; ``parts`` in the order of the rows."""
 
     report: LocationReport
-    parts: tuple[Part, ...]
+    parts: tuple[SplitRows, ...]
 
 
-class Spool:
+class AttemptScratch:
     """Scratch directory of one batch, as one attempt of one task sees it.
 
     ``attempt`` differs between all attempts of a task in a batch.
@@ -91,7 +91,7 @@ class Spool:
             mine = self._mine[key] = self._fs.create(self.directory / f"{_short(key)}.claim")
         return mine
 
-    def write(self, key: LocationKey, rows: Sequence[Row]) -> list[Spooled]:
+    def write(self, key: LocationKey, rows: Sequence[Row]) -> list[SpillFile]:
         """Keeps rows of a location that another attempt owns; one file for each run of batches of one schema."""
         files = []
         with writing(self.directory, "spill"):
@@ -104,17 +104,18 @@ class Spool:
                 path = self.directory / f"{_short(key)}.{self.task}.{self.attempt}.{self._files}.arrow"
                 self._files += 1
                 self._fs.write_new(path, sink.getvalue())
-                files.append(Spooled(key, path, parts_of(run)))
+                files.append(SpillFile(key, path, split_rows(run)))
         return files
 
 
 Row = tuple[Split, pa.RecordBatch]
 
 
-def parts_of(rows: Iterable[Row]) -> tuple[Part, ...]:
+def split_rows(rows: Iterable[Row]) -> tuple[SplitRows, ...]:
     """Row counts of batches by split, neighbours of one split added up."""
     return tuple(
-        Part(split, sum(batch.num_rows for _, batch in group)) for split, group in groupby(rows, key=lambda row: row[0])
+        SplitRows(split, sum(batch.num_rows for _, batch in group))
+        for split, group in groupby(rows, key=lambda row: row[0])
     )
 
 
@@ -126,7 +127,7 @@ def _short(key: LocationKey) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class Combined:
     """A location that holds all rows of the batch; its paths still need a sync. ``late`` rows were not taken.
 
     ``written``: bytes that were appended for that.
@@ -135,19 +136,19 @@ class Brought:
     report: LocationReport | None
     touched: tuple[Path, ...]
     directories: tuple[Path, ...]
-    late: tuple[Part, ...] = ()
+    late: tuple[SplitRows, ...] = ()
     written: int = 0
 
 
-def bring_together(
+def combine(
     fs: Fs,
     target: StreamTarget,
-    memory: WorkerMemory,
+    memory: WorkerCache,
     key: LocationKey,
     owned: Appended | None,
-    spooled: Sequence[Spooled],
+    spilled: Sequence[SpillFile],
     scratch: Path,
-) -> Brought:
+) -> Combined:
     """Puts the rows of all tasks at one location into the order of their splits; runs when no task writes any more.
 
     Scratch files are mapped, not read. Nothing is durable when it returns.
@@ -156,18 +157,18 @@ def bring_together(
     def open_location(resume: LocationReport | None = None) -> LocationAppender:
         return LocationAppender(fs, target, key, memory, may_write=lambda: target.check_generation(fs), resume=resume)
 
-    first = min(split_order(part.split) for file in spooled for part in file.parts)
+    first = min(split_order(part.split) for file in spilled for part in file.parts)
     if owned is not None and all(split_order(part.split) < first for part in owned.parts):
         appender = open_location(owned.report)
     else:
         if owned is not None:
-            spooled = [*_read_back(fs, target, owned, scratch), *spooled]
+            spilled = [*_read_back(fs, target, owned, scratch), *spilled]
         appender = open_location()
     if appender.closed:
-        return Brought(None, (), (), tuple(part for file in spooled for part in file.parts))
-    for batches in _bundles(_in_order(fs, spooled)):
+        return Combined(None, (), (), tuple(part for file in spilled for part in file.parts))
+    for batches in _bundles(_in_order(fs, spilled)):
         appender.append(batches)
-    return Brought(appender.report(), tuple(appender.touched), tuple(appender.directories), written=appender.written)
+    return Combined(appender.report(), tuple(appender.touched), tuple(appender.directories), written=appender.written)
 
 
 def _bundles(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -182,21 +183,21 @@ def _bundles(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
         yield bundle
 
 
-def _in_order(fs: Fs, spooled: Sequence[Spooled]) -> Iterator[pa.RecordBatch]:
+def _in_order(fs: Fs, spilled: Sequence[SpillFile]) -> Iterator[pa.RecordBatch]:
     """Rows of scratch files by split. A split is read by one task, whose files are in the order of writing."""
     pieces = [
         (split_order(part.split), number, position)
-        for number, file in enumerate(spooled)
+        for number, file in enumerate(spilled)
         for position, part in enumerate(file.parts)
     ]
     opened: dict[int, list[list[pa.RecordBatch]]] = {}
     for _, number, position in sorted(pieces):
         if number not in opened:
-            opened[number] = _parts_in(fs, spooled[number])
+            opened[number] = _parts_in(fs, spilled[number])
         yield from opened[number][position]
 
 
-def _parts_in(fs: Fs, file: Spooled) -> list[list[pa.RecordBatch]]:
+def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:
     """The batches of a scratch file, part by part; mapped, not read."""
     found = fs.stat(file.path)
     batches = list(pa.ipc.open_stream(fs.map(file.path, found.size if found else 1)))
@@ -211,11 +212,11 @@ def _parts_in(fs: Fs, file: Spooled) -> list[list[pa.RecordBatch]]:
     return parts
 
 
-def _read_back(fs: Fs, target: StreamTarget, owned: Appended, scratch: Path) -> list[Spooled]:
+def _read_back(fs: Fs, target: StreamTarget, owned: Appended, scratch: Path) -> list[SpillFile]:
     """Copies the rows that the owner has appended from its tail into scratch files."""
     report, directory = owned.report, target.location(owned.report.key)
     sizes = {name: state.size for name, state in report.files.items()}
-    spool = Spool(fs, scratch, task=-1, attempt=0)
+    spool = AttemptScratch(fs, scratch, task=-1, attempt=0)
     copies = []
     start = report.base_rows
     for part in owned.parts:

@@ -4,7 +4,7 @@
 2. ``cut-tails``      in each task and location: what an earlier try left behind goes
 3. ``append``         symbol bytes, symbol ends, blob bytes, then ``.dat``
 4. ``sync-files``, ``sync-dirs``    content first, then the names of what is new
-5. ``gather``         the driver collects reports, and brings together what several tasks have for one location
+5. ``collect``         the driver collects reports, and brings together what several tasks have for one location
 6. ``quarantine``     rejected rows: within the budget they are parked, durably; else the batch stops here
 7. ``commit-record``  one record in the commit log, synced: the commit point
 8. ``publish``        ``table.size`` of every location that changed; recovery does it again if this is missed
@@ -21,29 +21,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from store.epochs.log import StreamLog
-from store.epochs.state.files import Verdict
+from store.epochs.state.files import Resolution
 from store.epochs.state.values import REJECTED, Batch, FileId, LocationReport, OffsetRange, Split
 from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
 from store.io.fs import Fs
 from store.layout import LocationKey
-from writers.append.empty_location import WorkerMemory
-from writers.batch.combine import Appended, Spooled, bring_together, split_order
+from writers.append.empty_location import WorkerCache
+from writers.batch.combine import Appended, SpillFile, combine, split_order
 from writers.batch.durable import make_durable
-from writers.batch.parts import judged, wholes
+from writers.batch.file_parts import by_position, classified
 from writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from writers.batch.scratch import close_scratch, running, scratch_name
 from writers.batch.task import TaskResult
-from writers.target import ParkedFile, SplitNotes, StreamTarget
+from writers.target import RejectedFile, SplitNotes, StreamTarget
 
 DRIVER = -1  # in the place of a task's number
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
 """Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result a task."""
 
-Judge = Callable[[SplitNotes, int], None]
+CheckBudget = Callable[[SplitNotes, int], None]
 """Looks at rejected rows and the number of good ones; raises ErrorBudgetExceeded when they are too many."""
 
-Park = Callable[[Sequence[ParkedFile], int], None]
+AddToQuarantine = Callable[[Sequence[RejectedFile], int], None]
 """Hands rejected rows to the quarantine: (scratch files, epoch that is about to be committed). Durable on return."""
 
 
@@ -73,7 +73,7 @@ class BatchOutcome:
 
 
 @dataclass(slots=True)
-class Gathered:
+class Collected:
     """Reports of all tasks as one, after bringing together."""
 
     splits: tuple[Split, ...] = ()
@@ -102,7 +102,7 @@ class Gathered:
     @property
     def files(self) -> tuple[FileId, ...]:
         """The files among the splits, sorted; one that was read in parts once."""
-        return tuple(sorted(split for split in wholes(self.splits) if isinstance(split, FileId)))
+        return tuple(sorted(split for split in by_position(self.splits) if isinstance(split, FileId)))
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
@@ -114,15 +114,15 @@ def write_batch(
     fs: Fs,
     log: StreamLog,
     target: StreamTarget,
-    memory: WorkerMemory,
+    memory: WorkerCache,
     execute: Execute,
     *,
     query_id: str,
     batch_id: int,
     proposed: Sequence[Split] | None = None,
-    judge: Judge | None = None,
+    check_budget: CheckBudget | None = None,
     allow_gap: bool = False,
-    park: Park | None = None,
+    quarantine: AddToQuarantine | None = None,
     decode: object = None,
     again: bool = True,
     notify: Callable[[BatchOutcome], None] = lambda outcome: None,
@@ -140,45 +140,45 @@ def write_batch(
     """
     started = clock()
     scratch = scratch_name(target, batch_id)
-    verdict = check_lease(fs, log, target, proposed, allow_gap=allow_gap)
-    if verdict is not None and not verdict.fresh:
-        outcome = BatchOutcome(batch_id, None, replayed=len(wholes((*verdict.taken, *verdict.below))))
+    resolution = check_lease(fs, log, target, proposed, allow_gap=allow_gap)
+    if resolution is not None and not resolution.fresh:
+        outcome = BatchOutcome(batch_id, None, replayed=len(by_position((*resolution.taken, *resolution.below))))
         notify_done(fs, notify, outcome)
         return outcome
 
     def attempt(scratch: str) -> BatchOutcome:
-        with running(fs, target.spool(scratch)):
-            results = execute(scratch, verdict.instead if verdict is not None else {})
-            expected = verdict.fresh if verdict else None
-            gathered = gather(fs, target, memory, results, scratch, expected=expected, decode=decode)
+        with running(fs, target.scratch(scratch)):
+            results = execute(scratch, resolution.instead if resolution is not None else {})
+            expected = resolution.fresh if resolution else None
+            collected = collect(fs, target, memory, results, scratch, expected=expected, decode=decode)
             appended = clock()
-            quarantine(fs, gathered, judge, park, log.state.epoch + 1)
+            quarantine_rejected(fs, collected, check_budget, quarantine, log.state.epoch + 1)
             parked = clock()
-            gaps = log.state.offsets.jumps(gathered.ranges) if allow_gap else ()
-            epoch = commit_record(fs, log, target, gathered, query_id, batch_id, gaps)
+            gaps = log.state.offsets.jumps(collected.ranges) if allow_gap else ()
+            epoch = commit_record(fs, log, target, collected, query_id, batch_id, gaps)
             committed = clock()
             publish(fs, log, target, epoch)
         return BatchOutcome(
             batch_id,
             epoch,
-            gathered.rows,
-            gathered.notes.rejected_rows,
-            len(gathered.files) + len(gathered.ranges),
-            len(wholes(gathered.skipped)),
-            len(gathered.reports),
-            sum(read.messages for read in gathered.ranges),
+            collected.rows,
+            collected.notes.rejected_rows,
+            len(collected.files) + len(collected.ranges),
+            len(by_position(collected.skipped)),
+            len(collected.reports),
+            sum(read.messages for read in collected.ranges),
             sum(max(0, gap.stop - gap.start) for gap in gaps),
-            dict(gathered.notes.counts),
+            dict(collected.notes.counts),
             {
-                **gathered.seconds,
+                **collected.seconds,
                 "tasks": appended - started,
-                **({"quarantine": parked - appended} if gathered.notes.rejected_rows else {}),
+                **({"quarantine": parked - appended} if collected.notes.rejected_rows else {}),
                 "commit": committed - parked,
                 "publish": clock() - committed,
             },
-            sum(file.size for file in gathered.files),
-            gathered.empty,
-            gathered.written,
+            sum(file.size for file in collected.files),
+            collected.empty,
+            collected.written,
         )
 
     removals = log.removals_end
@@ -187,7 +187,7 @@ def write_batch(
     except EpochConflictError:
         log.refresh()
         # a scratch directory that is still there would let a task of the first attempt go on writing
-        if not again or log.removals_end == removals or fs.stat(target.spool(scratch)) is not None:
+        if not again or log.removals_end == removals or fs.stat(target.scratch(scratch)) is not None:
             raise
         outcome = attempt(f"{scratch}-again")
     notify_done(fs, notify, outcome)
@@ -196,7 +196,7 @@ def write_batch(
 
 def check_lease(
     fs: Fs, log: StreamLog, target: StreamTarget, proposed: Sequence[Split] | None, *, allow_gap: bool = False
-) -> Verdict | None:
+) -> Resolution | None:
     """Step 1. LockLostError for a zombie; PositionGapError for a source that does not go on from the log (R3, R6)."""
     with fs.during("check-lease"):
         target.check_generation(fs)
@@ -204,28 +204,28 @@ def check_lease(
             return None
         ranges = (split for split in proposed if isinstance(split, OffsetRange))
         gaps = log.state.offsets.jumps(ranges) if allow_gap else ()
-        return judged(proposed, lambda positions: log.state.judge(positions, gaps))
+        return classified(proposed, lambda positions: log.state.classify(positions, gaps))
 
 
-def gather(
+def collect(
     fs: Fs,
     target: StreamTarget,
-    memory: WorkerMemory,
+    memory: WorkerCache,
     results: Iterable[TaskResult],
     scratch: str,
     *,
     expected: Sequence[Split] | None = None,
     decode: object = None,
-) -> Gathered:
+) -> Collected:
     """Step 5. The first error of a task is raised as it is. ``expected`` splits must all have been read, once.
 
     ``results`` are all that the batch takes: an attempt that still runs must not write any more.
     """
-    with fs.during("gather"):
-        close_scratch(fs, target.spool(scratch))
-        found = Gathered()
+    with fs.during("collect"):
+        close_scratch(fs, target.scratch(scratch))
+        found = Collected()
         owned: dict[LocationKey, Appended] = {}
-        spooled: dict[LocationKey, list[Spooled]] = {}
+        spilled: dict[LocationKey, list[SpillFile]] = {}
         last = None
         for result in sorted(results, key=lambda result: result.index):
             if result.index == last:
@@ -242,12 +242,12 @@ def gather(
             for part in result.appended:
                 if owned.setdefault(part.report.key, part) is not part:
                     raise _conflict("two tasks have written to one location", target.location(part.report.key))
-            for file in result.spooled:
-                spooled.setdefault(file.key, []).append(file)
+            for file in result.spilled:
+                spilled.setdefault(file.key, []).append(file)
         _check_splits(found.splits, expected)
         found.reports = {key: part.report for key, part in owned.items()}
-    if spooled:
-        _bring(fs, target, memory, scratch, found, owned, spooled, decode)
+    if spilled:
+        _combine(fs, target, memory, scratch, found, owned, spilled, decode)
     return found
 
 
@@ -259,22 +259,22 @@ def _check_splits(splits: Sequence[Split], expected: Sequence[Split] | None) -> 
         raise _conflict("the tasks have not read the splits that were planned", missing[0].path)
 
 
-def _bring(
+def _combine(
     fs: Fs,
     target: StreamTarget,
-    memory: WorkerMemory,
+    memory: WorkerCache,
     scratch: str,
-    found: Gathered,
+    found: Collected,
     owned: dict[LocationKey, Appended],
-    spooled: dict[LocationKey, list[Spooled]],
+    spilled: dict[LocationKey, list[SpillFile]],
     decode: object,
 ) -> None:
     late = LateSplits({})
     with fs.sync_guard(target.layout.root) as guard:
         files: list[Path] = []
         directories: list[Path] = []
-        for key in sorted(spooled):
-            brought = bring_together(fs, target, memory, key, owned.get(key), spooled[key], target.spool(scratch))
+        for key in sorted(spilled):
+            brought = combine(fs, target, memory, key, owned.get(key), spilled[key], target.scratch(scratch))
             if brought.report is not None:
                 found.reports[key] = brought.report
             found.written += brought.written
@@ -284,32 +284,34 @@ def _bring(
             directories.extend(brought.directories)
         if target.durability == "fsync":
             make_durable(fs, guard, files, directories)
-    rejected = RejectedFiles(fs, target.spool(scratch), DRIVER, 0)
+    rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0)
     found.notes.sink = rejected
     for split, keys in late.rows.items():
         reject_late(decode, split, keys, found.notes)
     found.notes.sink = None
-    found.notes.parked.extend(rejected.files)
+    found.notes.rejected_files.extend(rejected.files)
 
 
-def quarantine(fs: Fs, gathered: Gathered, judge: Judge | None, park: Park | None, epoch: int) -> None:
-    """Step 6. Without a ``judge`` a single rejected row stops the batch: ErrorBudgetExceeded, nothing committed.
+def quarantine_rejected(
+    fs: Fs, collected: Collected, check_budget: CheckBudget | None, quarantine: AddToQuarantine | None, epoch: int
+) -> None:
+    """Step 6. Without a ``check_budget`` a single rejected row stops the batch: ErrorBudgetExceeded, nothing committed.
 
-    So does a rejected row that nobody can park, whatever the judge says.
+    So does a rejected row that nobody can quarantine, whatever the check_budget says.
     """
-    notes = gathered.notes
+    notes = collected.notes
     with fs.during("quarantine"):
         if not notes.rejected_rows:
             return
-        (judge or refuse_all)(notes, gathered.rows)
-        if park is None or sum(file.rows for file in notes.parked) != notes.rejected_rows:
-            refuse_all(notes, gathered.rows)
+        (check_budget or refuse_all)(notes, collected.rows)
+        if quarantine is None or sum(file.rows for file in notes.rejected_files) != notes.rejected_rows:
+            refuse_all(notes, collected.rows)
         else:
-            park(notes.parked, epoch)
+            quarantine(notes.rejected_files, epoch)
 
 
 def refuse_all(notes: SplitNotes, rows: int) -> None:
-    """The judge of ``max_rows = 0``: names the first bad row."""
+    """The check_budget of ``max_rows = 0``: names the first bad row."""
     first = notes.rejected[0] if notes.rejected else "no sample"
     raise ErrorBudgetExceeded(
         f"{notes.rejected_rows} rows of the batch are bad, none is allowed; nothing was committed",
@@ -324,7 +326,7 @@ def commit_record(
     fs: Fs,
     log: StreamLog,
     target: StreamTarget,
-    gathered: Gathered,
+    collected: Collected,
     query_id: str,
     batch_id: int,
     gaps: tuple[OffsetRange, ...] = (),
@@ -333,12 +335,12 @@ def commit_record(
     batch = Batch(
         query_id=query_id,
         batch_id=batch_id,
-        files=gathered.files,
-        reports=tuple(gathered.reports[key] for key in sorted(gathered.reports)),
+        files=collected.files,
+        reports=tuple(collected.reports[key] for key in sorted(collected.reports)),
         schema_version=target.schema.version,
-        rows=gathered.rows,
-        counts={**gathered.notes.counts, **_rejected(gathered.notes)},
-        ranges=gathered.ranges,
+        rows=collected.rows,
+        counts={**collected.notes.counts, **_rejected(collected.notes)},
+        ranges=collected.ranges,
         gaps=gaps,
     )
     with fs.during("commit-record"):

@@ -12,7 +12,7 @@ from store.errors import EpochConflictError, SparkhavenError
 SYNC_SECONDS = 10.0
 
 
-class Upkeep:
+class Maintenance:
     """Of one open log. ``warn`` hears of a compaction for which there was no room: the stream goes on without it."""
 
     def __init__(

@@ -21,7 +21,7 @@ from store.io.fs import Fs
 from store.layout import LocationKey
 from store.rejected import encode_rejected
 from writers.append.append import writing
-from writers.target import LateRows, ParkedFile, SplitNotes
+from writers.target import LateRows, RejectedFile, SplitNotes
 
 
 class RejectedFiles:
@@ -30,14 +30,14 @@ class RejectedFiles:
     def __init__(self, fs: Fs, directory: Path, task: int, attempt: int) -> None:
         self._fs, self._directory = fs, directory
         self._name = f"rejected.{task}.{attempt}"
-        self.files: list[ParkedFile] = []
+        self.files: list[RejectedFile] = []
 
     def __call__(self, rows: pa.RecordBatch) -> None:
         """One portion, of schema ``store.rejected.REJECTED``."""
         with writing(self._directory, "reject"):
             path = self._directory / f"{self._name}.{len(self.files)}.parquet"
             self._fs.write_new(path, encode_rejected(pa.Table.from_batches([rows])))
-        self.files.append(ParkedFile(path, rows.num_rows))
+        self.files.append(RejectedFile(path, rows.num_rows))
 
 
 @dataclass(slots=True)

@@ -17,14 +17,14 @@ from store.errors import CommitError, SparkhavenError, phase_of
 from store.io.fs import Fs
 from store.layout import LocationKey
 from writers.append.append import LocationAppender
-from writers.append.empty_location import WorkerMemory
-from writers.batch.combine import Appended, Part, Row, Spool, Spooled, parts_of
+from writers.append.empty_location import WorkerCache
+from writers.batch.combine import Appended, AttemptScratch, Row, SpillFile, SplitRows, split_rows
 from writers.batch.durable import make_durable
 from writers.batch.rejects import LateSplits, RejectedFiles, reject_late
 from writers.shared_root import require_root
 from writers.target import Decode, SplitNotes, StreamTarget
 
-MAX_GATHERED = 128 << 20  # bytes of Arrow rows that a task holds
+MAX_BUFFERED = 128 << 20  # bytes of Arrow rows that a task holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TaskResult:
     splits: tuple[Split, ...] = ()
     skipped: tuple[Split, ...] = ()
     appended: tuple[Appended, ...] = ()
-    spooled: tuple[Spooled, ...] = ()
+    spilled: tuple[SpillFile, ...] = ()
     notes: SplitNotes = field(default_factory=SplitNotes)
     seconds: dict[str, float] = field(default_factory=dict)
     error: SparkhavenError | None = None
@@ -64,19 +64,19 @@ class TaskResult:
 
 def run_task(
     fs: Fs,
-    memory: WorkerMemory,
+    memory: WorkerCache,
     target: StreamTarget,
     decode: Decode,
     task: Task,
     *,
-    max_gathered: int = MAX_GATHERED,
+    max_buffered: int = MAX_BUFFERED,
     clock: Callable[[], float] = time.perf_counter,
 ) -> TaskResult:
     """Decodes, appends and syncs the splits of a task; errors of ours and of the disk come back in the result."""
     try:
         if not task.alone:  # another process, and perhaps another machine, than the driver's
             require_root(fs, target.layout.root, target.lock_file)
-        return _Run(fs, memory, target, task, max_gathered, clock).all(decode)
+        return _Run(fs, memory, target, task, max_buffered, clock).all(decode)
     except SparkhavenError as error:
         return TaskResult(task.index, error=error)
     except OSError as error:
@@ -93,23 +93,23 @@ class _Run:
     def __init__(
         self,
         fs: Fs,
-        memory: WorkerMemory,
+        memory: WorkerCache,
         target: StreamTarget,
         task: Task,
-        max_gathered: int,
+        max_buffered: int,
         clock: Callable[[], float],
     ) -> None:
-        self._rejected = RejectedFiles(fs, target.spool(task.batch), task.index, task.attempt)
+        self._rejected = RejectedFiles(fs, target.scratch(task.batch), task.index, task.attempt)
         self.notes = SplitNotes(sink=self._rejected)
         self._late = LateSplits({})
         self._fs, self._memory, self._target, self._task = fs, memory, target, task
-        self._max_gathered, self._clock = max_gathered, clock
-        self._spool = Spool(fs, target.spool(task.batch), task.index, task.attempt)
+        self._max_gathered, self._clock = max_buffered, clock
+        self._scratch = AttemptScratch(fs, target.scratch(task.batch), task.index, task.attempt)
         self._gathered: dict[LocationKey, list[Row]] = {}
         self._bytes = 0
         self._appenders: dict[LocationKey, LocationAppender] = {}
-        self._parts: dict[LocationKey, list[Part]] = {}
-        self._spooled: list[Spooled] = []
+        self._parts: dict[LocationKey, list[SplitRows]] = {}
+        self._spooled: list[SpillFile] = []
         self._seconds = {"append": 0.0, "sync": 0.0}
 
     def all(self, decode: Decode) -> TaskResult:
@@ -123,11 +123,11 @@ class _Run:
                     continue
                 taken.append(split)
                 for key, batch in decode(split, self.notes):
-                    self._gather(split, key, batch)
+                    self._buffer(split, key, batch)
             self._flush()
             for split, keys in self._late.rows.items():
                 reject_late(decode, split, keys, self.notes)
-            self.notes.sink, self.notes.parked = None, self._rejected.files
+            self.notes.sink, self.notes.rejected_files = None, self._rejected.files
             reports = tuple(
                 Appended(appender.report(), tuple(self._parts[key]))
                 for key, appender in self._appenders.items()
@@ -151,7 +151,7 @@ class _Run:
             written=sum(appender.written for appender in self._appenders.values()),
         )
 
-    def _gather(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:
+    def _buffer(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             self._gathered.setdefault(key, []).append((split, batch))
             self._bytes += _bytes_of(batch)
@@ -161,10 +161,10 @@ class _Run:
     def _flush(self) -> None:
         started = self._clock()
         for key, rows in self._gathered.items():
-            if self._task.alone or self._spool.claim(key):
+            if self._task.alone or self._scratch.claim(key):
                 self._append(key, rows)
             else:
-                self._spooled.extend(self._spool.write(key, rows))
+                self._spooled.extend(self._scratch.write(key, rows))
         self._gathered, self._bytes = {}, 0
         self._seconds["append"] += self._clock() - started
 
@@ -175,15 +175,15 @@ class _Run:
             self._appenders[key] = appender
             self._parts[key] = []
         if appender.closed:
-            for part in parts_of(rows):
+            for part in split_rows(rows):
                 self._late.add(part.split, key, part.rows)
             return
         appender.append([batch for _, batch in rows])
-        self._parts[key].extend(parts_of(rows))
+        self._parts[key].extend(split_rows(rows))
 
     def _may_write(self) -> None:
         self._target.check_generation(self._fs)
-        self._spool.check_open()
+        self._scratch.check_open()
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:

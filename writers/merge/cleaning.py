@@ -15,7 +15,7 @@ from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.merges.records import MergeRecord, all_values, generations, load_records, lock_table
-from writers.merge.closing import GRACE_S, Closing
+from writers.merge.publish_phase import GRACE_S, PublishPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def clean(
         return _parted(waiting(fs, layout, table, clock()))
     with lock_table(fs, layout, table):
         due, later = _parted(waiting(fs, layout, table, clock()))
-        closing = Closing(fs, layout, table, clock)
+        closing = PublishPhase(fs, layout, table, clock)
         for value in sorted({each.value for each in due}):
             closing.retire_replaced(value)
     return due, later
@@ -78,7 +78,7 @@ def clean_after(
     fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float], on_progress: Callable[[str], None]
 ) -> None:
     """The same at the end of a merge, which holds the table's lock; what hinders it is told and fails no merge."""
-    closing = Closing(fs, layout, table, clock)
+    closing = PublishPhase(fs, layout, table, clock)
     for value in all_values(fs, layout, table):
         try:
             if len(generations(fs, layout, table, value)) < 2:

@@ -17,13 +17,13 @@ from store.layout import Layout, TableName
 from store.merges.records import PHASES, MergeRecord, lock_table, newest, store_records
 from store.volumes import require_filled
 from writers.merge.cleaning import clean_after
-from writers.merge.closing import Closing, staging_of
 from writers.merge.executor import Executor
-from writers.merge.intake import Intake, holds, still_pinned, take_in
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
-from writers.merge.progress import Told
+from writers.merge.planning import PlannedMerge, holds, plan_merge, still_pinned
+from writers.merge.progress import ProgressExecutor
 from writers.merge.publish import sweep
+from writers.merge.publish_phase import PublishPhase, staging_of
 from writers.merge.write.phases import Failure, WholeDate, run_group, run_large
 from writers.partitions import DEFAULT_PARTITION, writable_names
 
@@ -53,10 +53,10 @@ class DateResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _Date:
     """A date with rows to merge, from here on."""
 
-    intake: Intake
+    planned: PlannedMerge
     plan: MergePlan
     begun: float
 
@@ -70,7 +70,7 @@ class _Taken:
 
     @property
     def task(self) -> WholeDate:
-        return WholeDate(self.plan, self.intake.record, self.intake.record.time_ms)
+        return WholeDate(self.plan, self.planned.record, self.planned.record.time_ms)
 
 
 def merge_dates(
@@ -118,16 +118,16 @@ def _dry(
 ) -> DateResult:
     begun = clock()
     try:
-        intake = take_in(fs, layout, table, value, options, pins, dry_run=True)
+        planned = plan_merge(fs, layout, table, value, options, pins, dry_run=True)
     except (SparkhavenError, OSError) as error:
         return DateResult(value, "failed", "plan", 0, 0, (), clock() - begun, error=error)
-    outcome = "planned" if intake.outcome in ("merged", "supplement") else intake.outcome
-    names = tuple((d.internal, 0) for d in intake.plan.destinations) if intake.plan else ()
-    if intake.plan and not names:  # the merge makes the first partition
+    outcome = "planned" if planned.outcome in ("merged", "supplement") else planned.outcome
+    names = tuple((d.internal, 0) for d in planned.plan.destinations) if planned.plan else ()
+    if planned.plan and not names:  # the merge makes the first partition
         names = ((DEFAULT_PARTITION, 0),)
-    rows = intake.plan.rows if intake.plan else 0
-    pieces = intake.plan.ranges() if intake.plan else 1
-    generation, sort = intake.record.generation, _sort_of(intake.record)
+    rows = planned.plan.rows if planned.plan else 0
+    pieces = planned.plan.ranges() if planned.plan else 1
+    generation, sort = planned.record.generation, _sort_of(planned.record)
     return DateResult(value, outcome, "plan", rows, 0, names, clock() - begun, generation, pieces, sort=sort)
 
 
@@ -151,7 +151,7 @@ class _Merge:
         self.options = replace(options, workers=max(options.workers, executor.workers))
         self.executor, self.clock = executor, clock
         self.pins = Pins(fs, layout, table)
-        self.closing = Closing(fs, layout, table, clock)
+        self.closing = PublishPhase(fs, layout, table, clock)
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
         """All dates, in waves: what is published after each is safe from a kill during the next."""
@@ -161,28 +161,28 @@ class _Merge:
 
     def _wave(self, values: Sequence[str]) -> Iterator[DateResult]:
         """Small dates together, some in each task; large ones one after the other, over all workers."""
-        taken: list[_Taken] = []
+        taken: list[_Date] = []
         for value in values:
             begun = self.clock()
             try:
                 self.pins.require(value)
                 done = self._resume(value, begun)
-                intake = None if done else take_in(self.fs, self.layout, self.table, value, self.options, self.pins)
+                planned = None if done else plan_merge(self.fs, self.layout, self.table, value, self.options, self.pins)
             except (SparkhavenError, OSError) as error:
                 yield self._failed(value, "plan", begun, error)
                 continue
-            if intake is None:
+            if planned is None:
                 assert done is not None  # noqa: S101
                 yield done
-            elif intake.plan is None:
-                yield self._settle(intake, begun)
+            elif planned.plan is None:
+                yield self._settle(planned, begun)
             else:
-                record = replace(intake.record, time_ms=int(begun * 1000))
-                taken.append(_Taken(replace(intake, record=record), intake.plan, begun))
+                record = replace(planned.record, time_ms=int(begun * 1000))
+                taken.append(_Date(replace(planned, record=record), planned.plan, begun))
         if not taken:
             return
         try:
-            self._begin([each.intake.record for each in taken])
+            self._begin([each.planned.record for each in taken])
         except (SparkhavenError, OSError) as error:
             yield from (self._failed(each.value, "plan", each.begun, error) for each in taken)
             return
@@ -199,25 +199,25 @@ class _Merge:
                 sweep(self.fs, staging_of(record))
             store_records(self.fs, self.layout, self.table, records)
 
-    def _small(self, taken: Sequence[_Taken]) -> Iterator[DateResult]:
+    def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
         size = min(GROUP_DATES, -(-len(taken) // (GROUPS * self.options.workers)))
         groups = [taken[first : first + size] for first in range(0, len(taken), size)] if taken else []
         tasks = [[each.task for each in group] for group in groups]
         for group, results in zip(groups, self.executor.run(partial(run_group, self.fs), tasks), strict=True):
             yield from self._end(group, results)
 
-    def _large(self, each: _Taken) -> Iterator[DateResult]:
+    def _large(self, each: _Date) -> Iterator[DateResult]:
         result: MergeRecord | Failure
         try:
-            told = Told(self.executor, each.value, self.clock, self.on_progress)
+            told = ProgressExecutor(self.executor, each.value, self.clock, self.on_progress)
             result = run_large(self.fs, self.layout, each.task, told.run)
         except (SparkhavenError, OSError) as error:
             result = Failure(error)
         yield from self._end([each], [result])
 
-    def _end(self, group: Sequence[_Taken], results: Sequence[MergeRecord | Failure]) -> Iterator[DateResult]:
+    def _end(self, group: Sequence[_Date], results: Sequence[MergeRecord | Failure]) -> Iterator[DateResult]:
         """Closes what passed its check and is still true."""
-        passed: list[tuple[_Taken, MergeRecord]] = []
+        passed: list[tuple[_Date, MergeRecord]] = []
         for each, result in zip(group, results, strict=True):
             if isinstance(result, Failure):
                 sweep(self.fs, [d.stage_root for d in each.plan.destinations])
@@ -231,7 +231,7 @@ class _Merge:
             passed.append((each, result))
         closed: Sequence[MergeRecord | Failure]
         try:
-            records = [each.intake.combine(record) for each, record in passed]
+            records = [each.planned.combine(record) for each, record in passed]
             store_records(self.fs, self.layout, self.table, records)
             closed = self.closing.close(records)
         except (SparkhavenError, OSError) as error:
@@ -242,20 +242,22 @@ class _Merge:
             else:
                 yield self._merged(each, record, last.phase)
 
-    def _merged(self, each: _Taken, record: MergeRecord, phase: str) -> DateResult:
+    def _merged(self, each: _Date, record: MergeRecord, phase: str) -> DateResult:
         written = tuple((o.internal, o.rows) for o in record.outputs)
         rows, seconds = sum(count for _, count in written), self.clock() - each.begun
-        outcome, pieces = each.intake.outcome, each.plan.ranges()
+        outcome, pieces = each.planned.outcome, each.plan.ranges()
         generation, sort = record.generation, _sort_of(record)
         return DateResult(
             each.value, outcome, phase, each.plan.rows, rows, written, seconds, generation, pieces, sort=sort
         )
 
-    def _settle(self, intake: Intake, begun: float) -> DateResult:
+    def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""
-        self.closing.retire_replaced(intake.record.value)
-        record = intake.record
-        return DateResult(record.value, intake.outcome, record.phase, 0, 0, (), self.clock() - begun, record.generation)
+        self.closing.retire_replaced(planned.record.value)
+        record = planned.record
+        return DateResult(
+            record.value, planned.outcome, record.phase, 0, 0, (), self.clock() - begun, record.generation
+        )
 
     def _failed(self, value: str, phase: str, begun: float, error: SparkhavenError | OSError) -> DateResult:
         """``phase``: the one that has failed, where the error does not tell."""

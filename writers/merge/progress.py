@@ -21,7 +21,7 @@ WORK = {
 }
 
 
-class Told:
+class ProgressExecutor:
     """Another executor; tells how far it is every ``EVERY_S`` seconds and at the end of each kind of task."""
 
     def __init__(

@@ -65,7 +65,7 @@ def follow_log(
         followed = follow(ledger, state.epoch, list_rollbacks(fs, layout, table, state.stream))
     elif state.rejected:
         place = layout.quarantine(state.stream)
-        followed = made_again(state, str(place) if fs.stat(place / "_delta_log") is not None else "")
+        followed = rebuilt_ledger(state, str(place) if fs.stat(place / "_delta_log") is not None else "")
     else:
         return None
     if followed != ledger and not read_only:
@@ -73,7 +73,7 @@ def follow_log(
     return followed
 
 
-def made_again(state: StreamState, place: str) -> Ledger:
+def rebuilt_ledger(state: StreamState, place: str) -> Ledger:
     """A ledger in place of a lost one, from what the log remembers; ``place`` of the quarantine if it is known."""
     apart = state.rolled_back[1:] if len(state.rolled_back) >= MAX_PAIRS else state.rolled_back
     seen = max((made for _, made in apart), default=0)

@@ -36,7 +36,7 @@ from store.rejected import REJECTED, decode_rejected
 from writers.quarantine.ledger import Requeue
 from writers.spark.paths import local_pattern, local_uri
 from writers.spark.tasks import error_summary
-from writers.target import ParkedFile
+from writers.target import RejectedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -92,7 +92,7 @@ class Quarantine:
 
     # --- parking ---------------------------------------------------------------------------------------
 
-    def park(self, files: Sequence[ParkedFile], epoch: int) -> None:
+    def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
         """Adds the rejected rows of a batch whose epoch is about to be committed; durable when it returns."""
         from pyspark.sql import functions as f
 
@@ -127,7 +127,7 @@ class Quarantine:
         if ledger is None or not ledger.dead:
             return
         with self._fs.during("quarantine-settle"):
-            self._bury(ledger.dead)
+            self._remove_dead(ledger.dead)
         named = replace(ledger, place=ledger.place or str(self.place), file=ledger.file or self._file)
         write_ledger(self._fs, *self._ledger, replace(named, dead=()))
 
@@ -165,7 +165,7 @@ class Quarantine:
 
     # --- inside ----------------------------------------------------------------------------------------
 
-    def _bury(self, dead: Sequence[tuple[int, int]]) -> None:
+    def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
         """Removes the rows of dead epochs, and takes back the marks of requeues that died."""
         from pyspark.sql import functions as f
 

@@ -29,8 +29,8 @@ from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import lock_table
 from store.schema.deployed.deploy import load_deployed
-from writers.merge.closing import GRACE_S
 from writers.merge.plan.pins import after_sync
+from writers.merge.publish_phase import GRACE_S
 from writers.removal.proof import RemovalProof, require_own_files
 from writers.removal.states import States
 
@@ -81,7 +81,7 @@ def truncate(
     known = False
     with lock_table(fs, layout, table):
         for stream in list_streams(fs, layout, table):
-            with _commits_held(fs, layout, table, stream, pause) as gate:
+            with _commits_held(fs, layout, table, stream, pause) as commit_lock:
                 state = states.of(stream)
                 chosen = _chosen(state, value, source)
                 known = known or bool(chosen)
@@ -92,7 +92,7 @@ def truncate(
                     if location.rows:
                         require_own_files(fs, layout.intraday_location(table, location.key), schema, location.files)
                 if not dry_run:
-                    _record(fs, layout, table, stream, gate, states, full, "truncate", proof, clock)
+                    _record(fs, layout, table, stream, commit_lock, states, full, "truncate", proof, clock)
                 done += [(stream, location.key.internal, location.rows) for location in full]
                 if chosen and not dry_run:
                     emptied = states.of(stream)
@@ -130,7 +130,7 @@ def delete(
     swept = 0
     with lock_table(fs, layout, table):
         for stream in list_streams(fs, layout, table):
-            with _commits_held(fs, layout, table, stream, pause) as gate:
+            with _commits_held(fs, layout, table, stream, pause) as commit_lock:
                 state = states.of(stream)
                 chosen = _chosen(state, value, source)
                 tombstones = read_removals(fs, layout, table, stream)
@@ -138,7 +138,7 @@ def delete(
                 if not dry_run:
                     for location in chosen:
                         _move_away(fs, layout, table, location)
-                    _record(fs, layout, table, stream, gate, states, chosen, "delete", proof, clock, rows)
+                    _record(fs, layout, table, stream, commit_lock, states, chosen, "delete", proof, clock, rows)
                 done += [(stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True)]
                 keys = {
                     r.key for _, r in tombstones.entries if r.key.value == value and source in (None, r.key.internal)
@@ -224,7 +224,7 @@ def _record(
     layout: Layout,
     table: TableName,
     stream: str,
-    gate: Lock,
+    commit_lock: Lock,
     states: States,
     locations: list[LocationState],
     phase: Phase,
@@ -242,7 +242,7 @@ def _record(
     ]
     with fs.during(f"{phase}-record"):
         # without any: what an earlier run recorded becomes durable
-        write_removals(fs, layout, table, stream, removals, gate=gate)
+        write_removals(fs, layout, table, stream, removals, commit_lock=commit_lock)
     if removals:
         states.removed(stream, removals)
 

@@ -28,16 +28,16 @@ from store.epochs.state.files import refuse_lost_log
 from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError
 from store.io.fs import Fs
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import (
+    AddToQuarantine,
     BatchOutcome,
-    Judge,
-    Park,
+    CheckBudget,
     check_lease,
+    collect,
     commit_record,
-    gather,
     publish,
-    quarantine,
+    quarantine_rejected,
 )
 from writers.batch.scratch import running, scratch_name
 from writers.spark.frame_task import DecodeRows, FrameResult, FrameWork, PositionColumns, frame_task
@@ -49,22 +49,22 @@ if TYPE_CHECKING:
 
 QUERY = "@query "  # no topic of Kafka has such a name
 WRITE = "@write "
-_MEMORY = WorkerMemory()  # of a worker process, which Spark uses for many tasks
+_CACHE = WorkerCache()  # of a worker process, which Spark uses for many tasks
 
 Run = Callable[["DataFrame", FrameWork, str], list[FrameResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class FramePlan:
-    """How frames of a stream are written. ``judge`` decides about rejected rows, ``park`` keeps them.
+    """How frames of a stream are written. ``check_budget`` decides about rejected rows, ``quarantine`` keeps them.
 
     ``allow_gap`` is for positions, ``adopt`` for identities.
     """
 
     decode: DecodeRows
     positions: PositionColumns | None = None
-    judge: Judge | None = None
-    park: Park | None = None
+    check_budget: CheckBudget | None = None
+    quarantine: AddToQuarantine | None = None
     allow_gap: bool = False
     adopt: bool = False
 
@@ -83,7 +83,7 @@ def write_frame_batch(
     fs: Fs,
     log: StreamLog,
     target: StreamTarget,
-    memory: WorkerMemory,
+    memory: WorkerCache,
     frame: DataFrame,
     plan: FramePlan,
     *,
@@ -107,7 +107,7 @@ def write_frame_batch(
         require_same(fs, log, target, replace(identity, digest=_digest(found)))
         return BatchOutcome(batch_id, None, replayed=1)
     ends = {place: log.state.offsets[place].stop for place in log.state.offsets} if plan.positions else {}
-    with running(fs, target.spool(scratch)):
+    with running(fs, target.scratch(scratch)):
         found = run(
             frame, FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap, origin=origin), scratch
         )
@@ -119,31 +119,31 @@ def write_frame_batch(
                 return BatchOutcome(batch_id, None, replayed=1 if dropped else 0)
         else:
             ranges = (replace(identity, digest=_digest(found)),) if identity is not None else ()
-        gathered = gather(fs, target, memory, [part.result for part in found], scratch)
-        gathered.splits = ranges
-        gathered.notes.count("rows_committed_before", dropped)
-        quarantine(fs, gathered, plan.judge, plan.park, log.state.epoch + 1)
+        collected = collect(fs, target, memory, [part.result for part in found], scratch)
+        collected.splits = ranges
+        collected.notes.count("rows_committed_before", dropped)
+        quarantine_rejected(fs, collected, plan.check_budget, plan.quarantine, log.state.epoch + 1)
         gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
-        epoch = commit_record(fs, log, target, gathered, query_id, batch_id, gaps)
+        epoch = commit_record(fs, log, target, collected, query_id, batch_id, gaps)
         publish(fs, log, target, epoch)
     return BatchOutcome(
         batch_id,
         epoch,
-        gathered.rows,
-        gathered.notes.rejected_rows,
+        collected.rows,
+        collected.notes.rejected_rows,
         len(ranges),
         0,
-        len(gathered.reports),
+        len(collected.reports),
         sum(taken.stop - taken.start for taken in ranges) if plan.positions else 0,
         sum(max(0, gap.stop - gap.start) for gap in gaps),
-        dict(gathered.notes.counts),
-        gathered.seconds,
+        dict(collected.notes.counts),
+        collected.seconds,
     )
 
 
 def run_frame(fs: Fs, target: StreamTarget, frame: DataFrame, work: FrameWork, scratch: str) -> list[FrameResult]:
     """Runs the tasks of a frame; tasks without rows have no result."""
-    task = partial(frame_task, fs, _MEMORY, target, work, scratch)
+    task = partial(frame_task, fs, _CACHE, target, work, scratch)
     rows = run_tasks(frame, task, "result binary")
     return [pickle.loads(row.result) for row in rows]  # noqa: S301 our own tasks have written it
 

@@ -25,7 +25,7 @@ from store.errors import PositionGapError
 from store.io.fs import Fs
 from store.layout import LocationKey
 from store.types.model import TableSchema
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.task import Task, TaskResult, run_task
 from writers.spark.tasks import task_number
 from writers.target import SplitNotes, StreamTarget
@@ -85,7 +85,7 @@ class FrameResult:
 
 
 def frame_task(
-    fs: Fs, memory: WorkerMemory, target: StreamTarget, work: FrameWork, scratch: str, batches: Iterator[pa.RecordBatch]
+    fs: Fs, memory: WorkerCache, target: StreamTarget, work: FrameWork, scratch: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The function of ``mapInArrow``: rows in, one row with the pickled result out; nothing for no rows."""
     index, attempt = task_number()

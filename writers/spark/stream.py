@@ -29,9 +29,9 @@ from store.epochs.state.values import Split, add_count
 from store.errors import CommitError, SettingsError, SparkhavenError, carried_error
 from store.io.fs import Fs
 from store.planned import planned_rows, recorded_end
-from writers.append.empty_location import WorkerMemory
-from writers.batch.commit import BatchOutcome, Judge, Park, write_batch
-from writers.batch.maintenance import SYNC_SECONDS, Upkeep
+from writers.append.empty_location import WorkerCache
+from writers.batch.commit import AddToQuarantine, BatchOutcome, CheckBudget, write_batch
+from writers.batch.maintenance import SYNC_SECONDS, Maintenance
 from writers.batch.scratch import remove_scratch
 from writers.batch.task import Task, TaskResult, run_task
 from writers.spark.paths import local_uri
@@ -114,17 +114,17 @@ class StreamTotals:
 class StreamPlan:
     """How a stream is to be run. ``trigger`` is what Spark's ``trigger()`` takes; ``availableNow`` ends by itself.
 
-    ``judge`` decides about rejected rows and ``park`` keeps them; ``report`` is told what the source says of itself,
-    whenever that changes; ``sync_seconds`` is for durability ``periodic``; ``adopt`` lets a stream start anew although
-    Spark remembers batches of it; ``split_of`` makes splits of the source's rows; ``allow_gap`` records missing
-    offsets, which are otherwise refused.
+    ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them. ``report`` receives the source's own
+    report whenever it changes. ``sync_seconds`` is for durability ``periodic``. ``adopt`` starts an empty log although
+    Spark's checkpoint has batches of the stream. ``split_of`` makes a split of a source row. ``allow_gap`` records
+    missing offsets, which are otherwise refused.
     """
 
     query_id: str
     trigger: Mapping[str, Any]
     decode: Decode
-    judge: Judge | None = None
-    park: Park | None = None
+    check_budget: CheckBudget | None = None
+    quarantine: AddToQuarantine | None = None
     progress: Callable[[BatchProgress], None] = lambda progress: None
     warn: Callable[[SparkhavenError], None] = lambda error: None
     report: Callable[[Mapping[str, Any]], None] = lambda said: None
@@ -158,7 +158,7 @@ def run_stream(
     check_workers(spark.sparkContext, target.layout.root, target.lock_file)
     checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
     renew_checkpoint(fs, checkpoint, log, target.stream, adopt=plan.adopt)
-    remove_scratch(fs, target.layout.spool(target.table, target.stream))
+    remove_scratch(fs, target.layout.scratch(target.table, target.stream))
     started = clock()
     batches = Batches(fs, log, target, plan, clock)
     writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)
@@ -233,44 +233,44 @@ class Batches:
         self.refused = False
         self.totals = StreamTotals()
         self._fs, self._log, self._target, self._plan, self._clock = fs, log, target, plan, clock
-        self._spool = target.layout.spool(target.table, target.stream)
+        self._scratch = target.layout.scratch(target.table, target.stream)
         self._offsets = target.layout.spark_checkpoint(target.table, target.stream) / "offsets"
-        self._gate = threading.Lock()
+        self._batch_lock = threading.Lock()
         self._closing = False
-        self._memory = WorkerMemory()
-        self._upkeep = Upkeep(log, target.durability, plan.warn, sync_seconds=plan.sync_seconds, clock=clock)
+        self._memory = WorkerCache()
+        self._maintenance = Maintenance(log, target.durability, plan.warn, sync_seconds=plan.sync_seconds, clock=clock)
 
     def __call__(self, splits: DataFrame, batch_id: int) -> None:
         """Commits one micro-batch, or raises; it never returns without the batch being in the log."""
-        with self._gate:
+        with self._batch_lock:
             if self._closing or self.error is not None:
                 self.refused = True
                 raise StreamStopping
             try:
                 self._write(splits, batch_id)
-                self._upkeep.after_batch()
+                self._maintenance.after_batch()
             except BaseException as error:  # noqa: BLE001 run_stream raises it
                 self.error = error
                 raise StreamStopping from None
 
     def close(self) -> None:
         """Waits for the running batch; no further one begins."""
-        with self._gate:
+        with self._batch_lock:
             self._closing = True
 
     def idle(self) -> None:
         """What is due while no batch runs: the sync of mode ``periodic``."""
-        if self.error is None and self._gate.acquire(blocking=False):
+        if self.error is None and self._batch_lock.acquire(blocking=False):
             try:
-                self._upkeep.sync_if_due()
+                self._maintenance.sync_if_due()
             except BaseException as error:  # noqa: BLE001 run_stream raises it, after it has stopped the query
                 self.error = error
             finally:
-                self._gate.release()
+                self._batch_lock.release()
 
     def _write(self, splits: DataFrame, batch_id: int) -> None:
         before = self._clock()
-        rows = planned_rows(self._fs, self._spool, self._offsets / str(batch_id))
+        rows = planned_rows(self._fs, self._scratch, self._offsets / str(batch_id))
         if rows is None:
             rows = [row.asDict() for row in splits.collect()]
         split_of = self._plan.split_of
@@ -284,9 +284,9 @@ class Batches:
             query_id=self._plan.query_id,
             batch_id=batch_id,
             proposed=[split for run in runs for split in run],
-            judge=self._plan.judge,
+            check_budget=self._plan.check_budget,
             allow_gap=self._plan.allow_gap,
-            park=self._plan.park,
+            quarantine=self._plan.quarantine,
             decode=self._plan.decode,
         )
         self.totals.add(outcome)
@@ -314,14 +314,14 @@ class Batches:
 
 # --- tasks -------------------------------------------------------------------------------------------------
 
-_MEMORY = WorkerMemory()  # of a worker process, which Spark uses for many tasks
+_CACHE = WorkerCache()  # of a worker process, which Spark uses for many tasks
 
 
 def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Task]) -> Iterator[TaskResult]:
     """The function of the job: a task in, its result out; CommitError comes from Spark if the worker dies."""
     _, attempt = task_number()
     for task in tasks:
-        yield run_task(fs, _MEMORY, target, decode, replace(task, attempt=attempt))
+        yield run_task(fs, _CACHE, target, decode, replace(task, attempt=attempt))
 
 
 def _translated(error: Exception) -> SparkhavenError:

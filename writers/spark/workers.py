@@ -49,10 +49,10 @@ def check_workers(context: SparkContext, root: Path, marker: Path) -> None:
         found = context.parallelize(range(tasks), tasks).mapPartitions(_question(str(marker))).collect()
     except Exception as error:
         raise jvm_gone(error) or cannot_run(context, error) from error
-    judge_workers(root, [Worker(*answer) for answer in found])
+    require_capable(root, [Worker(*answer) for answer in found])
 
 
-def judge_workers(root: Path, workers: Sequence[Worker]) -> None:
+def require_capable(root: Path, workers: Sequence[Worker]) -> None:
     """Raises what ``check_workers`` raises, for what the workers have said."""
     for worker in workers:
         if worker.missing:

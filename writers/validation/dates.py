@@ -1,4 +1,4 @@
-"""Validates one merged date: the default gate that runs always, then the rules of the schema."""
+"""Validates one merged date: the default merge_rules that runs always, then the rules of the schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.types.model import Rule
 from store.volumes import require_volumes
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.source import Source
-from writers.validation.gate import gate
+from writers.validation.merge_rules import merge_rules
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import RowSet
 from writers.validation.rules import DateRows, evaluate, modes_of
@@ -33,10 +33,10 @@ def validate_date(
     tolerant: bool = False,
     time_ms: int = 0,
 ) -> Validation:
-    """Reads a merged date again and evaluates gate and rules; nothing is stored. TableNotFoundError if never merged.
+    """Reads a merged date again and evaluates the default rules and those of its schema; stores nothing.
 
-    ``pins`` keeps the states of the streams between the dates of one run. ``tolerant``: rules that cannot be evaluated
-    do not fail it. ``time_ms``: when this is, in milliseconds since the epoch.
+    ``pins`` caches the streams' states between the dates of one run. ``tolerant``: rules that cannot be evaluated do
+    not fail it. ``time_ms``: now, in milliseconds since the epoch. TableNotFoundError: the date was never merged.
     """
     record = newest(fs, layout, table, value)
     if record is None:
@@ -53,7 +53,7 @@ def validate_date(
     sources, gone, later = intraday_sources(layout, table, record, pins)
     history = RowSet(fs, schema, value, tuple(history_sources(layout, table, record)))
     intraday = None if gone else RowSet(fs, schema, value, tuple(sources))
-    passed = list(gate(record, history, intraday, later))
+    passed = list(merge_rules(record, history, intraday, later))
     bound = binding(record, schema.rules)
     around = Surroundings(
         partial(_neighbours, fs, layout, table, value),

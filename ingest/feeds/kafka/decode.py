@@ -16,7 +16,7 @@ from ingest.router import Routed, Router, newest_instant
 from ingest.spec import BadRowBudget, StreamSpec, Target
 from ingest.targets import resolve_targets
 from ingest.values.rows import Rows
-from store.collector import no_cycles
+from store.collector import gc_paused
 from store.epochs.state.values import OffsetRange
 from store.layout import LocationKey
 from store.types.model import TableSchema
@@ -46,7 +46,7 @@ def decode_range(
     still the one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has
     more bad rows than a batch may have.
     """
-    with no_cycles():
+    with gc_paused():
         for router, rows, payload in _to_route(reader, split, spec, feed, schema, rejects, clock):
             yield from router.route(rows, payload, rejects)
             rejects.complete = None

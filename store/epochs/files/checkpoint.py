@@ -47,7 +47,7 @@ from store.epochs.state.locations import encode_location
 from store.epochs.state.offsets import encode_offsets
 from store.epochs.state.records import BROKEN
 from store.epochs.state.replay import StreamState
-from store.epochs.state.reports import Places, encode_shapes
+from store.epochs.state.reports import Numbering, encode_shapes
 from store.epochs.state.values import FileId
 from store.framing.canonical import BEHIND, dump, load
 from store.framing.frames import CHECKPOINT_MAGIC, HEADER, frame, frame_at, header, read_header, version
@@ -83,7 +83,7 @@ def checkpoint_parts(
     while some := list(islice(files, FILES_A_FRAME)):
         count += len(some)
         yield piece(frame(_encode_taken(some)))
-    internals, values, shapes = Places(), Places(), Places()
+    internals, values, shapes = Numbering(), Numbering(), Numbering()
     first, entries = end, []
     for key in sorted(state.locations, key=lambda key: (key.value, key.internal)):
         data = frame(encode_location(state.locations[key], shapes))

@@ -16,7 +16,7 @@ from typing import Any
 
 from store.epochs.state.records import BROKEN
 from store.epochs.state.removal import PHASES, Named, Removal
-from store.epochs.state.reports import Places
+from store.epochs.state.reports import Numbering
 from store.errors import CorruptFileError
 from store.framing.canonical import BEHIND, dump, load, written
 from store.layout import LocationKey
@@ -28,7 +28,7 @@ _ENTRY = struct.Struct("<IIqqqqqqIB")
 def encode_folded(removals: Sequence[Removal]) -> bytes:
     """The payload of these removals, without those that a later one makes needless."""
     kept = _needed(removals)
-    internals, values, proofs = Places(), Places(), Places()
+    internals, values, proofs = Numbering(), Numbering(), Numbering()
     entries = [
         _ENTRY.pack(
             internals[removal.key.internal],

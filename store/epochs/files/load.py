@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from store.collector import no_cycles
+from store.collector import gc_paused
 from store.epochs.files.reader import LogFiles, advance, read_files, read_newest, read_rollbacks
 from store.epochs.files.removals import read_removals
 from store.epochs.state.files import FileWindow
@@ -96,7 +96,7 @@ def load_read(
 ) -> Loaded:
     """The same, with how far log and removals were read."""
     path = layout.stream_log(table, stream)
-    with no_cycles():
+    with gc_paused():
         files = read_newest(fs, layout, table, stream, cached=cached and epoch is None)
         refuse_damage(files.found, path)
         state = files.start
@@ -111,7 +111,7 @@ def load_read(
 def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[FileWindow, Offsets]:
     """What the newest epoch has taken of a stream's source; raises what ``load_stream`` raises."""
     path = layout.stream_log(table, stream)
-    with no_cycles():
+    with gc_paused():
         files = read_newest(fs, layout, table, stream, reports=False)
         refuse_damage(files.found, path)
         state = files.start

@@ -17,11 +17,15 @@ from store.io.fs import Fs, Lock
 KERNEL_LOCKS = Path("/proc/locks")
 _TEMPORARY = re.compile(r"\.(?P<stream>.+)\.(?:log|checkpoint|head|removals)\.tmp-")
 REPLACED = 100  # times that a file may be replaced while its lock is taken
-GATE_PAUSES = (0.005, 0.02, *[0.1] * 600)  # seconds; a commit is through the gate in less, and most removals
+COMMIT_LOCK_PAUSES = (
+    0.005,
+    0.02,
+    *[0.1] * 600,
+)  # seconds; a commit is through the commit_lock in less, and most removals
 
 
 def take_lock(fs: Fs, path: Path, *, make: bool = True) -> Lock:
-    """The exclusive lock of a stream; LockLostError with pid and host of the holder where somebody has it.
+    """The exclusive lock of a stream; LockLostError with pid and host of the owner where somebody has it.
 
     Without ``make`` the file must be there, and permission to read it is enough.
     """
@@ -36,14 +40,14 @@ def take_lock_if_there(fs: Fs, path: Path) -> AbstractContextManager[Lock | None
     return take_lock(fs, path, make=False) if fs.stat(path) is not None else nullcontext()
 
 
-def take_gate(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep) -> Lock:
+def take_commit_lock(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep) -> Lock:
     """The second lock of a stream, that on its removals: who holds it may change what others rely on.
 
     A commit, a compaction, a removal and an opening pass through it one at a time. So a process that was stopped inside
     and whose lock file is gone is not overtaken: this is for an opening, a LockLostError after a minute.
     """
-    pauses = iter(GATE_PAUSES)
-    while (gate := lock_commits(fs, path)) is None:
+    pauses = iter(COMMIT_LOCK_PAUSES)
+    while (commit_lock := lock_commits(fs, path)) is None:
         wait = next(pauses, None)
         if wait is None:
             raise LockLostError(
@@ -54,13 +58,13 @@ def take_gate(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep
                 hint="it may be stopped: end it (`fuser` on the file names it), then start again; delete no lock file",
             )
         pause(wait)
-    return gate
+    return commit_lock
 
 
 def lock_commits(fs: Fs, path: Path, *, wait: bool = False) -> Lock | None:
     """The lock of commits, by one try or, with ``wait``, when it is free; None if another process holds it.
 
-    It is that of the file of removals, which its holder may replace (``replace_locked``). So it counts only if the name
+    It is that of the file of removals, which its owner may replace (``replace_locked``). So it counts only if the name
     still leads to the file that is locked.
     """
     for _ in range(REPLACED):
@@ -114,13 +118,13 @@ def replace_locked(fs: Fs, lock: Lock, data: bytes) -> None:
     fs.sync_dirs([path.parent])
 
 
-def write_holder(fs: Fs, path: Path, *, pid: int, host: str, generation: int, since_ms: int) -> None:
+def write_owner(fs: Fs, path: Path, *, pid: int, host: str, generation: int, since_ms: int) -> None:
     """Says in the lock file who holds it: for people, for tasks that look whether they are overtaken, and as a witness
     of the generation. ``crc`` tells a whole one from one that a power cut tore. The lock itself is the kernel's.
     """
-    holder: dict[str, object] = {"pid": pid, "host": host, "generation": generation, "since": since_ms}
-    holder["crc"] = _crc(holder)
-    data = json.dumps(holder).encode("ascii") + b"\n"
+    owner: dict[str, object] = {"pid": pid, "host": host, "generation": generation, "since": since_ms}
+    owner["crc"] = _crc(owner)
+    data = json.dumps(owner).encode("ascii") + b"\n"
     fs.write_at(path, 0, data)
     fs.truncate(path, len(data))
 
@@ -130,9 +134,9 @@ def named_generation(fs: Fs, path: Path) -> int:
 
     A backup made of hard links shares the file with the tree that it was made of.
     """
-    holder, found = _holder(fs, path), fs.stat(path)
-    generation = holder.get("generation")
-    whole = "crc" not in holder or holder["crc"] == _crc(holder)
+    owner, found = _owner(fs, path), fs.stat(path)
+    generation = owner.get("generation")
+    whole = "crc" not in owner or owner["crc"] == _crc(owner)
     sound = found is not None and found.links == 1 and whole and isinstance(generation, int)
     return generation if sound and isinstance(generation, int) else 0
 
@@ -145,8 +149,8 @@ def read_lock(fs: Fs, path: Path) -> bytes:
         return b""
 
 
-def _crc(holder: dict[str, object]) -> int:
-    return zlib.crc32(json.dumps({name: holder.get(name) for name in ("pid", "host", "generation", "since")}).encode())
+def _crc(owner: dict[str, object]) -> int:
+    return zlib.crc32(json.dumps({name: owner.get(name) for name in ("pid", "host", "generation", "since")}).encode())
 
 
 def held_locks(text: str) -> dict[tuple[int, int, int], int]:
@@ -160,7 +164,7 @@ def held_locks(text: str) -> dict[tuple[int, int, int], int]:
     return found
 
 
-def holder_of(fs: Fs, path: Path) -> int | None:
+def lock_owner(fs: Fs, path: Path) -> int | None:
     """The process that holds the lock of a file, by the kernel's list: taking it would disturb. None: nobody here."""
     stat = fs.stat(path)
     if stat is None:
@@ -173,28 +177,28 @@ def in_progress(fs: Fs, path: Path) -> bool:
     """Whether a temporary file beside a log is that of a running writer: a start removes those of earlier ones."""
     named = _TEMPORARY.match(path.name)
     try:
-        return named is not None and holder_of(fs, path.with_name(f"{named['stream']}.lock")) is not None
+        return named is not None and lock_owner(fs, path.with_name(f"{named['stream']}.lock")) is not None
     except OSError:
         return False  # the kernel's list is not to be had: who asks then tells of the file
 
 
 def lock_lost(fs: Fs, path: Path, what: str) -> LockLostError:
-    """A LockLostError that names the holder as far as the lock file tells; ``pid`` and ``host`` are attributes."""
-    holder = _holder(fs, path)
-    pid, host = holder.get("pid"), holder.get("host")
-    known = f"process {pid} on {host}, generation {holder.get('generation')}"
+    """A LockLostError that names the owner as far as the lock file tells; ``pid`` and ``host`` are attributes."""
+    owner = _owner(fs, path)
+    pid, host = owner.get("pid"), owner.get("host")
+    known = f"process {pid} on {host}, generation {owner.get('generation')}"
     return LockLostError(
         what,
         where=path,
         expected="a stream that no other process holds",
-        found=known if holder else "a holder that has not written its name yet",
+        found=known if owner else "a owner that has not written its name yet",
         hint="stop that process, or wait for it; a stream has one writer",
         pid=pid,
         host=host,
     )
 
 
-def _holder(fs: Fs, path: Path) -> dict[str, object]:
+def _owner(fs: Fs, path: Path) -> dict[str, object]:
     try:
         value = json.loads(fs.read(path))
     except (OSError, ValueError):

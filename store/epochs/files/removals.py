@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.epochs.files.folded import OPENING, decode_folded, encode_folded, named_in_folded
-from store.epochs.files.lock import replace_locked, take_gate
+from store.epochs.files.lock import replace_locked, take_commit_lock
 from store.epochs.state.removal import Named, Removal, from_json, to_json
 from store.errors import CorruptFileError
 from store.framing.canonical import dump, load
@@ -210,17 +210,22 @@ def _header(base: int) -> bytes:
 
 
 def write_removals(
-    fs: Fs, layout: Layout, table: TableName, stream: str, removals: Sequence[Removal], *, gate: Lock | None = None
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    stream: str,
+    removals: Sequence[Removal],
+    *,
+    commit_lock: Lock | None = None,
 ) -> None:
-    """Appends and syncs, all or none. ``gate``: the lock of commits, of who has checked the state under it; None takes
-    it for this call alone.
+    """Appends and syncs, all or none. ``commit_lock``: held by a caller who checked the state; None takes it here.
 
-    The last record that is there is written again with them: its writer may have died before its sync, or been told
-    that it failed, and then no later sync brings those bytes to the disk. So an empty list makes durable what is there.
-    A file that another tree has too is replaced, since that tree does not remove anything.
+    The last existing record is written again with them: its writer may have died before its sync, or its sync failed,
+    and a later sync does not write those pages. So an empty list makes the existing records durable.
+    A file that another tree shares (hard links) is replaced, because that tree removes nothing.
     """
     path = layout.stream_removals(table, stream)
-    with _held(fs, path, gate) as lock:
+    with _held(fs, path, commit_lock) as lock:
         file = _opened(fs, path)
         if file is None and not removals:
             return
@@ -259,7 +264,7 @@ def _append(fs: Fs, path: Path, file: _File | None, found: Survey | None, new: b
 
 
 def fold_removals(
-    fs: Fs, layout: Layout, table: TableName, stream: str, *, least_bytes: int, gate: Lock | None = None
+    fs: Fs, layout: Layout, table: TableName, stream: str, *, least_bytes: int, commit_lock: Lock | None = None
 ) -> tuple[int, bytes] | None:
     """Shortens the file where at least so many bytes, and a quarter of what is folded, came since.
 
@@ -268,7 +273,7 @@ def fold_removals(
     Only for the process that has the stream: one of an earlier release does not see that the file became shorter.
     """
     path = layout.stream_removals(table, stream)
-    with _held(fs, path, gate) as lock:
+    with _held(fs, path, commit_lock) as lock:
         file = _opened(fs, path)
         if file is None or file.source.size - file.folded < max(least_bytes, file.folded // FOLD_SHARE):
             return None
@@ -282,10 +287,10 @@ def fold_removals(
     return base + HEADER.size, data[: FRAME.size]
 
 
-def empty_removals(fs: Fs, layout: Layout, table: TableName, stream: str, *, gate: Lock | None = None) -> None:
+def empty_removals(fs: Fs, layout: Layout, table: TableName, stream: str, *, commit_lock: Lock | None = None) -> None:
     """Puts an empty file in the place of one that cannot be read."""
     path = layout.stream_removals(table, stream)
-    with _held(fs, path, gate) as lock:
+    with _held(fs, path, commit_lock) as lock:
         replace_locked(fs, lock, b"")
 
 
@@ -295,6 +300,6 @@ def _sound(file: _File, path: Path) -> Survey:
     return found
 
 
-def _held(fs: Fs, path: Path, gate: Lock | None) -> AbstractContextManager[Lock]:
+def _held(fs: Fs, path: Path, commit_lock: Lock | None) -> AbstractContextManager[Lock]:
     """The lock of commits over a body: that of the caller, which stays held, or one for this body alone."""
-    return nullcontext(gate) if gate is not None else take_gate(fs, path)
+    return nullcontext(commit_lock) if commit_lock is not None else take_commit_lock(fs, path)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from store.epochs.files.load import load_stream
-from store.epochs.files.lock import take_gate, take_lock
+from store.epochs.files.lock import take_commit_lock, take_lock
 from store.epochs.files.removals import write_removals
 from store.epochs.state.removal import Removal
 from store.epochs.state.values import LocationState
@@ -92,13 +92,20 @@ def set_aside(
     with (
         take_lock(fs, layout.stream_lock(table, stream)),
         lock_table(fs, layout, table),
-        take_gate(fs, layout.stream_removals(table, stream)) as gate,
+        take_commit_lock(fs, layout.stream_removals(table, stream)) as commit_lock,
     ):
-        return _set_aside(fs, layout, table, stream, key, reason, time_ms, gate)
+        return _set_aside(fs, layout, table, stream, key, reason, time_ms, commit_lock)
 
 
 def _set_aside(
-    fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, reason: str, time_ms: int, gate: Lock
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    stream: str,
+    key: LocationKey,
+    reason: str,
+    time_ms: int,
+    commit_lock: Lock,
 ) -> SetAside:
     state = load_stream(fs, layout, table, stream)
     location = state.locations.get(key)
@@ -128,7 +135,7 @@ def _set_aside(
     proof = {"setAside": str(place.relative_to(layout.root)), "reason": reason}
     removal = Removal(key, location.since, location.rows, "delete", state.epoch, proof, time_ms)
     with fs.during("set-aside-record"):
-        write_removals(fs, layout, table, stream, [removal], gate=gate)
+        write_removals(fs, layout, table, stream, [removal], commit_lock=commit_lock)
     return made
 
 

@@ -69,12 +69,12 @@ def rebuild(
     *,
     aside: Collection[LocationKey] = (),
     time_ms: int,
-    gate: Lock | None = None,
+    commit_lock: Lock | None = None,
 ) -> StreamState:
-    """Writes the new log; its state. The caller holds the stream, the table's merges and, as ``gate``, its commits.
+    """Writes the new log; returns its state. The caller holds the locks of stream and table, and ``commit_lock``.
 
-    CorruptFileError for damaged or missing locations that are not to be set ``aside``; SettingsError and
-    TableExistsError for a choice that cannot be had.
+    CorruptFileError: a location that is not in ``aside`` is damaged or missing. SettingsError, TableExistsError: the
+    choice is not possible.
     """
     stream = found.known.stream
     state = plan_state(layout, table, found, choice, aside=aside)
@@ -89,7 +89,7 @@ def rebuild(
         _keep(fs, layout, directory / f"{REPLACED}{generation}", (*paths, removals))
     folded = 0
     if read_tombstones(fs, layout, table, stream) is None:
-        empty_removals(fs, layout, table, stream, gate=gate)
+        empty_removals(fs, layout, table, stream, commit_lock=commit_lock)
     else:
         folded = read_removals(fs, layout, table, stream).end
     log, checkpoint, head = paths

@@ -3,7 +3,7 @@
 A position is a *set* of (path, size, mtime), so ranges are judged file by file (R1 to R10 of the resume rules):
 
 ==========  =========================================  ===================================================
-rule        a proposed file, or the batch as a whole   verdict
+rule        a proposed file, or the batch as a whole   resolution
 ==========  =========================================  ===================================================
 R1, R9      not taken, at or after the horizon         ``fresh``: to be written
 R2, R4, R5  taken, same size and mtime                 ``taken``: dropped and counted, whatever the batch id
@@ -39,7 +39,7 @@ CLOCK_ALLOWANCE_S = 3600.0  # how far clocks of machines may be apart
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Resolution:
     """What to do with the splits of a proposed batch: write ``fresh``; ``taken`` and ``below`` are no-ops, counted.
 
     ``cut``: ranges of which a part is committed, each with the rest of it, which is among the ``fresh``.
@@ -161,7 +161,7 @@ class FileWindow:
             )
         return "taken"
 
-    def judge(self, files: Iterable[FileId]) -> Verdict:
+    def classify(self, files: Iterable[FileId]) -> Resolution:
         """Sorts the files of a proposed batch by what to do with them, keeping their order."""
         sorted_out: dict[str, list[FileId]] = {"fresh": [], "taken": [], "below": []}
         seen: dict[str, FileId] = {}
@@ -177,7 +177,7 @@ class FileWindow:
                 )
             sorted_out[self.status(file)].append(file)
         fresh, taken, below = (tuple(part) for part in sorted_out.values())
-        return Verdict(fresh, taken, below)
+        return Resolution(fresh, taken, below)
 
     def next_horizon(self, files: Iterable[FileId], now_ns: int, max_age_ns: int) -> int:
         """The horizon after these files are taken; it never falls. PositionGapError where it lies in the future."""

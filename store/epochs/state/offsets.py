@@ -4,7 +4,7 @@ A position is one number a partition, so the state is as large as the source has
 against the committed ``end`` of its partition (R1 to R9 of the resume rules):
 
 ======  ==================================================  ====================================================
-rule    a proposed range                                    verdict
+rule    a proposed range                                    resolution
 ======  ==================================================  ====================================================
 R1      starts at ``end``                                   ``fresh``
 R2      is the last committed range, same digest            ``taken``: a no-op, whatever the batch id
@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from store.epochs.state.files import Verdict
+from store.epochs.state.files import Resolution
 from store.epochs.state.values import OffsetRange, Split
 from store.epochs.state.versions import TABLE, unpacked
 from store.errors import PositionGapError
@@ -115,7 +115,7 @@ class Offsets(Mapping[Place, OffsetEnd]):
                 hint=settle_hint("NS.T", "STREAM"),
             )
 
-    def judge(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Verdict:
+    def classify(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Resolution:
         """Sorts the ranges of a batch by what to do with them, keeping their order; ``gaps`` are permitted jumps.
 
         A gap is a jump from its ``start``, the committed end, to its ``stop``, where a range of the batch begins. One
@@ -148,7 +148,7 @@ class Offsets(Mapping[Place, OffsetEnd]):
         fresh_parts: tuple[Split, ...] = tuple(fresh for _, fresh in kept if fresh is not None)
         taken: tuple[Split, ...] = tuple(proposed for proposed, fresh in kept if fresh is None)
         cut = tuple((proposed, fresh) for proposed, fresh in kept if fresh is not None and fresh != proposed)
-        return Verdict(fresh_parts, taken, cut=cut)
+        return Resolution(fresh_parts, taken, cut=cut)
 
     def jumps(self, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
         """The gaps that a batch of these ranges needs: offsets missing before a range, or a topic made again."""
@@ -157,7 +157,7 @@ class Offsets(Mapping[Place, OffsetEnd]):
         for proposed in sorted(ranges, key=_order):
             place = proposed.topic, proposed.partition
             end = ends.get(place) or self._ends.get(place)
-            jump = end is not None and (proposed.start > end.stop or _made_again(proposed, end))
+            jump = end is not None and (proposed.start > end.stop or _recreated(proposed, end))
             if jump and end is not None:
                 found.append(replace(proposed, start=end.stop, stop=proposed.start, digest=""))
             if jump or end is None or proposed.stop > end.stop:
@@ -175,7 +175,7 @@ def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | N
     """What of a range is not committed yet, without a permission to jump."""
     if end is None:
         return proposed
-    if _made_again(proposed, end):
+    if _recreated(proposed, end):
         raise PositionGapError(
             "the topic was deleted and made again since its last epoch",
             where=proposed.path,
@@ -224,7 +224,7 @@ def _end_of(taken: OffsetRange, before: OffsetEnd | None) -> OffsetEnd:
     return OffsetEnd(taken.stop, taken.topic_id or kept, taken.start, taken.digest)
 
 
-def _made_again(proposed: OffsetRange, end: OffsetEnd) -> bool:
+def _recreated(proposed: OffsetRange, end: OffsetEnd) -> bool:
     return bool(proposed.topic_id and end.topic_id and proposed.topic_id != end.topic_id)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from store.epochs.state.files import FileWindow, Verdict
+from store.epochs.state.files import FileWindow, Resolution
 from store.epochs.state.locations import Locations
 from store.epochs.state.offsets import Offsets
 from store.epochs.state.packed import Files, Stats
@@ -56,12 +56,12 @@ class StreamState:
         """Files modified before it (ns) are never taken."""
         return self.files.horizon
 
-    def judge(self, splits: Iterable[Split], gaps: Iterable[OffsetRange] = ()) -> Verdict:
+    def classify(self, splits: Iterable[Split], gaps: Iterable[OffsetRange] = ()) -> Resolution:
         """What of a proposed batch is to be written; PositionGapError where the source does not go on from here."""
         given = tuple(splits)
-        files = self.files.judge(split for split in given if isinstance(split, FileId))
-        ranges = self.offsets.judge((split for split in given if isinstance(split, OffsetRange)), gaps)
-        return Verdict((*files.fresh, *ranges.fresh), (*files.taken, *ranges.taken), files.below, ranges.cut)
+        files = self.files.classify(split for split in given if isinstance(split, FileId))
+        ranges = self.offsets.classify((split for split in given if isinstance(split, OffsetRange)), gaps)
+        return Resolution((*files.fresh, *ranges.fresh), (*files.taken, *ranges.taken), files.below, ranges.cut)
 
     def apply(self, record: Record, *, later: bool = False) -> None:
         """Goes on by one record of the chain; ``later``: locations change when they are asked for."""

@@ -23,7 +23,7 @@ Shape = tuple[Names, tuple[Names, ...]]
 """Names of the files, and of the columns of each group."""
 
 
-class Places(dict[Any, int]):
+class Numbering(dict[Any, int]):
     """Numbers things in the order in which they are first asked for."""
 
     def __missing__(self, thing: Any) -> int:
@@ -49,7 +49,7 @@ def encode_reports(reports: Sequence[LocationReport]) -> tuple[dict[str, Any], b
     """What goes into the JSON of a record, and what goes behind it."""
     if isinstance(reports, Reports):
         return reports.header, reports.data[reports.start :]
-    internals, values, shapes = Places(), Places(), Places()
+    internals, values, shapes = Numbering(), Numbering(), Numbering()
     entries, blobs = [], []
     for report in reports:
         files, stats = Files.of(report.files), Appended.of(report.stats)

@@ -16,7 +16,7 @@ SNAPSHOT = 500_000_000  # first position of a version's snapshot, and more than 
 
 
 @dataclass(frozen=True, slots=True)
-class VersionPlace:
+class VersionPosition:
     """The next file to read: of what a version adds, or of the snapshot that a stream began with."""
 
     version: int
@@ -34,7 +34,7 @@ def packed(version: int, file: int = 0, *, snapshot: bool = False) -> int:
     return version * FILES + (SNAPSHOT if snapshot else 0) + file
 
 
-def unpacked(position: int) -> VersionPlace:
+def unpacked(position: int) -> VersionPosition:
     """The inverse of ``packed``."""
     version, file = divmod(position, FILES)
-    return VersionPlace(version, file - SNAPSHOT, True) if file >= SNAPSHOT else VersionPlace(version, file)
+    return VersionPosition(version, file - SNAPSHOT, True) if file >= SNAPSHOT else VersionPosition(version, file)

@@ -19,7 +19,7 @@ OPEN_STEPS = ("log-open:before", "log-open:after", "recover-files:before", "reco
 DRIVER_STEPS = (
     *(
         f"{step}:{side}"
-        for step in ("check-lease", "gather", "commit-record", "log-append", "log-sync", "publish", "notify")
+        for step in ("check-lease", "collect", "commit-record", "log-append", "log-sync", "publish", "notify")
         for side in ("before", "after")
     ),
     "publish-location:before",

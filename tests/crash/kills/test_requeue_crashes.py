@@ -26,7 +26,7 @@ def two_batches(fs: Fs, root: Path, quarantine: ModelQuarantine) -> None:
     two = put_file(root / "feed", "2", [record(3), bad(4), record(5)], 2)
     with restart(fs, root, quarantine) as log:
         for number, file in enumerate((one, two)):
-            take(fs, root, log, [[file]], quarantine.park, number)
+            take(fs, root, log, [[file]], quarantine.add, number)
 
 
 def all_rows(root: Path, quarantine: ModelQuarantine) -> list[int]:
@@ -138,7 +138,7 @@ def test_a_repeat_of_a_committed_file_is_a_no_op(tmp_path: Path) -> None:
         assert send(FS, tmp_path, log, quarantine, mended(quarantine.pending())).epochs == []
     feed = put_file(tmp_path / "feed", "3", [bad(6), record(7)], 3)
     with restart(FS, tmp_path, quarantine) as log:
-        take(FS, tmp_path, log, [[feed]], quarantine.park, 5)
+        take(FS, tmp_path, log, [[feed]], quarantine.add, 5)
         send(FS, tmp_path, log, quarantine, mended(quarantine.pending()))
         assert log.state.offsets.requeued == 4
         assert numbers(tmp_path, log.state) == [*range(8)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from store.epochs import log as stream_log
-from store.epochs.state.files import Verdict
+from store.epochs.state.files import Resolution
 from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError, LockLostError
 from store.io.fs import Fs, Lock
@@ -41,10 +41,10 @@ def test_a_replay_is_seen_by_its_positions(tmp_path: Path, story: list[Groups]) 
 def test_without_positions_rows_are_doubled(
     tmp_path: Path, story: list[Groups], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def believe(state: object, proposed: list[object], gaps: object = ()) -> Verdict:
-        return Verdict(tuple(proposed), ())  # type: ignore[arg-type]
+    def believe(state: object, proposed: list[object], gaps: object = ()) -> Resolution:
+        return Resolution(tuple(proposed), ())  # type: ignore[arg-type]
 
-    monkeypatch.setattr(StreamState, "judge", believe)
+    monkeypatch.setattr(StreamState, "classify", believe)
     monkeypatch.setattr(stream_log, "require", lambda state, batch: None)
     rows = replayed(tmp_path, story)
     assert rows != EXACT

@@ -27,7 +27,7 @@ STEPS = (
     "append",
     "sync-files",
     "sync-dirs",
-    "gather",
+    "collect",
     "quarantine",
     "commit-record",
     "publish",

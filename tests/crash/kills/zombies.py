@@ -33,7 +33,7 @@ DRIVER_STEPS = (
     "append:before",
     "append:after",
     "sync-files:after",
-    "gather:before",
+    "collect:before",
     "commit-record:before",
     "log-append:before",
     "log-append:after",

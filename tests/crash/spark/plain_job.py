@@ -28,7 +28,7 @@ from store.errors import SparkhavenError
 from store.io.fs import Fs, Lock
 from store.layout import LocationKey
 from tests.support.streams.stream_kit import LocalExecutor, decode, open_log, target_of
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.batch.task import TaskResult
 from writers.target import SplitNotes
@@ -91,12 +91,12 @@ def work(root: Path, options: argparse.Namespace, fs: StoppingFs | None = None) 
     with open_log(fs, root, durability=options.durability, keep_epochs=3, compact_bytes=1, **settings) as log:
         print(f"open generation {log.state.generation} lost {len(log.recovery.lost_epochs)}", flush=True)
         target = replace(target_of(root, log), durability=options.durability)
-        memory = WorkerMemory()
+        memory = WorkerCache()
         for number in range(options.batches):
             start = log.state.offsets.positions().get(HERE, 0)
             splits: Sequence[Split] = [OffsetRange(TOPIC, 0, start, start + options.rows, "id")]
             inside = LocalExecutor(
-                fs, target, [splits], decoder=decode_slowly, max_gathered=options.gathered, memories=[memory]
+                fs, target, [splits], decoder=decode_slowly, max_buffered=options.gathered, memories=[memory]
             )
             outcome = write_batch(
                 fs,
@@ -132,7 +132,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.impatient:
         writers.append.append.LOCK_PAUSES = (0.1, 0.1)
-        store.epochs.files.lock.GATE_PAUSES = (0.1, 0.1)
+        store.epochs.files.lock.COMMIT_LOCK_PAUSES = (0.1, 0.1)
     try:
         work(options.root, options)
     except SparkhavenError as error:

@@ -25,7 +25,7 @@ from store.layout import Layout, LocationKey, TableName
 from store.types.datatypes import INT_NULL, data_type
 from store.types.model import Column, Kind, Storage, TableSchema
 from tests.support.streams.stream_logs import open_stream_log
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome, write_batch
 from writers.batch.scratch import make_scratch
 from writers.batch.task import Task, TaskResult, run_task
@@ -130,8 +130,8 @@ class LocalExecutor:
     groups: Sequence[Sequence[Split]]
     order: Sequence[int] | None = None
     attempts: int = 1
-    memories: Sequence[WorkerMemory] | None = None
-    max_gathered: int = 1 << 20
+    memories: Sequence[WorkerCache] | None = None
+    max_buffered: int = 1 << 20
     decoder: Decode = decode
 
     def __call__(self, batch: str, instead: Mapping[Split, Split | None]) -> list[TaskResult]:
@@ -142,8 +142,8 @@ class LocalExecutor:
         """All attempts of one task; the last one counts."""
         for attempt in range(self.attempts):
             task = Task(index, attempt, batch, self.groups[index], len(self.groups) == 1, instead)
-            memory = self.memories[index] if self.memories else WorkerMemory()
-            result = run_task(self.fs, memory, self.target, self.decoder, task, max_gathered=self.max_gathered)
+            memory = self.memories[index] if self.memories else WorkerCache()
+            result = run_task(self.fs, memory, self.target, self.decoder, task, max_buffered=self.max_buffered)
         return result
 
 
@@ -151,8 +151,8 @@ def run_alone(
     fs: Fs, target: StreamTarget, batch: str, files: Sequence[FileId], *, attempt: int = 0, decoder: Decode = decode
 ) -> TaskResult:
     """One attempt of the only task of a running batch."""
-    make_scratch(fs, target.spool(batch))
-    return run_task(fs, WorkerMemory(), target, decoder, Task(0, attempt, batch, files, True))
+    make_scratch(fs, target.scratch(batch))
+    return run_task(fs, WorkerCache(), target, decoder, Task(0, attempt, batch, files, True))
 
 
 def ingest(
@@ -162,7 +162,7 @@ def ingest(
     target = target_of(root, log)
     execute = LocalExecutor(fs, target, groups, **settings)
     proposed = [split for group in groups for split in group]
-    return write_batch(fs, log, target, WorkerMemory(), execute, query_id="query", batch_id=batch_id, proposed=proposed)
+    return write_batch(fs, log, target, WorkerCache(), execute, query_id="query", batch_id=batch_id, proposed=proposed)
 
 
 # --- reading -----------------------------------------------------------------------------------------------

@@ -6,18 +6,18 @@ from dataclasses import fields
 from typing import Any
 
 from store.epochs.log import StreamLog
-from store.epochs.retention import Keeping
+from store.epochs.retention import Retention
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.types.model import TableSchema
 
-KEPT = {field.name for field in fields(Keeping)}
+KEPT = {field.name for field in fields(Retention)}
 
 
 def open_stream_log(
     fs: Fs, layout: Layout, table: TableName, stream: str, schema: TableSchema | None, **settings: Any
 ) -> StreamLog:
-    """The log; ``settings`` are arguments of ``StreamLog.open`` and fields of ``Keeping``."""
-    keeping = Keeping(**{name: settings.pop(name) for name in KEPT & settings.keys()})
+    """The log; ``settings`` are arguments of ``StreamLog.open`` and fields of ``Retention``."""
+    retention = Retention(**{name: settings.pop(name) for name in KEPT & settings.keys()})
     values: dict[str, Any] = {"query_id": "query", "clock": lambda: 1_000_000.0, "pid": 41, "host": "here"} | settings
-    return StreamLog.open(fs, layout, table, stream, schema=schema, keeping=keeping, **values)
+    return StreamLog.open(fs, layout, table, stream, schema=schema, retention=retention, **values)

@@ -91,8 +91,8 @@ def append(
 def remove(fs: Fs, root: Path, *removals: Removal) -> None:
     """Records removals together and publishes what they emptied; who may remove what is not asked."""
     layout = Layout(root)
-    with commits_held(fs, layout.stream_removals(TABLE, STREAM)) as gate:
-        write_removals(fs, layout, TABLE, STREAM, list(removals), gate=gate)
+    with commits_held(fs, layout.stream_removals(TABLE, STREAM)) as commit_lock:
+        write_removals(fs, layout, TABLE, STREAM, list(removals), commit_lock=commit_lock)
         state = load_stream(fs, layout, TABLE, STREAM)
         for removal in removals:
             location = state.locations.get(removal.key)

@@ -31,7 +31,7 @@ from tests.support.commands import run
 from tests.support.quarantine_cases import ModelQuarantine
 from tests.support.streams.stream_kit import LocalExecutor
 from tests.support.streams.stream_logs import open_stream_log
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.quarantine.ledger import follow_log
 from writers.target import StreamTarget
@@ -125,13 +125,13 @@ class Writer:
             self.fs,
             log,
             target,
-            WorkerMemory(),
+            WorkerCache(),
             LocalExecutor(self.fs, target, [[file]], decoder=decoder),
             query_id="query",
             batch_id=number,
             proposed=[file],
-            judge=Budget(given.bad_rows),
-            park=ModelQuarantine(self.fs, self.root).park if given.stream == STREAM else None,
+            check_budget=Budget(given.bad_rows),
+            quarantine=ModelQuarantine(self.fs, self.root).add if given.stream == STREAM else None,
             decode=decoder,
         )
 

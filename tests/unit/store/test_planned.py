@@ -57,7 +57,7 @@ def test_every_batch_is_left_with_the_task_of_each_file(tmp_path: Path) -> None:
     table, feed = TableName("A", "B"), FeedSpec(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
     options = source_options(tmp_path / "db", table, "s", feed, tasks=2)
     reader = FilesReader(FS, options, lambda: 1_400_000_100.0)
-    plan = Layout(tmp_path / "db").spool(table, "s") / "planned.json"
+    plan = Layout(tmp_path / "db").scratch(table, "s") / "planned.json"
     end = reader.initialOffset()
     for number, tasks in ((1, [0, 0]), (2, [0, 1])):
         end = reader.latestOffset(end, ReadMaxFiles(2))

@@ -86,33 +86,33 @@ class ColumnWriter:
                     yield index, first, stop, picked, place, count
                 place += count
 
-    def _gather(self, column: Column) -> npt.NDArray[Any]:
+    def _read(self, column: Column) -> npt.NDArray[Any]:
         """The column's entries (ranks for symbols) of this piece in source order."""
         symbol = column.storage is Storage.SYMBOL
-        gathered = np.empty(self.total, np.dtype(np.int32 if symbol else column.type.numpy))
+        entries = np.empty(self.total, np.dtype(np.int32 if symbol else column.type.numpy))
         for index, first, stop, picked, place, count in self._chosen():
             block = (
                 self.keys.ranks(index, column, first, stop)
                 if symbol
                 else self.keys.open(index, column).entries(first, stop)
             )
-            target = gathered[place : place + count]
+            target = entries[place : place + count]
             if picked is None:
                 target[:] = block
             else:
                 np.take(block, picked, out=target, mode="clip")
-        return gathered
+        return entries
 
     def _fixed(self, column: Column) -> None:
-        gathered = self._gather(column)
-        self.digests.fixed(column, gathered)
+        entries = self._read(column)
+        self.digests.fixed(column, entries)
         for destination, start, stop in self.segments:
-            self._scatter(column, gathered, destination, start, stop)
+            self._scatter(column, entries, destination, start, stop)
 
     def _scatter(
         self,
         column: Column,
-        gathered: npt.NDArray[Any],
+        entries: npt.NDArray[Any],
         destination: int,
         start: int,
         stop: int,
@@ -120,23 +120,23 @@ class ColumnWriter:
     ) -> None:
         path = self._path(destination, column.files[0])
         base = self.firsts[destination] - start
-        chunk = np.empty(min(CHUNK_ROWS, stop - start), gathered.dtype)
+        chunk = np.empty(min(CHUNK_ROWS, stop - start), entries.dtype)
         for low in range(start, stop, CHUNK_ROWS):
             high = min(low + CHUNK_ROWS, stop)
             part = chunk[: high - low]
-            np.take(gathered, self.order[low:high].astype(np.intp), out=part, mode="clip")
+            np.take(entries, self.order[low:high].astype(np.intp), out=part, mode="clip")
             if lut is not None:
                 part = look_up(lut, part)
             self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
 
     def _symbol(self, column: Column) -> None:
-        gathered = self._gather(column)
+        entries = self._read(column)
         union = self.unions[column.name]
-        self.digests.ranks(column, gathered, union)
-        used = self._used(column, gathered, len(union))
+        self.digests.ranks(column, entries, union)
+        used = self._used(column, entries, len(union))
         self.symbols[column.name] = used
         for destination, start, stop in self.segments:
-            self._scatter(column, gathered, destination, start, stop, _narrow(used[destination]))
+            self._scatter(column, entries, destination, start, stop, _narrow(used[destination]))
 
     def _used(self, column: Column, ranks: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
         if self.place.used is not None:
@@ -162,10 +162,10 @@ class ColumnWriter:
                 )
             block = source.blobs(first, stop)
             parts.append(block if picked is None else block.take(pa.array(picked)))
-        gathered = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
+        entries = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
         del parts
-        for low in range(0, len(gathered), CHUNK_ROWS):
-            part = gathered.slice(low, CHUNK_ROWS)
+        for low in range(0, len(entries), CHUNK_ROWS):
+            part = entries.slice(low, CHUNK_ROWS)
             self.digests.texts(column, decode_texts(part, charset_of(column), f"column {column.name}"))
         firsts = self.place.first_bytes.get(column.name, (0,) * len(self.segments))
         for destination, start, stop in self.segments:
@@ -173,7 +173,7 @@ class ColumnWriter:
             end = firsts[destination]
             for low in range(start, stop, CHUNK_ROWS):
                 high = min(low + CHUNK_ROWS, stop)
-                taken = gathered.take(pa.array(self.order[low:high], pa.uint32()))
+                taken = entries.take(pa.array(self.order[low:high], pa.uint32()))
                 _, offsets, data = taken.buffers()
                 ends = np.frombuffer(offsets, np.int64, high - low + 1)[1:] + end
                 if int(ends[-1]) > end:

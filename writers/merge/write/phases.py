@@ -1,6 +1,6 @@
 """The phases of a date's merge that come before publishing: stage, sync, check.
 
-Numbered as in a date's life (0 plan comes before, 4 publish to 7 clean after, in ``writers.merge.closing``):
+Numbered as in a date's life (0 plan comes before, 4 publish to 7 clean after, in ``writers.merge.publish_phase``):
 
 1. *stage*: pieces write the columns, then each destination gets prefixes, symbol tables and definition;
 2. *sync*: files, then directories;

@@ -26,103 +26,103 @@ def ranged(start: int, stop: int, partition: int = 0, topic_id: str = "id-1", di
 
 def test_r1_a_range_that_goes_on_is_fresh_also_in_pieces_and_in_any_order() -> None:
     pieces = [ranged(140, 150), ranged(100, 120), ranged(120, 140)]
-    verdict = kept().judge(pieces)
-    assert (verdict.fresh, verdict.taken, verdict.cut, verdict.instead) == (tuple(pieces), (), (), {})
+    resolution = kept().classify(pieces)
+    assert (resolution.fresh, resolution.taken, resolution.cut, resolution.instead) == (tuple(pieces), (), (), {})
 
 
 @pytest.mark.parametrize("digest", ["aa", ""])
 def test_r2_the_last_range_again_is_a_no_op(digest: str) -> None:
     again = ranged(60, 100, digest=digest)
-    verdict = kept().judge([again])
-    assert (verdict.fresh, verdict.taken, verdict.instead) == ((), (again,), {again: None})
+    resolution = kept().classify([again])
+    assert (resolution.fresh, resolution.taken, resolution.instead) == ((), (again,), {again: None})
 
 
 def test_r3_the_last_range_with_other_content_is_loud() -> None:
     with pytest.raises(PositionGapError, match="not repeatable") as caught:
-        kept().judge([ranged(60, 100, digest="bb")])
+        kept().classify([ranged(60, 100, digest="bb")])
     assert (caught.value.expected, caught.value.found) == ("digest aa", "digest bb")
 
 
 def test_r4_an_overlap_is_cut_to_what_is_not_committed() -> None:
     proposed, further = ranged(60, 130, digest="cc"), ranged(130, 140)
-    verdict = kept().judge([proposed, further])
+    resolution = kept().classify([proposed, further])
     rest = ranged(100, 130)  # the digest was of all of it
-    assert (verdict.fresh, verdict.cut) == ((rest, further), ((proposed, rest),))
-    assert verdict.instead == {proposed: rest}
+    assert (resolution.fresh, resolution.cut) == ((rest, further), ((proposed, rest),))
+    assert resolution.instead == {proposed: rest}
 
 
 def test_r5_a_range_wholly_below_is_a_no_op_beside_fresh_ones() -> None:
     below, other = ranged(10, 90, digest="zz"), ranged(7, 9, partition=1)
-    verdict = kept().judge([below, other])
-    assert (verdict.fresh, verdict.taken) == ((other,), (below,))
+    resolution = kept().classify([below, other])
+    assert (resolution.fresh, resolution.taken) == ((other,), (below,))
 
 
 def test_r6_a_gap_is_refused_unless_exactly_it_is_permitted() -> None:
     ahead, gap = ranged(130, 140), ranged(100, 130)
     with pytest.raises(PositionGapError, match="does not go on") as caught:
-        kept().judge([ahead])
+        kept().classify([ahead])
     assert (caught.value.where, caught.value.expected, caught.value.found) == (
         "trades/0 [130, 140)",
         "offset 100",
         "offset 130",
     )
-    assert kept().judge([ahead], [gap]).fresh == (ahead,)
+    assert kept().classify([ahead], [gap]).fresh == (ahead,)
     for other in (ranged(100, 129), ranged(99, 130), ranged(100, 130, partition=1), ranged(100, 130, topic_id="id-2")):
         with pytest.raises(PositionGapError):
-            kept().judge([ahead], [other])
+            kept().classify([ahead], [other])
     with pytest.raises(PositionGapError, match="a gap that is none"):
-        kept().judge([ranged(100, 110)], [gap])
+        kept().classify([ranged(100, 110)], [gap])
 
 
 def test_r6_holds_inside_a_batch_too() -> None:
     pieces = [ranged(100, 110), ranged(111, 120)]
     with pytest.raises(PositionGapError, match="does not go on"):
-        kept().judge(pieces)
-    assert kept().judge(pieces, kept().jumps(pieces)).fresh == tuple(pieces)
+        kept().classify(pieces)
+    assert kept().classify(pieces, kept().jumps(pieces)).fresh == tuple(pieces)
 
 
 def test_r9_an_unseen_partition_is_taken_from_where_it_starts() -> None:
     first = ranged(70, 80, partition=3)
-    assert kept().judge([first]).fresh == (first,)
+    assert kept().classify([first]).fresh == (first,)
     with pytest.raises(PositionGapError, match="does not go on"):
-        kept().judge([first, ranged(90, 95, partition=3)])
+        kept().classify([first, ranged(90, 95, partition=3)])
 
 
 def test_a_topic_made_again_is_told_as_that_whatever_its_offsets() -> None:
     for start, stop in ((0, 5), (60, 100), (100, 110), (500, 510)):
         with pytest.raises(PositionGapError, match="deleted and made again") as caught:
-            kept().judge([ranged(start, stop, topic_id="id-2")])
+            kept().classify([ranged(start, stop, topic_id="id-2")])
         assert "id-1" in str(caught.value.expected)
         assert caught.value.found == "topic id id-2"
-    assert kept().judge([ranged(100, 110, topic_id="")]).fresh  # a source that knows no ids
+    assert kept().classify([ranged(100, 110, topic_id="")]).fresh  # a source that knows no ids
 
 
 def test_a_topic_made_again_is_gone_on_with_by_permission() -> None:
     new, offsets = ranged(0, 40, topic_id="id-2"), kept()
     gaps = offsets.jumps([new])
     assert gaps == (ranged(100, 0, topic_id="id-2"),)
-    assert offsets.judge([new], gaps).fresh == (new,)
+    assert offsets.classify([new], gaps).fresh == (new,)
     offsets.take([new])
     assert offsets["trades", 0] == OffsetEnd(40, "id-2", 0, "")
-    assert offsets.judge([new]).taken == (new,)
+    assert offsets.classify([new]).taken == (new,)
 
 
 def test_offsets_named_twice_in_a_batch_are_refused() -> None:
     for pieces in ([ranged(100, 120), ranged(110, 130)], [ranged(10, 30), ranged(20, 40)], [ranged(100, 110)] * 2):
         with pytest.raises(PositionGapError, match="twice"):
-            kept().judge(pieces)
+            kept().classify(pieces)
     for wrong in (ranged(120, 110), ranged(-1, 110)):
         with pytest.raises(PositionGapError, match="is none"):
-            kept().judge([wrong])
+            kept().classify([wrong])
 
 
 def test_a_range_without_messages_writes_down_where_a_partition_begins() -> None:
     offsets, empty = kept(), ranged(500, 500, partition=1)
-    assert offsets.judge([empty]).fresh == (empty,)
+    assert offsets.classify([empty]).fresh == (empty,)
     offsets.take([empty])
-    assert offsets.judge([empty]).taken == (empty,)
+    assert offsets.classify([empty]).taken == (empty,)
     with pytest.raises(PositionGapError):
-        offsets.judge([ranged(501, 501, partition=1)])
+        offsets.classify([ranged(501, 501, partition=1)])
 
 
 def test_jumps_are_those_that_a_batch_needs() -> None:
@@ -159,12 +159,12 @@ def test_whatever_is_proposed_each_offset_is_written_once_and_in_order(data: st.
         cuts = {partition: data.draw(bounds) for partition in data.draw(st.sets(st.integers(0, 1), min_size=1))}
         proposed = [ranged(a, b, p) for p, cut in cuts.items() for a, b in pairwise(cut)]
         try:
-            verdict = offsets.judge(data.draw(st.permutations(proposed)))
+            resolution = offsets.classify(data.draw(st.permutations(proposed)))
         except PositionGapError:
             assert any(written[p] and cut[0] > written[p][-1] + 1 for p, cut in cuts.items())
             continue
-        assert {replace(r, start=0) for r in verdict.instead} <= {replace(r, start=0) for r in proposed}
-        fresh = sorted(part for part in verdict.fresh if isinstance(part, OffsetRange))
+        assert {replace(r, start=0) for r in resolution.instead} <= {replace(r, start=0) for r in proposed}
+        fresh = sorted(part for part in resolution.fresh if isinstance(part, OffsetRange))
         for part in fresh:
             written[part.partition].extend(range(part.start, part.stop))
         offsets.take(fresh)

@@ -20,20 +20,20 @@ OLD, NEW = FileId("/feed/old", 10, 5 * SECOND), FileId("/feed/new", 20, 50 * SEC
 
 
 def test_r1_r9_new_files_are_fresh_in_the_order_given() -> None:
-    verdict = FileWindow().judge([NEW, OLD])
-    assert (verdict.fresh, verdict.taken, verdict.below) == ((NEW, OLD), (), ())
+    resolution = FileWindow().classify([NEW, OLD])
+    assert (resolution.fresh, resolution.taken, resolution.below) == ((NEW, OLD), (), ())
 
 
 def test_r2_r4_taken_files_are_dropped_and_the_rest_written() -> None:
-    verdict = FileWindow([OLD]).judge([OLD, NEW])
-    assert (verdict.fresh, verdict.taken) == ((NEW,), (OLD,))
-    assert FileWindow([OLD, NEW]).judge([OLD, NEW]).fresh == ()
+    resolution = FileWindow([OLD]).classify([OLD, NEW])
+    assert (resolution.fresh, resolution.taken) == ((NEW,), (OLD,))
+    assert FileWindow([OLD, NEW]).classify([OLD, NEW]).fresh == ()
 
 
 @pytest.mark.parametrize("changed", [FileId("/feed/old", 11, 5 * SECOND), FileId("/feed/old", 10, 6 * SECOND)])
 def test_r3_a_changed_file_is_a_loud_error_with_both_sizes(changed: FileId) -> None:
     with pytest.raises(PositionGapError) as caught:
-        FileWindow([OLD]).judge([NEW, changed])
+        FileWindow([OLD]).classify([NEW, changed])
     assert caught.value.where == "/feed/old"
     assert caught.value.expected == f"10 bytes, modified at {5 * SECOND} ns"
     assert caught.value.found == f"{changed.size} bytes, modified at {changed.mtime_ns} ns"
@@ -41,14 +41,14 @@ def test_r3_a_changed_file_is_a_loud_error_with_both_sizes(changed: FileId) -> N
 
 def test_r5_a_file_behind_the_horizon_is_never_taken() -> None:
     window = FileWindow([NEW], horizon=40 * SECOND)
-    verdict = window.judge([OLD, NEW])
-    assert (verdict.fresh, verdict.taken, verdict.below) == ((), (NEW,), (OLD,))
+    resolution = window.classify([OLD, NEW])
+    assert (resolution.fresh, resolution.taken, resolution.below) == ((), (NEW,), (OLD,))
     assert window.status(FileId("/feed/late", 1, 40 * SECOND)) == "fresh"
 
 
 def test_a_batch_that_names_a_file_twice_is_refused() -> None:
     with pytest.raises(PositionGapError, match="one file twice"):
-        FileWindow().judge([NEW, FileId("/feed/new", 21, 50 * SECOND)])
+        FileWindow().classify([NEW, FileId("/feed/new", 21, 50 * SECOND)])
 
 
 def test_r8_a_lost_log_is_not_a_new_stream() -> None:

@@ -35,7 +35,7 @@ from tests.support.streams.stream_kit import (
     target_of,
 )
 from writers.append.append import LocationAppender
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.append.statistics import range_stats
 from writers.append.symbols import SymbolCache, SymbolKey
 from writers.append.values import column_values
@@ -96,7 +96,7 @@ def test_a_new_column_is_null_in_the_rows_before_it(tmp_path: Path) -> None:
     with open_log(FS, tmp_path) as log:
         ingest(FS, tmp_path, log, [[one]])
         target = replace(target_of(tmp_path, log), schema=schema)
-        appender = LocationAppender(FS, target, A, WorkerMemory(), may_write=lambda: None)
+        appender = LocationAppender(FS, target, A, WorkerCache(), may_write=lambda: None)
         values = {"N": [3], "Tag": ["t"], "X": [1.5], "Long": ["long"]}
         appender.append([pa.RecordBatch.from_pydict(values)])
         report = appender.report()
@@ -116,7 +116,7 @@ def test_a_column_that_was_made_anew_under_its_name_is_not_appended_to(tmp_path:
         ingest(FS, tmp_path, log, [[one]])
         target = replace(target_of(tmp_path, log), schema=replace(SCHEMA, columns=changed, version=2))
         with pytest.raises(SchemaMismatchError, match="another definition") as caught:
-            LocationAppender(FS, target, A, WorkerMemory(), may_write=lambda: None)
+            LocationAppender(FS, target, A, WorkerCache(), may_write=lambda: None)
     assert str(caught.value.where).endswith("N.dat")
 
 
@@ -132,7 +132,7 @@ def test_a_file_shorter_than_committed_is_told_and_nothing_is_touched(tmp_path: 
         FS.truncate(path, 4100)
         FS.write_at(target.location(A) / "Sym.dat", 4104, b"tail")
         with pytest.raises(CorruptFileError) as caught:
-            LocationAppender(FS, target, A, WorkerMemory(), may_write=lambda: None)
+            LocationAppender(FS, target, A, WorkerCache(), may_write=lambda: None)
         assert (caught.value.where, caught.value.expected, caught.value.found) == (
             str(path),
             "4112 bytes",
@@ -169,11 +169,11 @@ def test_a_locked_location_is_waited_for_and_then_told(tmp_path: Path) -> None:
         if len(waited) == 3:
             held.release()
 
-    LocationAppender(FS, target, A, WorkerMemory(), may_write=lambda: None, sleep=release_late)
+    LocationAppender(FS, target, A, WorkerCache(), may_write=lambda: None, sleep=release_late)
     assert len(waited) == 3
     again = FS.lock(directory)
     with pytest.raises(LockLostError, match="locked by another process"):
-        LocationAppender(FS, target, A, WorkerMemory(), may_write=lambda: None, sleep=waited.append)
+        LocationAppender(FS, target, A, WorkerCache(), may_write=lambda: None, sleep=waited.append)
     assert again is not None
     again.release()
     assert 10 < sum(waited) < 11

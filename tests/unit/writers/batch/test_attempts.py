@@ -31,7 +31,7 @@ from tests.support.streams.stream_kit import (
     target_of,
     tree_bytes,
 )
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.batch.task import Task, TaskResult, run_task
 from writers.target import SplitNotes, StreamTarget
@@ -46,19 +46,19 @@ class Held:
     def __init__(self, target: StreamTarget, task: Task, *, backwards: bool = False) -> None:
         self._reached, self._go_on = threading.Event(), threading.Event()
         self._backwards = backwards
-        self.memory = WorkerMemory()
+        self.memory = WorkerCache()
         self._result: list[TaskResult] = []
         self._thread = threading.Thread(target=self._run, args=(target, task), daemon=True)
         self._thread.start()
         assert self._reached.wait(30)
 
     def _run(self, target: StreamTarget, task: Task) -> None:
-        self._result.append(run_task(FS, self.memory, target, self._slow, task, max_gathered=1))
+        self._result.append(run_task(FS, self.memory, target, self._slow, task, max_buffered=1))
 
     def _slow(self, split: Split, notes: SplitNotes) -> Routed:
         batches = list(decode(split, notes))
         for number, batch in enumerate(reversed(batches) if self._backwards else batches):
-            if number == 1:  # every batch is appended at once: ``max_gathered`` is one byte
+            if number == 1:  # every batch is appended at once: ``max_buffered`` is one byte
                 self._reached.set()
                 assert self._go_on.wait(30)
             yield batch
@@ -85,14 +85,14 @@ def feed_of_two(root: Path) -> Iterator[tuple[StreamLog, StreamTarget, FileId, F
 
 def run(target: StreamTarget, task: Task) -> TaskResult:
     """A quick attempt, in a worker of its own."""
-    return run_task(FS, WorkerMemory(), target, decode, task, max_gathered=1)
+    return run_task(FS, WorkerCache(), target, decode, task, max_buffered=1)
 
 
 Execute = Callable[[str, Mapping[Split, Split | None]], list[TaskResult]]
 
 
 def commit(log: StreamLog, target: StreamTarget, execute: Execute, files: list[FileId], fs: Fs = FS) -> None:
-    write_batch(fs, log, target, WorkerMemory(), execute, query_id="q", batch_id=1, proposed=files)
+    write_batch(fs, log, target, WorkerCache(), execute, query_id="q", batch_id=1, proposed=files)
 
 
 def whole(root: Path, log: StreamLog, count: int) -> None:
@@ -145,7 +145,7 @@ class Meanwhile(Fs):
             self._act()
 
 
-@pytest.mark.parametrize("step", ["gather:after", "sync-files:before", "commit-record:before", "publish:after"])
+@pytest.mark.parametrize("step", ["collect:after", "sync-files:before", "commit-record:before", "publish:after"])
 def test_an_attempt_whose_report_is_not_wanted_writes_nothing_beside_the_driver(tmp_path: Path, step: str) -> None:
     """It owns the location and wakes up while the driver brings the others' rows together there, or commits them."""
     with feed_of_two(tmp_path) as (log, target, one, two):

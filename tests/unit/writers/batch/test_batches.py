@@ -46,7 +46,7 @@ from tests.support.streams.stream_kit import (
     target_of,
     tree_bytes,
 )
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.spark.stream import Batches, StreamPlan, run_stream
 from writers.target import SplitNotes
@@ -80,10 +80,10 @@ def test_batches_append_to_their_locations_in_the_order_of_the_splits(tmp_path: 
 
 def test_a_reused_worker_finds_its_symbols_and_a_new_one_reads_them(tmp_path: Path) -> None:
     files = [put_file(tmp_path / "feed", str(n), rows_of(("a", range(n * 9, n * 9 + 9))), n) for n in range(3)]
-    memory = WorkerMemory()
+    memory = WorkerCache()
     with open_log(FS, tmp_path) as log:
         for number, file in enumerate(files):
-            memories = [memory if number < 2 else WorkerMemory()]
+            memories = [memory if number < 2 else WorkerCache()]
             ingest(FS, tmp_path, log, [[file]], number, memories=memories)
         assert len(memory.symbols) == 2
         assert numbers(tmp_path, log.state) == [*range(27)]
@@ -94,7 +94,7 @@ def test_symbols_of_a_batch_that_failed_are_forgotten(tmp_path: Path) -> None:
     good = put_file(tmp_path / "feed", "1", [record(0), record(1)], 1)
     bad = put_file(tmp_path / "feed", "2", [record(4), {**record(5), "N": None}], 2)
     other = put_file(tmp_path / "feed", "3", [record(2), record(9)], 3)
-    memory = WorkerMemory()
+    memory = WorkerCache()
     with open_log(FS, tmp_path) as log:
         ingest(FS, tmp_path, log, [[good]], memories=[memory])
         with pytest.raises(ErrorBudgetExceeded, match="1 rows of the batch are bad"):
@@ -123,7 +123,7 @@ def test_a_replay_that_nobody_announced_commits_nothing(tmp_path: Path) -> None:
         ingest(FS, tmp_path, log, [[one]])
         execute = LocalExecutor(FS, target_of(tmp_path, log), [[one]])
         with pytest.raises(EpochConflictError, match="committed already"):
-            write_batch(FS, log, target_of(tmp_path, log), WorkerMemory(), execute, query_id="q", batch_id=1)
+            write_batch(FS, log, target_of(tmp_path, log), WorkerCache(), execute, query_id="q", batch_id=1)
         assert numbers(tmp_path, log.state) == [1]
 
 
@@ -177,7 +177,7 @@ def test_bytes_do_not_depend_on_which_task_came_first(tmp_path: Path, crowded: l
         with open_log(FS, root) as log:
             ingest(FS, root, log, [[base]])
             # a small bound makes several appends and several scratch files a task
-            outcome = ingest(FS, root, log, groups, 1, order=order, max_gathered=1 << 20 if order is None else 300)
+            outcome = ingest(FS, root, log, groups, 1, order=order, max_buffered=1 << 20 if order is None else 300)
             assert outcome.rows == 120
             found = read_all(root, log.state)
             assert [row["N"] for row in found[A]] == [
@@ -238,7 +238,7 @@ def test_a_zombie_of_an_older_generation_writes_and_commits_nothing(tmp_path: Pa
         assert tree_bytes(tmp_path) == before
         execute = LocalExecutor(FS, zombie, [[two]])
         with pytest.raises(LockLostError):
-            write_batch(FS, old, zombie, WorkerMemory(), execute, query_id="q", batch_id=1)
+            write_batch(FS, old, zombie, WorkerCache(), execute, query_id="q", batch_id=1)
         ingest(FS, tmp_path, log, [[two]], 1)
         assert numbers(tmp_path, load_stream(FS, Layout(tmp_path), TABLE, STREAM)) == [1, 2]
 
@@ -265,7 +265,7 @@ def test_a_sync_that_fails_while_no_batch_runs_stops_the_stream(tmp_path: Path) 
     with open_log(fs, tmp_path, durability="periodic") as log:
         target = replace(target_of(tmp_path, log), durability="periodic")
         execute = LocalExecutor(fs, target, [[one]])
-        write_batch(fs, log, target, WorkerMemory(), execute, query_id="q", batch_id=0)
+        write_batch(fs, log, target, WorkerCache(), execute, query_id="q", batch_id=0)
         times = iter([0.0, 1.0, 20.0])
         plan = StreamPlan(query_id="q", trigger={}, decode=decode, sync_seconds=10.0)
         batches = Batches(fs, log, target, plan, lambda: next(times))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ingest.content.parts import can_be_cut, is_cuttable, part_lines
 from ingest.options.formats import Format
 from ingest.spec import Clock, ColumnSpec
-from store.epochs.state.files import FileWindow, Verdict
+from store.epochs.state.files import FileWindow, Resolution
 from store.epochs.state.values import FileId, FilePart, Split
 from store.errors import EpochConflictError, PositionGapError
 from store.io.fs import Fs
@@ -24,7 +24,7 @@ from tests.support.ingest_cases import PLENTY, decode, file_id, schema, stream, 
 from tests.support.quarantine_cases import Shelf, bad, spec, take
 from tests.support.streams.stream_kit import open_log, put_file, record, tree_bytes
 from writers.batch.combine import split_order
-from writers.batch.parts import judged, wholes
+from writers.batch.file_parts import by_position, classified
 
 FS = Fs()
 
@@ -96,13 +96,13 @@ def test_the_log_judges_whole_files() -> None:
     first, second = cut(FILE, 40)
     splits: list[Split] = [first, second, OTHER]
 
-    def judge(window: FileWindow) -> Verdict:
-        return judged(splits, lambda given: window.judge(g for g in given if isinstance(g, FileId)))
+    def judge(window: FileWindow) -> Resolution:
+        return classified(splits, lambda given: window.classify(g for g in given if isinstance(g, FileId)))
 
     assert judge(FileWindow()).fresh == (first, second, OTHER)
-    verdict = judge(FileWindow([FILE]))
-    assert (verdict.fresh, verdict.taken) == ((OTHER,), (first, second))
-    assert verdict.instead == {first: None, second: None}
+    resolution = judge(FileWindow([FILE]))
+    assert (resolution.fresh, resolution.taken) == ((OTHER,), (first, second))
+    assert resolution.instead == {first: None, second: None}
     assert judge(FileWindow([], 6)).below == (first, second)
     with pytest.raises(PositionGapError):
         judge(FileWindow([FileId("/f/a", 99, 5)]))
@@ -110,11 +110,11 @@ def test_the_log_judges_whole_files() -> None:
 
 def test_a_file_of_which_a_part_is_missing_is_no_position() -> None:
     first, second, third = cut(FILE, 40, 60)
-    assert list(wholes([third, OTHER, first, second])) == [FILE, OTHER]
+    assert list(by_position([third, OTHER, first, second])) == [FILE, OTHER]
     some: list[list[Split]] = [[first, third], [first, second], [second, third], [first, second, third, third]]
     for splits in [*some, [first, FILE], [FILE, third], [first, second, third, FILE]]:
         with pytest.raises(EpochConflictError, match="not the whole file"):
-            wholes(splits)
+            by_position(splits)
 
 
 def test_parts_stand_in_the_order_of_the_file() -> None:

@@ -25,7 +25,7 @@ from tests.support.streams.stream_kit import (
     read_all,
     target_of,
 )
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome, write_batch
 from writers.spark.splits import range_of
 
@@ -40,7 +40,7 @@ def later(root: Path, log: StreamLog, ranges: list[OffsetRange], **options: Any)
     """A batch that is not the first one of a run: the tasks say what they have read."""
     target = target_of(root, log)
     execute = LocalExecutor(FS, target, [ranges])
-    return write_batch(FS, log, target, WorkerMemory(), execute, query_id="query", batch_id=7, **options)
+    return write_batch(FS, log, target, WorkerCache(), execute, query_id="query", batch_id=7, **options)
 
 
 def test_ranges_become_rows_and_positions(tmp_path: Path) -> None:

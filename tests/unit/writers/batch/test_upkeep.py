@@ -10,14 +10,14 @@ from store.errors import SparkhavenError
 from store.layout import Layout
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.stream_kit import STREAM, TABLE, ingest, open_log, put_file, record
-from writers.batch.maintenance import Upkeep
+from writers.batch.maintenance import Maintenance
 
 
 def test_a_compaction_without_room_is_told_and_the_stream_goes_on(tmp_path: Path) -> None:
     told: list[SparkhavenError] = []
     fs = FaultFs("write", name=".checkpoint", code=errno.ENOSPC)
     with open_log(fs, tmp_path, keep_epochs=1, compact_bytes=1) as log:
-        upkeep = Upkeep(log, "fsync", told.append)
+        upkeep = Maintenance(log, "fsync", told.append)
         floors = []
         for number in range(6):
             ingest(fs, tmp_path, log, [[put_file(tmp_path / "feed", str(number), [record(number)], number)]], number)
@@ -35,7 +35,7 @@ def test_mode_periodic_syncs_when_it_is_time_and_others_never(tmp_path: Path) ->
         fs, root = FaultFs("sync", nth=10**9), tmp_path / mode
         root.mkdir()
         with open_log(fs, root, durability=mode) as log:
-            upkeep = Upkeep(log, mode, lambda error: None, sync_seconds=10.0, clock=lambda now=now: next(now))
+            upkeep = Maintenance(log, mode, lambda error: None, sync_seconds=10.0, clock=lambda now=now: next(now))
             found = []
             for number in range(3):
                 ingest(fs, root, log, [[put_file(tmp_path / "feed", str(number), [record(number)], number)]], number)

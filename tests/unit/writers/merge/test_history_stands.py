@@ -25,10 +25,10 @@ from tests.support.intraday_rows import IntradayRows
 from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.merge_runs import FS, Killed, KillingFs, QuickFs, merge
 from writers.merge import publish
-from writers.merge.closing import GRACE_S
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan.plan import MergeOptions
+from writers.merge.publish_phase import GRACE_S
 from writers.removal.proof import prove
 from writers.removal.remove import delete, truncate
 

@@ -19,12 +19,12 @@ from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.merge_cases import DAY, STRINGS, TABLE
 from tests.support.merge_runs import FS, check_tree, history_bytes, make, merge
-from writers.merge.intake import take_in
 from writers.merge.plan import source
 from writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.plan import MergeOptions, MergePlan
 from writers.merge.plan.source import ColumnSource
+from writers.merge.planning import plan_merge
 from writers.merge.write import dictionaries, share, survey
 from writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
 from writers.merge.write.order import ranks_file
@@ -33,7 +33,7 @@ OTHER_DAY = "2024-03-05"
 
 
 def planned(layout: Layout, table: object, day: str, **options: int) -> MergePlan:
-    found = take_in(FS, layout, table, day, MergeOptions(**options), Pins(FS, layout, table)).plan  # type: ignore[arg-type]
+    found = plan_merge(FS, layout, table, day, MergeOptions(**options), Pins(FS, layout, table)).plan  # type: ignore[arg-type]
     assert found is not None
     FS.mkdirs(found.work)
     return found

@@ -13,11 +13,11 @@ from store.layout import LocationKey
 from tests.support.intraday_rows import IntradayRows
 from tests.support.merge_cases import DAY, SCHEMA, STRINGS, TABLE, as_table, naive_order, random_row, read_location
 from tests.support.merge_runs import FS, history_bytes, make, merge, same
-from writers.merge.intake import take_in
 from writers.merge.plan import keys
 from writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.plan import MergeOptions
+from writers.merge.planning import plan_merge
 from writers.merge.write import finish
 
 
@@ -60,7 +60,7 @@ def test_symbol_tables_count_as_memory(tmp_path: Path) -> None:
     rows = [random_row(random.Random(1)) | {"Venue": f"{i:01000d}"} for i in range(4000)]
     house.commit({("a", DAY): as_table(rows)})
     options = MergeOptions(memory=256 << 20)
-    plan = take_in(FS, house.layout, TABLE, DAY, options, Pins(FS, house.layout, TABLE), dry_run=True).plan
+    plan = plan_merge(FS, house.layout, TABLE, DAY, options, Pins(FS, house.layout, TABLE), dry_run=True).plan
     assert plan is not None
     assert 3 * 4_000_000 < plan.dictionary_cost() < 3 * 4_000_000 + 200_000
     assert plan.usable() == options.usable - plan.dictionary_cost()

@@ -17,7 +17,7 @@ from tests.support.disks.model_fs import FaultFs
 from tests.support.merge_cases import DAY, TABLE
 from tests.support.merge_runs import make
 from tests.support.small_tables import SmallTable
-from writers.batch.combine import Spool
+from writers.batch.combine import AttemptScratch
 from writers.batch.durable import make_durable
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor
@@ -71,7 +71,7 @@ def test_a_full_disk_under_a_commit_names_what_was_written(tmp_path: Path) -> No
 def test_a_full_disk_under_rows_of_a_task_names_what_was_written(tmp_path: Path) -> None:
     fs, rows = FaultFs("write", code=errno.ENOSPC), pa.record_batch({"Size": pa.array([1], pa.int32())})
     with pytest.raises(CommitError, match="phase: spill"):
-        Spool(fs, tmp_path, 0, 0).write(LocationKey("a", "d"), [(FileId("/f", 1, 1), rows)])
+        AttemptScratch(fs, tmp_path, 0, 0).write(LocationKey("a", "d"), [(FileId("/f", 1, 1), rows)])
     (tmp_path / "x").write_bytes(b"x")
     fs = FaultFs("sync", name="x", code=errno.ENOSPC)
     with fs.sync_guard(tmp_path) as guard, pytest.raises(CommitError, match="phase: sync-files"):
@@ -83,13 +83,13 @@ def test_the_innermost_phase_is_told_also_from_another_process() -> None:
         raise OSError(errno.ENOSPC, "full", "/x")
     failure = pickle.loads(pickle.dumps(Failure(told.value)))
     assert as_ours(failure.error).phase == "stage"
-    with pytest.raises(SparkhavenError) as ours, in_phase("gather"):
+    with pytest.raises(SparkhavenError) as ours, in_phase("collect"):
         try:
             with in_phase("spill"):
                 raise OSError(errno.EIO, "broken", "/x")
         except OSError as error:
             raise CommitError("cannot write") from error
     assert pickle.loads(pickle.dumps(ours.value)).phase == "spill"
-    with pytest.raises(CommitError) as other, in_phase("gather"):
+    with pytest.raises(CommitError) as other, in_phase("collect"):
         raise CommitError("somebody else writes")  # no disk has failed
     assert "phase" not in str(other.value)

@@ -19,7 +19,7 @@ from store.layout import Layout, TableName
 from tests.support.places import GOLDEN
 from tests.support.quarantine_cases import ModelQuarantine, bad, restart, take
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log, put_file, record
-from writers.quarantine.ledger import NEVER, follow, made_again
+from writers.quarantine.ledger import NEVER, follow, rebuilt_ledger
 
 FS = Fs()
 LEDGER = Ledger("/a place", "/streams/s.toml", 7, 3, ((1, 2), (4, 9)))
@@ -93,7 +93,7 @@ def test_a_lost_ledger_is_made_again_from_the_log(tmp_path: Path) -> None:
     files = [put_file(tmp_path / "feed", str(n), [record(2 * n), bad(2 * n + 1)], n) for n in range(1, 8)]
     with open_log(fs, tmp_path) as log:
         for number, file in enumerate(files[:6], 1):
-            take(fs, tmp_path, log, [[file]], quarantine.park, number)
+            take(fs, tmp_path, log, [[file]], quarantine.add, number)
         assert log.rollback(4) == 7
     quarantine.rows["died", 0] = {**next(iter(quarantine.rows.values())), "Epoch": 8}  # no commit followed
     layout.stream_quarantine(TABLE, STREAM).unlink()
@@ -101,7 +101,7 @@ def test_a_lost_ledger_is_made_again_from_the_log(tmp_path: Path) -> None:
         assert [epoch for epoch, _ in quarantine.marks()] == [1, 2, 3, 4]
         found = read_ledger(fs, layout, TABLE, STREAM)
         assert found == Ledger(str(quarantine.place), "", 7, 7)
-        take(fs, tmp_path, log, [[file] for file in files[4:]], quarantine.park, 8)
+        take(fs, tmp_path, log, [[file] for file in files[4:]], quarantine.add, 8)
     with restart(fs, tmp_path, quarantine) as log:
         assert [epoch for epoch, _ in quarantine.marks()] == [1, 2, 3, 4, 8, 8, 8]
 
@@ -109,14 +109,14 @@ def test_a_lost_ledger_is_made_again_from_the_log(tmp_path: Path) -> None:
 def test_that_rows_were_rejected_is_kept_through_checkpoint_and_head() -> None:
     state = StreamState("s", epoch=9, rejected=4)
     again = decode_checkpoint(encode_checkpoint(Checkpoint(state, 0)), "s", "here").state
-    assert (again.rejected, made_again(again, "/there").dead) == (4, ((9, NEVER),))
+    assert (again.rejected, rebuilt_ledger(again, "/there").dead) == (4, ((9, NEVER),))
 
 
 def test_what_cannot_be_told_apart_is_not_taken_for_rolled_back() -> None:
     pairs = tuple((10 * n, 10 * n + 3) for n in range(MAX_PAIRS))
     state = StreamState("s", epoch=5000, rejected=1, rolled_back=pairs)
-    assert made_again(state, "").dead == (*pairs[1:], (5000, NEVER))
-    assert made_again(replace(state, rolled_back=pairs[1:]), "").dead == (*pairs[1:], (5000, NEVER))
+    assert rebuilt_ledger(state, "").dead == (*pairs[1:], (5000, NEVER))
+    assert rebuilt_ledger(replace(state, rolled_back=pairs[1:]), "").dead == (*pairs[1:], (5000, NEVER))
 
 
 def test_verify_tells_a_ledger_that_is_lost_damaged_or_may_not_be_read(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_verify_tells_a_ledger_that_is_lost_damaged_or_may_not_be_read(tmp_path:
     path = layout.stream_quarantine(TABLE, STREAM)
     file = put_file(tmp_path / "feed", "1", [record(0), bad(1)], 1)
     with open_log(FS, tmp_path) as log:
-        take(FS, tmp_path, log, [[file]], quarantine.park)
+        take(FS, tmp_path, log, [[file]], quarantine.add)
         state = log.state
 
         def told() -> list[tuple[str, str]]:

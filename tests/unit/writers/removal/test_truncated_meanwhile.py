@@ -32,7 +32,7 @@ from tests.support.streams.stream_kit import (
     target_of,
 )
 from tests.support.streams.whole_story import DAY, SCHEMA_XML, merge
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.partitions import add_partition
 from writers.removal.proof import prove
@@ -88,7 +88,7 @@ def late_and_other(root: Path) -> list[list[FileId]]:
     ]
 
 
-@pytest.mark.parametrize("at", ["cut-tails:after", "gather:after", "quarantine:after", "commit-record:before"])
+@pytest.mark.parametrize("at", ["cut-tails:after", "collect:after", "quarantine:after", "commit-record:before"])
 @pytest.mark.parametrize("together", [True, False])
 def test_the_batch_is_run_again_and_its_late_rows_are_parked(tmp_path: Path, at: str, together: bool) -> None:
     shelf = Shelf()
@@ -129,12 +129,12 @@ def test_between_two_tasks_that_meet_at_the_location(tmp_path: Path, order: tupl
             FS,
             log,
             target,
-            WorkerMemory(),
+            WorkerCache(),
             execute,
             query_id="query",
             batch_id=1,
-            judge=lambda notes, rows: judged.append(notes.rejected_rows),
-            park=shelf,
+            check_budget=lambda notes, rows: judged.append(notes.rejected_rows),
+            quarantine=shelf,
             decode=decoder,
         )
         assert (outcome.epoch, outcome.rows, outcome.rejected, done) == (2, 4, 4, [None])
@@ -172,7 +172,7 @@ def test_only_a_removal_is_a_reason_and_only_once(tmp_path: Path) -> None:
             act()
             return results
 
-        write_batch(FS, log, target, WorkerMemory(), execute, query_id="query", batch_id=1, **settings)  # type: ignore[arg-type]
+        write_batch(FS, log, target, WorkerCache(), execute, query_id="query", batch_id=1, **settings)  # type: ignore[arg-type]
 
     def conflict() -> None:
         raise EpochConflictError("some other reason")

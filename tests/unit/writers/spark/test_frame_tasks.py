@@ -21,7 +21,7 @@ from store.io.fs import Fs
 from store.layout import LocationKey
 from store.rejected import decode_rejected
 from tests.support.streams.stream_kit import SCHEMA, open_log, record, target_of
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.scratch import make_scratch
 from writers.spark.frame import joined
 from writers.spark.frame_task import (
@@ -82,8 +82,8 @@ def decode(
 def run(root: Path, work: FrameWork, *batches: pa.RecordBatch) -> FrameResult:
     with open_log(FS, root) as log:
         target = target_of(root, log)
-        make_scratch(FS, target.spool("1-0"))
-        (made,) = frame_task(FS, WorkerMemory(), target, work, "1-0", iter(batches))
+        make_scratch(FS, target.scratch("1-0"))
+        (made,) = frame_task(FS, WorkerCache(), target, work, "1-0", iter(batches))
     found: FrameResult = pickle.loads(made.column(0)[0].as_py())
     return found
 
@@ -115,13 +115,13 @@ def test_rejected_rows_belong_to_what_a_batch_is_known_by(tmp_path: Path) -> Non
     ) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         """Every second row is bad; its payload is its number."""
         rows = [bad_row(origin, n, None, "odd", "even", "", b"%d" % n, unit=unit) for n in numbers.tolist() if n % 2]
-        notes.park(as_batch(rows))
+        notes.keep_rejected(as_batch(rows))
         notes.reject(rows, len(rows))
         yield KEY, batch.select([column.name for column in SCHEMA.stored]).filter(pa.array(numbers % 2 == 0))
 
     first = run(tmp_path / "1", FrameWork(rejecting, None, {}, origin="@query q/3"), frame(range(6)))
-    assert sum(file.rows for file in first.result.notes.parked) == first.result.notes.rejected_rows == 3
-    parked = decode_rejected(first.result.notes.parked[0].path.read_bytes())
+    assert sum(file.rows for file in first.result.notes.rejected_files) == first.result.notes.rejected_rows == 3
+    parked = decode_rejected(first.result.notes.rejected_files[0].path.read_bytes())
     assert parked["SourcePartition"].to_pylist() == ["@query q/3/task 0"] * 3
     assert parked["Position"].to_pylist() == [1, 3, 5]
     look = FrameWork(rejecting, None, {}, only_look=True)

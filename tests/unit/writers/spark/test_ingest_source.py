@@ -20,7 +20,7 @@ from store.errors import PositionGapError, SettingsError, carried_error
 from store.io.fs import Fs
 from store.layout import TableName
 from tests.support.ingest_cases import file_id
-from writers.batch.parts import wholes
+from writers.batch.file_parts import by_position
 from writers.spark.splits import file_of
 
 NOW = 1_400_000_000
@@ -161,7 +161,7 @@ def test_a_large_file_is_cut_where_the_runs_meet(tasks: int) -> None:
     assert len(runs) == tasks
     costs = [sum(f.stop - f.start if isinstance(f, FilePart) else f.size for f in run) for run in runs]
     assert max(costs) - min(costs) < 1 << 18
-    assert list(wholes([split for run in runs for split in run])) == files
+    assert list(by_position([split for run in runs for split in run])) == files
     assert [len(run) for run in group_files(files, 2)] == [2, 1]
 
 
@@ -188,7 +188,7 @@ def test_parts_go_the_way_to_the_driver_and_back(tmp_path: Path) -> None:
         (0, 2 * MIN_PART - FILE_COST // 2),
         (2 * MIN_PART - FILE_COST // 2, 4 * MIN_PART),
     ]
-    assert list(wholes(parts)) == [file_id(file)] and _rows(end) == [file_id(file)]
+    assert list(by_position(parts)) == [file_id(file)] and _rows(end) == [file_id(file)]
 
 
 def _read(reader: FilesReader, run: Any) -> list[FileId]:

@@ -14,11 +14,11 @@ from jobs.session.spark_session import import_root
 from store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
 from store.io.fs import Fs
 from tests.support.streams.stream_kit import open_log, put_file, record, target_of
-from writers.append.empty_location import WorkerMemory
+from writers.append.empty_location import WorkerCache
 from writers.batch.scratch import make_scratch
 from writers.batch.task import Task, run_task
 from writers.spark.tasks import lacks_package
-from writers.spark.workers import Worker, cannot_run, judge_workers
+from writers.spark.workers import Worker, cannot_run, require_capable
 from writers.target import SplitNotes
 
 FS = Fs()
@@ -31,12 +31,12 @@ ModuleNotFoundError: No module named 'numpy'
 
 
 def test_good_workers_pass(tmp_path: Path) -> None:
-    judge_workers(tmp_path, [GOOD, GOOD])
+    require_capable(tmp_path, [GOOD, GOOD])
 
 
 def test_missing_packages_are_named_with_interpreter_and_host(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
-        judge_workers(tmp_path, [GOOD, Worker("two", "/opt/python3", "3.11.2", ("numpy", "writers"), True)])
+        require_capable(tmp_path, [GOOD, Worker("two", "/opt/python3", "3.11.2", ("numpy", "writers"), True)])
     told = str(caught.value)
     assert "/opt/python3 on two" in told and "without numpy, writers" in told and sys.executable in told
     assert "PYSPARK_PYTHON" in told and caught.value.exit_code == EXIT_USAGE
@@ -44,7 +44,7 @@ def test_missing_packages_are_named_with_interpreter_and_host(tmp_path: Path) ->
 
 def test_a_worker_that_does_not_see_the_root_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommitError) as caught:
-        judge_workers(tmp_path, [GOOD, Worker("two", "/usr/bin/python3", "3.11.7", (), False)])
+        require_capable(tmp_path, [GOOD, Worker("two", "/usr/bin/python3", "3.11.7", (), False)])
     told = str(caught.value)
     assert f"{tmp_path} on two" in told and "mount" in told and caught.value.exit_code == EXIT_RETRY
 
@@ -53,13 +53,13 @@ def test_a_task_on_a_machine_without_the_root_says_so(tmp_path: Path) -> None:
     one = put_file(tmp_path / "feed", "1", [record(1)], 1)
     with open_log(FS, tmp_path / "db") as log:
         target = target_of(tmp_path / "db", log)
-        make_scratch(FS, target.spool("1-0"))
+        make_scratch(FS, target.scratch("1-0"))
     (tmp_path / "db").rename(tmp_path / "unmounted")
 
     def decode(split: object, notes: SplitNotes) -> list[object]:
         raise AssertionError("nothing is read")
 
-    result = run_task(FS, WorkerMemory(), target, decode, Task(0, 1, "1-0", [one]))  # type: ignore[arg-type]
+    result = run_task(FS, WorkerCache(), target, decode, Task(0, 1, "1-0", [one]))  # type: ignore[arg-type]
     assert isinstance(result.error, CommitError)
     assert f"{tmp_path / 'db'} on {socket.gethostname()}" in str(result.error)
 

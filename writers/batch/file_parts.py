@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-from store.epochs.state.files import Verdict
+from store.epochs.state.files import Resolution
 from store.epochs.state.values import FileId, FilePart, Split
 from store.errors import EpochConflictError
 
 
-def wholes(splits: Iterable[Split]) -> dict[Split, list[Split]]:
+def by_position(splits: Iterable[Split]) -> dict[Split, list[Split]]:
     """The positions that splits are of, each with its splits in order.
 
     EpochConflictError if the parts of a file leave something out, or overlap.
@@ -28,17 +28,17 @@ def wholes(splits: Iterable[Split]) -> dict[Split, list[Split]]:
     return found
 
 
-def judged(splits: Sequence[Split], judge: Callable[[Sequence[Split]], Verdict]) -> Verdict:
-    """What ``judge`` says of the positions, said of their splits."""
+def classified(splits: Sequence[Split], classify: Callable[[Sequence[Split]], Resolution]) -> Resolution:
+    """What ``classify`` says of the positions, said of their splits."""
     parted = any(isinstance(split, FilePart) for split in splits)
-    found = wholes(splits) if parted else {}
-    verdict = judge(list(found) if parted else splits)  # a split that is named twice is for the judge
+    found = by_position(splits) if parted else {}
+    resolution = classify(list(found) if parted else splits)  # a split that is named twice is for the classify
 
     def parts(positions: Iterable[Split]) -> tuple[Split, ...]:
         return tuple(split for position in positions for split in found.get(position, [position]))
 
-    below = tuple(split for split in parts(verdict.below) if isinstance(split, FileId))
-    return Verdict(parts(verdict.fresh), parts(verdict.taken), below, verdict.cut)
+    below = tuple(split for split in parts(resolution.below) if isinstance(split, FileId))
+    return Resolution(parts(resolution.fresh), parts(resolution.taken), below, resolution.cut)
 
 
 def _require_tiled(whole: FileId, splits: Sequence[Split]) -> None:

@@ -44,7 +44,7 @@ _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty passes over an empty
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class PlannedMerge:
     """The decision for one date. ``plan`` is None if there is nothing to write; ``base`` is the record before."""
 
     outcome: str
@@ -60,9 +60,9 @@ class Intake:
         return replace(record, outputs=outputs, proof=add_proofs(self.base.proof, record.proof))
 
 
-def take_in(
+def plan_merge(
     fs: Fs, layout: Layout, table: TableName, value: str, options: MergeOptions, pins: Pins, *, dry_run: bool = False
-) -> Intake:
+) -> PlannedMerge:
     """Pins and decides. Raises MergeError for an empty date (unless allowed) and for a history ahead of its source.
 
     TooEarlyError where all rows of the date wait to be synced.
@@ -74,7 +74,7 @@ def take_in(
     merged = _merged_rows(base)
     tails = _tails(layout, table, locations, merged)
     if base is not None and not options.rewrite and not tails:
-        return Intake("nothing", base, base=base)
+        return PlannedMerge("nothing", base, base=base)
     if base is None and not locations:
         if waiting := pins.waiting(value):
             raise TooEarlyError(
@@ -94,7 +94,7 @@ def take_in(
                 hint=_EMPTY,
                 phase="plan",
             )
-        return Intake("empty", MergeRecord(str(table), value, 0, "plan", (), ()))
+        return PlannedMerge("empty", MergeRecord(str(table), value, 0, "plan", (), ()))
     supplements = int(base.details.get("supplements", 0)) if base else 0
     supplement = base is not None and not options.rewrite and supplements < options.max_supplements
     if supplement:
@@ -138,7 +138,7 @@ def take_in(
             "sources": [[s.stream, s.internal, s.since, s.epoch, s.start, s.stop] for s in plan.sources],
         },
     )
-    return Intake("supplement" if supplement else "merged", record, plan, base)
+    return PlannedMerge("supplement" if supplement else "merged", record, plan, base)
 
 
 def _schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:

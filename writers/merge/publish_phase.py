@@ -23,7 +23,7 @@ from writers.merge.write.phases import Failure
 GRACE_S = 3600.0
 
 
-class Closing:
+class PublishPhase:
     """Closes merges of one table. ``clock`` gives seconds since the epoch; replaced locations live ``GRACE_S`` on."""
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
