@@ -249,7 +249,7 @@ def refused(error: OSError, what: str, where: object) -> SparkhavenError:
         hint = "check owner and permissions of the file, and whether the file system is mounted read-only"
         hint += "; nothing was changed"
         return SettingsError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
-    hint = "make room on the disk, or mend it, and start again; recovery finds out what landed, delete nothing"
+    hint = "free space on the disk, or mend it, and start again; recovery finds out what landed, delete nothing"
     return CommitError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
 
 

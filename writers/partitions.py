@@ -1,7 +1,7 @@
-"""Storage partitions of a namespace's history: what readers see in ``Partitions``, what a merge may fill.
+"""Storage partitions of a namespace's history: readers see those in ``Partitions``, merges write to the writable ones.
 
-``WritablePartitions`` holds relative links into ``Partitions``; taking a link away closes a full volume for new dates
-and changes nothing for readers. A partition on another volume is a directory there, linked from ``Partitions``.
+``WritablePartitions`` holds relative links into ``Partitions``; removing a link stops new dates on a full volume and
+changes nothing for readers. A storage partition on another volume is a directory there, linked from ``Partitions``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT_PARTITION = "0"
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One storage partition: where its data lie, whether a merge may write there, free bytes of its volume."""
+    """One storage partition: its data directory, whether a merge may write there, free bytes of its volume."""
 
     name: str
     directory: str
@@ -47,16 +47,16 @@ def list_partitions(fs: Fs, layout: Layout, namespace: str) -> list[Partition]:
 
 
 def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: Path | None = None) -> Partition:
-    """Makes a storage partition that readers see and a merge may fill; ``volume`` is a directory to keep it in.
+    """Makes a storage partition that readers see and merges write to; ``volume`` is the directory to keep it in.
 
-    Adding one that is there in the same place is no error. A name that is no path, or one that a merge made for a
-    later generation (``.g2``, ``.s2``), is refused.
+    Idempotent. SettingsError: a name like those of later generations (``.g2``, ``.s2``), or the partition exists
+    elsewhere. InvalidNameError: the name cannot be a directory.
     """
     check_identifier("namespace", namespace)
     check_partition("storage partition", name)
     if without_generation(name) != name:
         raise InvalidNameError(
-            "storage partition has a name that merges give",
+            "storage partition name is reserved for merges",
             expected="no ending like .g2 or .s2",
             found=repr(name),
             hint="choose another name: re-merges and supplements of partition 0 are called 0.g2, 0.s3, ...",
@@ -64,21 +64,21 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
     base, writable = layout.partitions(namespace), layout.writable_partitions(namespace)
     target = (volume.resolve() / namespace / name) if volume is not None else base / name
     if volume is not None and fs.stat(volume) is None:
-        raise SettingsError("volume is not there", where=volume, expected="a directory", hint="mount it first")
+        raise SettingsError("volume does not exist", where=volume, expected="a directory", hint="mount it first")
     seen = fs.stat(base / name, follow=False)
     if seen is not None:
         found = fs.resolve(base / name)
         if volume is not None and found != fs.resolve(target):
             raise TableExistsError(
-                "partition exists in another place",
+                "storage partition exists in another place",
                 where=base / name,
                 expected=target,
                 found=found,
-                hint="choose another name; data do not move with a link",
+                hint="choose another name; a link does not move data",
             )
         if fs.stat(found) is None:
             raise TableNotFoundError(
-                "partition points to nothing", where=base / name, found=found, hint="mount its volume"
+                "the link of a storage partition is broken", where=base / name, found=found, hint="mount its volume"
             )
     fs.keep_dirs(base, layout.root)
     fs.keep_dirs(writable, layout.root)
@@ -93,7 +93,7 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
 
 
 def ensure_writable(fs: Fs, layout: Layout, namespace: str) -> list[str]:
-    """Names of the writable partitions in formula order; makes the default one if there is none."""
+    """Names of the writable partitions in formula order; creates the default one if there is none."""
     names = writable_names(fs, layout, namespace)
     if not names:
         add_partition(fs, layout, namespace, DEFAULT_PARTITION)

@@ -1,4 +1,4 @@
-"""What a task must know to write for a stream: values that pickle, the same for every task of every batch."""
+"""What a task must know to write for a stream: picklable values, the same for every task of every batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from store.types.model import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class StreamTarget:
-    """One stream of one table, as it stands since the stream was opened with this ``generation``."""
+    """One stream of one table; ``generation`` is the fencing token of the process that opened it."""
 
     layout: Layout
     table: TableName
@@ -38,11 +38,11 @@ class StreamTarget:
 
     @property
     def lock_file(self) -> Path:
-        """The stream's lock file; there is one while the stream is open."""
+        """The stream's lock file; it exists while the stream is open."""
         return self.layout.stream_lock(self.table, self.stream)
 
     def check_generation(self, fs: Fs) -> None:
-        """LockLostError unless the stream's lock file still names our generation: a zombie must not write."""
+        """LockLostError if the stream's lock file names another generation: this process is fenced off."""
         path = self.lock_file
         try:
             owner: dict[str, Any] = json.loads(fs.read(path))
@@ -50,11 +50,11 @@ class StreamTarget:
             owner = {}
         if owner.get("generation") != self.generation:
             raise LockLostError(
-                "the stream was opened again by another process; this one must not write any more",
+                "another process has opened the stream; this one must not write any more",
                 where=path,
                 expected=f"generation {self.generation}",
                 found=f"generation {owner.get('generation')}, pid {owner.get('pid')} on {owner.get('host')}",
-                hint="let the newer process work, or stop it first; nothing of this batch was committed",
+                hint="let the newer process run, or stop it first; nothing of this batch was committed",
             )
 
 
@@ -68,7 +68,7 @@ class RejectedFile:
 
 @dataclass(slots=True)
 class SplitNotes:
-    """What decoding has to tell besides rows; a task has one for all its splits, and it pickles without ``sink``.
+    """What decoding reports besides rows; a task has one for all its splits, and it pickles without ``sink``.
 
     ``rejected`` holds a bounded sample of bad rows as the decoder describes them; ``rejected_rows`` counts all, and
     ``rejected_files`` hold all of them (see ``keep_rejected``). ``counts`` are sums by name
@@ -82,7 +82,7 @@ class SplitNotes:
     sink: Callable[[pa.RecordBatch], None] | None = None
 
     def keep_rejected(self, rows: pa.RecordBatch) -> None:
-        """Takes rejected rows (schema ``store.rejected.REJECTED``) that ``reject`` counts; without a sink they go."""
+        """Passes rejected rows (schema ``store.rejected.REJECTED``) to the sink, if any; ``reject`` counts them."""
         if self.sink is not None and rows.num_rows:
             self.sink(rows)
 
@@ -96,19 +96,19 @@ class SplitNotes:
         add_count(self.counts, name, amount)
 
     def merge(self, other: SplitNotes) -> None:
-        """Adds what another task noted."""
+        """Adds the notes of another task."""
         self.reject(other.rejected, other.rejected_rows)
         self.rejected_files.extend(other.rejected_files)
         for name, amount in other.counts.items():
             self.count(name, amount)
 
 
-SAMPLES = 20  # bad rows that a task carries along to be named in an error
+SAMPLES = 20  # bad rows that a task keeps for error messages
 
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Rows for a location that takes no more: a bad-row sample that the writer itself finds."""
+    """Rows for a truncated location: a bad-row sample that the writer itself finds."""
 
     key: LocationKey
     rows: int
@@ -117,7 +117,7 @@ class LateRows:
 
 
 class Decode(Protocol):
-    """From a split to routed rows, in order; what it cannot decode goes into ``notes``. Must pickle."""
+    """Decodes a split to routed rows, in order; rejected rows go into ``notes``. Must pickle."""
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
         """Batches hold the stored columns of the table by name; missing ones are null."""

@@ -1,4 +1,4 @@
-"""The command ``validate``: the default gate and the rules of the schema, and the result that a removal needs."""
+"""The command ``validate``: the default rules and the rules of the schema, and the result that a removal needs."""
 
 from __future__ import annotations
 

@@ -130,6 +130,6 @@ class Shortening:
             "the log could not be compacted; it is as it was",
             where=layout.stream_log(table, stream),
             found=error,
-            hint="make room on the disk; the stream goes on with the longer log until then",
+            hint="free space on the disk; the stream goes on with the longer log until then",
             phase=phase_of(error),
         )

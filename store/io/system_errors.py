@@ -10,7 +10,7 @@ from pathlib import Path
 from store.errors import NotPermittedError, RetryableStorageError, SparkhavenError, StorageError, phase_of
 
 _HINTS = {
-    errno.ENOSPC: "make room on the disk, then run it again; what was committed stays, the rest is done again",
+    errno.ENOSPC: "free space on the disk, then run it again; what was committed stays, the rest is done again",
     errno.EDQUOT: "raise the quota, then run it again; what was committed stays, the rest is done again",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then run it again",
     errno.EACCES: "check owner and permissions",

@@ -97,7 +97,7 @@ class ModelQuarantine(Quarantine):
                     self.rows[key]["RequeuedEpoch"] = requeue.epoch
         self._fs.unlink(requeue.path)
 
-    def _bury(self, dead: Sequence[tuple[int, int]]) -> None:
+    def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
         for after, upto in dead:
             for key in [key for key, row in self.rows.items() if after < row["Epoch"] <= upto]:
                 del self.rows[key]

@@ -1,10 +1,9 @@
 """Appending rows to one intraday location, up to but not including the commit.
 
-Everything past the committed length of a file does not exist, so an append may be tried again from the start as
-often as it takes: each opening cuts what an earlier try has left. What makes that safe is the lock on the location's
-directory and, under it, a look whether this process is still the one that may write (generation of the stream,
-attempt of the task). The lock is held only while files change, so a task can write to more locations than it may
-have open files.
+Bytes past the committed length of a file do not exist, so an append can be retried any number of times: opening a
+location truncates what an earlier attempt left. Two checks make that safe: the lock on the location's directory and,
+under it, the fencing tokens (generation of the stream, attempt of the task). The lock is held only while files change,
+so a task can write to more locations than it may have open files.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ _WRITING_ORDER = (".sym.bytes", ".sym", ".bytes", ".dat")
 
 
 class LocationAppender:
-    """One location and the rows that a batch adds to it.
+    """Appends the rows of a batch to one location.
 
-    ``touched`` and ``directories`` are what must be synced before a commit, files first. ``closed`` is True for a
-    location that was emptied for good: it takes no rows.
+    ``touched`` files, then ``directories``, must be synced before the commit. ``closed``: the location is truncated and
+    takes no rows.
     """
 
     def __init__(
@@ -65,11 +64,11 @@ class LocationAppender:
         resume: LocationReport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Opens the location, making it if it is new, and cuts what is not committed.
+        """Opens or creates the location and truncates uncommitted bytes.
 
-        ``may_write`` raises when this process must not write any more; it is called under the lock. ``resume`` goes on
-        behind rows that the same batch has appended already. LockLostError: another stream owns the location, or
-        another process does not let go of it. CorruptFileError: a file is shorter than committed; nothing is changed.
+        ``may_write`` is called under the lock and raises if this process is fenced off. ``resume`` continues after rows
+        that the same batch has already appended. LockLostError: another stream owns the location, or another process
+        keeps it locked. CorruptFileError: a file is shorter than committed; nothing is changed.
         """
         self._fs, self._target, self.key, self._memory = fs, target, key, memory
         self._may_write, self._sleep = may_write, sleep
@@ -101,10 +100,10 @@ class LocationAppender:
         return record
 
     def _own(self) -> None:
-        """Marks a location that was never committed as ours; without this two streams could both think it new.
+        """Writes the owner mark of a location without commits, so that two streams cannot both create it.
 
-        The mark is synced with the files of the batch, hence before the first commit that names the location. One that
-        is missing although there are files may have been lost: then the logs of the other streams are asked.
+        The mark is synced with the files of the batch, before the first commit that names the location. If files exist
+        without a mark, the mark may be lost: the logs of the other streams are read.
         """
         path, stream = self.directory / OWNER, self._target.stream
         with writing(path):
@@ -132,11 +131,11 @@ class LocationAppender:
         if resume is not None:
             if (resume.base_epoch, resume.base_rows) != (self.base_epoch, self.base_rows):
                 raise EpochConflictError(
-                    "a location changed while a batch was brought together",
+                    "a location changed while the results of a batch were combined",
                     where=self.directory,
                     expected=f"epoch {resume.base_epoch}, {resume.base_rows} rows",
                     found=f"epoch {self.base_epoch}, {self.base_rows} rows",
-                    hint="start the stream again; nothing of this batch was committed",
+                    hint="restart the stream; nothing of this batch was committed",
                 )
             known, self.rows, self._stats = dict(resume.files), resume.rows, dict(resume.stats)
         self._files: dict[str, FileState] = known
@@ -161,34 +160,34 @@ class LocationAppender:
             if found.size > length:
                 sizes[path] = length, found.links > 1
         for path, (length, shared) in sizes.items():
-            if shared:  # with a backup made of hard links, which may be another stream's tree
+            if shared:  # a backup made of hard links has the same inode
                 self._fs.shorten(path, length)
                 self.directories[self.directory] = None
             else:
                 self._fs.truncate(path, length)
 
     def _define(self, *, new: bool) -> None:
-        """Writes ``table.tbl``, and checks that the files of a changed schema are still those of its columns."""
+        """Writes ``table.tbl``; after a schema change, checks that each file still belongs to its column."""
         for column in self._target.schema.stored:
             name = f"{column.name}.dat"
             if name in self._files:
                 prefix = self._blank.prefixes[column.name]
                 if self._fs.read_range(self.directory / name, 0, len(prefix)) != prefix:
                     raise SchemaMismatchError(
-                        "the files of a column were made for another definition of it",
+                        "the files of a column were written with another definition of it",
                         where=self.directory / name,
                         expected=f"column {column.name} as version {self._target.schema.version} declares it",
                         found="another id, type, storage or charset; `sparkhaven inspect` shows which",
-                        hint="such a change starts with a new date; see E161",
+                        hint="such a change takes effect with a new date; see E161",
                     )
         path = self.directory / TABLE_DEFINITION
         with writing(path):
             if new:
                 self._fs.write_new(path, self._blank.tbl)
-                # an earlier try may have made these directories and died before any sync
+                # an earlier attempt may have made these directories and died before any sync
                 value = self.directory.parent
                 self.directories.update(dict.fromkeys((value, value.parent, value.parent.parent)))
-            else:  # of a committed location: it must be whole on disk before it takes the place of the old one
+            else:  # of a committed location: durable before it replaces the old one
                 self._fs.replace(path, self._blank.tbl)
         self.touched[path] = None
         self.directories[self.directory] = None
@@ -196,9 +195,9 @@ class LocationAppender:
     # --- appending -------------------------------------------------------------------------------------
 
     def append(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Adds rows: all columns are encoded before the first byte is written, companions are written before ``.dat``.
+        """Appends rows. All columns are encoded before the first byte is written; ``.dat`` is written last.
 
-        A column that the batches do not hold is null. CommitError when a write fails (disk full).
+        A column that the batches lack is null. CommitError: a write failed (disk full).
         """
         batches = [batch for batch in batches if batch.num_rows]
         if not batches:
@@ -211,7 +210,7 @@ class LocationAppender:
             array = column_values(column, batches)
             stats[column.name] = range_stats(array, self.rows)
             base = self._base(column)
-            if base.rows != self.rows:  # a column that is newer than the location
+            if base.rows != self.rows:  # the column is newer than the location
                 array = pa.concat_arrays([nulls_like(array, self.rows), array])
             encoded = encode_column(column, array, base)
             parts.extend((name, column, data) for name, data in encoded.parts.items())
@@ -270,7 +269,7 @@ class LocationAppender:
     # --- ending ----------------------------------------------------------------------------------------
 
     def report(self) -> LocationReport:
-        """What was appended; the symbol tables go to the worker's memory for the next batch."""
+        """What was appended; puts the symbol tables into the worker's cache for the next batch."""
         for name, ids in self._ids.items():
             column = self._target.schema.column(name)
             if column is not None and column.storage is Storage.SYMBOL:
@@ -282,7 +281,7 @@ class LocationAppender:
         )
 
     def _try_lock(self) -> Lock | None:
-        with writing(self.directory):  # the recovery of another stream may have taken an empty directory away
+        with writing(self.directory):  # recovery of another stream may have removed an empty directory
             return self._fs.lock(self.directory, make=False)
 
     @contextmanager
@@ -296,7 +295,7 @@ class LocationAppender:
                     where=self.directory,
                     expected="free within 10 seconds",
                     found="still locked",
-                    hint="end the process that holds it (`fuser` on the directory names it), then start again",
+                    hint="end the process that holds the lock (`fuser` on the directory names it), then restart",
                 )
             self._sleep(pause)
         with lock:
@@ -306,20 +305,20 @@ class LocationAppender:
 
 @contextmanager
 def writing(path: Path, phase: str = "append") -> Iterator[None]:
-    """Turns an OSError of a write into a CommitError that names file and phase: the batch did not happen, try again."""
+    """Turns an OSError of a write into a CommitError with file and phase; the batch can be retried."""
     try:
         yield
     except OSError as error:
         raise CommitError(
             f"cannot write: {error.strerror or error}",
             where=path,
-            hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
+            hint="free space or repair the disk, then restart the stream; nothing of this batch was committed",
             phase=phase_of(error) or phase,
         ) from error
 
 
 def committed_owner(fs: Fs, target: StreamTarget, key: LocationKey) -> str | None:
-    """The other stream of the table whose commit log has a location; None if there is none. Reads those logs."""
+    """The other stream of the table whose commit log has the location, or None. Reads those logs."""
     for stream in list_streams(fs, target.layout, target.table):
         if stream != target.stream and key in load_stream(fs, target.layout, target.table, stream).locations:
             return stream
@@ -332,6 +331,6 @@ def _belongs(directory: Path, stream: str, owner: str | None) -> LockLostError:
         where=directory,
         expected=f"stream {stream}",
         found=f"stream {owner}" if owner else "a table.size without a stream",
-        hint="route the rows to another internal partition; a location has one writer for ever."
-        " If that stream is gone for good, move the directory away",
+        hint="route the rows to another internal partition: a location has one writer."
+        " If that stream no longer exists, move the directory away",
     )

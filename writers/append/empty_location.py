@@ -19,19 +19,19 @@ class EmptyLocation:
 
     @staticmethod
     def of(schema: TableSchema) -> EmptyLocation:
-        """Encodes both for a schema; a type that this release does not store is refused by name."""
+        """Encodes both for a schema. UnsupportedVersionError: a type that this release does not store."""
         return EmptyLocation(encode_tbl(schema), {column.name: encode_prefix(column) for column in schema.stored})
 
 
 class WorkerCache:
-    """What a reused worker process keeps between batches; losing it costs time only."""
+    """What a reused worker process caches between batches."""
 
     def __init__(self, symbols: SymbolCache | None = None) -> None:
         self.symbols = symbols or SymbolCache()
         self._blanks: dict[tuple[str, int, tuple[Column, ...]], EmptyLocation] = {}
 
     def empty_location(self, schema: TableSchema) -> EmptyLocation:
-        """The blank location of a schema, made once."""
+        """The empty location of a schema, encoded once."""
         key = (schema.full_name, schema.version, schema.columns)
         found = self._blanks.get(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""Statistics of the rows that one append adds to one column: what lets a reader skip them."""
+"""Statistics of the rows that one append adds to one column; readers use them to skip ranges."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Symbol tables while appending: one id per string and location, found again by the reused worker.
+"""Symbol tables while appending: one id per string and location, cached in the reused worker.
 
-A dictionary that is read from disk for every batch costs more than the batch, so a worker keeps those it has
-used. An entry is valid only for the very bytes it was made of: same directory and generation, and the length
-and CRC of both symbol files as ``table.size`` states them now. A batch that failed, a rollback and another
-writer all change one of those, and the table is read again.
+Reading a dictionary from disk for every batch costs more than the batch. A cache entry is valid only for the bytes it
+was read from: same directory and generation, and the length and CRC of both symbol files as ``table.size`` has them
+now. A failed batch, a rollback and another writer each change one of those, and the table is read again.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ State = tuple[FileState, FileState]
 
 @dataclass(frozen=True, slots=True)
 class SymbolKey:
-    """Whose table it is: location directory, column, and the generation of the stream that writes."""
+    """Location directory, column, and the generation of the writing stream."""
 
     directory: Path
     column: str
@@ -32,12 +31,12 @@ class SymbolKey:
 
 
 def ids_of(symbols: Sequence[str | None], where: Path) -> Ids:
-    """Ids by string, dense from 0. A string or null that stands twice is damage: our intraday tables are strict."""
+    """Ids by string, dense from 0. CorruptFileError: a string occurs twice, or an entry is empty."""
     ids: Ids = {}
     for number, symbol in enumerate(symbols):
         if symbol is None or ids.setdefault(symbol, number) != number:
             raise CorruptFileError(
-                "a symbol table that we wrote holds a string twice, or an empty entry",
+                "a symbol table has a string twice, or an empty entry",
                 where=f"{where}, symbol {number}",
                 expected="each string once",
                 found=repr(symbol),
@@ -47,7 +46,7 @@ def ids_of(symbols: Sequence[str | None], where: Path) -> Ids:
 
 
 class SymbolCache:
-    """Tables of the locations used last, bounded by their number of symbols. One a worker process."""
+    """Least-recently-used symbol tables, bounded by their number of symbols. One per worker process."""
 
     def __init__(self, max_symbols: int = MAX_CACHED) -> None:
         self._max = max_symbols
@@ -58,9 +57,9 @@ class SymbolCache:
         return len(self._tables)
 
     def take(self, key: SymbolKey, state: State, load: Callable[[], Sequence[str | None]]) -> Ids:
-        """The table for the committed ``state`` of ``.sym`` and ``.sym.bytes``, from memory or by ``load``.
+        """The table for the committed ``state`` of ``.sym`` and ``.sym.bytes``, from the cache or by ``load``.
 
-        It leaves the cache until it is given back: a batch that fails must not leave its symbols behind.
+        It leaves the cache until ``give``, so that a failed batch leaves no symbols in it.
         """
         found = self._tables.pop(key, None)
         if found is not None:
@@ -70,7 +69,7 @@ class SymbolCache:
         return ids_of(load(), key.directory / f"{key.column}.sym") if state[0].size else {}
 
     def give(self, key: SymbolKey, state: State, ids: Ids) -> None:
-        """Keeps a table for the state that its files will have once the batch is committed."""
+        """Caches a table under the state that its files have once the batch is committed."""
         replaced = self._tables.pop(key, None)
         if replaced is not None:
             self._held -= len(replaced[1])

@@ -1,4 +1,4 @@
-"""Values of one column on their way from decoded batches to an encoder."""
+"""Values of one column, from decoded batches to the encoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from store.types.model import Column, Storage
 def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array:
     """The values of a column in all batches as one array in the column's type; strings may stay a dictionary.
 
-    Null where a batch has no such column. Another type is a SchemaMismatchError: a fault of the decoder.
+    Null where a batch has no such column. SchemaMismatchError: another type, a bug of the decoder.
     """
     text = column.storage in (Storage.SYMBOL, Storage.BLOB)
     arrays = []
@@ -24,11 +24,11 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array
         found = array.type.value_type if text and pa.types.is_dictionary(array.type) else array.type
         if found != column.type.arrow and not (text and pa.types.is_large_string(found)):
             raise SchemaMismatchError(
-                "decoded rows hold another type than the table",
+                "decoded rows have another type than the table",
                 where=f"column {column.name}",
                 expected=f"{column.type.arrow} for {column.type.name}",
                 found=array.type,
-                hint="the decoder of this feed is at fault, not the data; report it",
+                hint="this is a bug of the feed's decoder, not of the data; report it",
             )
         arrays.append(array)
     if len(arrays) == 1:

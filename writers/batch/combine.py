@@ -1,15 +1,15 @@
-"""Several tasks of one batch at one location: one owns it, the others spool, and the driver brings them together.
+"""Several tasks of one batch write to one location: one appends, the others spill, the driver combines.
 
-The first attempt of a task that comes to a location claims it by a file that can be made only once, and appends to the
-column files. All others, further attempts of the same task among them, leave their rows in files of their own in the
-batch's scratch directory: Spark may run a task again while an earlier attempt still runs (an executor that it holds for
-lost, a stage that it repeats after a lost shuffle file), and it alone decides whose report it takes. So no attempt ever
-changes bytes that another one has written, and the driver uses what the attempts wrote whose reports it was given.
+The first task attempt at a location claims it by creating a file exclusively, and appends to the column files. All
+other attempts, also of the same task, spill their rows to files of their own in the batch's scratch directory: Spark
+may run a task again while an earlier attempt still runs (an executor taken for lost, a stage repeated after a lost
+shuffle file), and decides alone which report counts. So no attempt changes bytes of another, and the driver uses only
+the files of the attempts whose reports it received.
 
-After the stage the driver ends the writing of tasks and puts every row where it belongs: rows of a location stand in
-the order of their splits, whoever was first. If the owner's splits come before all that were spilled, the spilled rows
-follow; otherwise the owner's rows are read back from the tail that it has written, the tail is cut, and all are
-appended in order. The tail of an owner whose report was not taken is cut too. So the bytes never depend on timing.
+After the stage the driver stops the writing of tasks and orders the rows of each location by split. If the owner's
+splits come first, the spilled rows follow; otherwise the owner's tail is read back, truncated, and all rows are
+appended in order. The tail of an owner whose report does not count is truncated too. So the bytes never depend on
+timing.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ READ_BACK_ROWS = BUNDLE_ROWS = 262_144
 
 
 def split_order(split: Split) -> tuple[Any, ...]:
-    """Where a split stands in its batch: older files first, then by path, then by place in the file; ranges by topic,
-    partition, start."""
+    """Sort key of a split: files by time, path and offset in the file; ranges by topic, partition and start."""
     if isinstance(split, FileId):
         return (0, split.mtime_ns, split.path, split.size, split.start if isinstance(split, FilePart) else 0)
     return (1, split.topic, split.partition, split.start)
@@ -46,7 +45,7 @@ def split_order(split: Split) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SplitRows:
-    """Adjacent rows of one location that come from one split."""
+    """Adjacent rows of one location from one split."""
 
     split: Split
     rows: int
@@ -63,17 +62,14 @@ class SpillFile:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What a task has appended to a location that it owned; ``parts`` in the order of the rows."""
+    """What a task has appended to a location that it owns; ``parts`` in row order."""
 
     report: LocationReport
     parts: tuple[SplitRows, ...]
 
 
 class AttemptScratch:
-    """Scratch directory of one batch, as one attempt of one task sees it.
-
-    ``attempt`` differs between all attempts of a task in a batch.
-    """
+    """The scratch directory of a batch, for one task attempt; ``attempt`` is unique among those of the task."""
 
     def __init__(self, fs: Fs, directory: Path, task: int, attempt: int) -> None:
         self._fs, self.directory, self.task, self.attempt = fs, directory, task, attempt
@@ -81,18 +77,18 @@ class AttemptScratch:
         self._mine: dict[LocationKey, bool] = {}
 
     def check_open(self) -> None:
-        """LockLostError if this attempt must not write any more; called under the lock of a location."""
+        """LockLostError if this attempt is fenced off; called under the lock of a location."""
         check_open(self._fs, self.directory, f"task {self.task}, attempt {self.attempt}")
 
     def claim(self, key: LocationKey) -> bool:
-        """Whether this attempt owns the location in this batch; asked again, the answer is the same."""
+        """Whether this attempt owns the location in this batch; idempotent."""
         mine = self._mine.get(key)
         if mine is None:
             mine = self._mine[key] = self._fs.create(self.directory / f"{_short(key)}.claim")
         return mine
 
     def write(self, key: LocationKey, rows: Sequence[Row]) -> list[SpillFile]:
-        """Keeps rows of a location that another attempt owns; one file for each run of batches of one schema."""
+        """Spills rows of a location that another attempt owns; one file per run of batches of one schema."""
         files = []
         with writing(self.directory, "spill"):
             for schema, group in groupby(rows, key=lambda row: row[1].schema):
@@ -123,15 +119,12 @@ def _short(key: LocationKey) -> str:
     return hashlib.sha256(f"{key.internal}\0{key.value}".encode()).hexdigest()[:32]
 
 
-# --- bringing together -------------------------------------------------------------------------------------
+# --- combining ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """A location that holds all rows of the batch; its paths still need a sync. ``late`` rows were not taken.
-
-    ``written``: bytes that were appended for that.
-    """
+    """A location with all rows of the batch, not synced. ``late`` rows were not taken; ``written``: bytes appended."""
 
     report: LocationReport | None
     touched: tuple[Path, ...]
@@ -149,10 +142,7 @@ def combine(
     spilled: Sequence[SpillFile],
     scratch: Path,
 ) -> Combined:
-    """Puts the rows of all tasks at one location into the order of their splits; runs when no task writes any more.
-
-    Scratch files are mapped, not read. Nothing is durable when it returns.
-    """
+    """Orders the rows of all tasks at one location by split; runs when no task writes. Does not sync."""
 
     def open_location(resume: LocationReport | None = None) -> LocationAppender:
         return LocationAppender(fs, target, key, memory, may_write=lambda: target.check_generation(fs), resume=resume)
@@ -172,7 +162,7 @@ def combine(
 
 
 def _bundles(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches several at once, because small appends are dear."""
+    """Groups batches, because small appends are expensive."""
     bundle: list[pa.RecordBatch] = []
     for batch in batches:
         bundle.append(batch)
@@ -184,7 +174,7 @@ def _bundles(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
 
 
 def _in_order(fs: Fs, spilled: Sequence[SpillFile]) -> Iterator[pa.RecordBatch]:
-    """Rows of scratch files by split. A split is read by one task, whose files are in the order of writing."""
+    """Rows of spill files by split. One task reads a split, and its files are in write order."""
     pieces = [
         (split_order(part.split), number, position)
         for number, file in enumerate(spilled)
@@ -198,7 +188,7 @@ def _in_order(fs: Fs, spilled: Sequence[SpillFile]) -> Iterator[pa.RecordBatch]:
 
 
 def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:
-    """The batches of a scratch file, part by part; mapped, not read."""
+    """The batches of a spill file, by split; memory-mapped."""
     found = fs.stat(file.path)
     batches = list(pa.ipc.open_stream(fs.map(file.path, found.size if found else 1)))
     parts: list[list[pa.RecordBatch]] = []
@@ -213,7 +203,7 @@ def _parts_in(fs: Fs, file: SpillFile) -> list[list[pa.RecordBatch]]:
 
 
 def _read_back(fs: Fs, target: StreamTarget, owned: Appended, scratch: Path) -> list[SpillFile]:
-    """Copies the rows that the owner has appended from its tail into scratch files."""
+    """Copies the rows that the owner has appended to spill files."""
     report, directory = owned.report, target.location(owned.report.key)
     sizes = {name: state.size for name, state in report.files.items()}
     spool = AttemptScratch(fs, scratch, task=-1, attempt=0)

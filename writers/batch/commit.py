@@ -1,16 +1,16 @@
-"""One micro-batch from splits to a committed epoch: the numbered steps, without Spark.
+"""One micro-batch from splits to a committed epoch, in numbered steps, without Spark.
 
-1. ``check-lease``    this process still owns the stream; splits that are committed already are left out
-2. ``cut-tails``      in each task and location: what an earlier try left behind goes
+1. ``check-lease``    this process still owns the stream; committed splits are left out
+2. ``cut-tails``      in each task and location: bytes of earlier attempts are truncated
 3. ``append``         symbol bytes, symbol ends, blob bytes, then ``.dat``
-4. ``sync-files``, ``sync-dirs``    content first, then the names of what is new
-5. ``collect``         the driver collects reports, and brings together what several tasks have for one location
-6. ``quarantine``     rejected rows: within the budget they are parked, durably; else the batch stops here
+4. ``sync-files``, ``sync-dirs``    content first, then new directory entries
+5. ``collect``        the driver collects reports and combines the rows of several tasks at one location
+6. ``quarantine``     rejected rows within the error budget are written to quarantine, else the batch fails
 7. ``commit-record``  one record in the commit log, synced: the commit point
-8. ``publish``        ``table.size`` of every location that changed; recovery does it again if this is missed
-9. ``notify``         whoever wants to know
+8. ``publish``        ``table.size`` of every changed location; recovery repeats it where it is missing
+9. ``notify``         reports the outcome
 
-Steps 2 to 4 are ``writers.batch.task``; how tasks run is the business of the ``execute`` that is handed in.
+Steps 2 to 4 are ``writers.batch.task``; the ``execute`` argument decides how tasks run.
 """
 
 from __future__ import annotations
@@ -38,22 +38,21 @@ from writers.target import RejectedFile, SplitNotes, StreamTarget
 DRIVER = -1  # in the place of a task's number
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
-"""Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result a task."""
+"""Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result per task."""
 
 CheckBudget = Callable[[SplitNotes, int], None]
-"""Looks at rejected rows and the number of good ones; raises ErrorBudgetExceeded when they are too many."""
+"""Takes the rejected rows and the number of good ones; raises ErrorBudgetExceeded for too many rejected rows."""
 
 AddToQuarantine = Callable[[Sequence[RejectedFile], int], None]
-"""Hands rejected rows to the quarantine: (scratch files, epoch that is about to be committed). Durable on return."""
+"""Writes rejected rows to quarantine: (scratch files, epoch to be committed). Durable on return."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch. ``epoch`` is None when all of it had been committed before (``replayed`` splits).
+    """The result of a batch. ``epoch`` None: all of it was committed before (``replayed`` splits).
 
-    ``splits`` were read, of them ranges with ``messages`` offsets in all; ``passed`` are offsets that are missing
-    before them, by permission. ``bytes`` are those of the files among the splits. ``empty`` are columns without a
-    value in any row.
+    ``splits`` were read, among them ranges with ``messages`` offsets; ``passed`` are permitted missing offsets before
+    them. ``bytes``: size of the files among the splits. ``empty``: columns without a value in any row.
     """
 
     batch_id: int
@@ -74,7 +73,7 @@ class BatchOutcome:
 
 @dataclass(slots=True)
 class Collected:
-    """Reports of all tasks as one, after bringing together."""
+    """Reports of all tasks, combined."""
 
     splits: tuple[Split, ...] = ()
     skipped: tuple[Split, ...] = ()
@@ -101,7 +100,7 @@ class Collected:
 
     @property
     def files(self) -> tuple[FileId, ...]:
-        """The files among the splits, sorted; one that was read in parts once."""
+        """The files among the splits, sorted; a file read in parts occurs once."""
         return tuple(sorted(split for split in by_position(self.splits) if isinstance(split, FileId)))
 
     @property
@@ -130,13 +129,12 @@ def write_batch(
 ) -> BatchOutcome:
     """Runs the nine steps for one batch.
 
-    ``proposed`` are the splits, where they are known beforehand: those that are committed already are skipped, and with
-    nothing left no task runs. Otherwise the tasks say what they read, and a batch that repeats a committed split is an
-    EpochConflictError before anything is committed. ``allow_gap``: offsets that are missing between the committed end
-    and the batch are recorded in the epoch as a gap, not refused. ``decode`` is what the tasks decode with: rows that
-    turn out late while tasks are brought together are read again.
-    A batch that meets a location which was truncated or deleted since it began is run ``again``, once, from its splits:
-    then the rows for that location are late, and all others go on.
+    ``proposed`` are the splits, if known in advance: committed ones are skipped, and without others no task runs.
+    Otherwise the tasks report what they read, and a committed split among it is an EpochConflictError. ``allow_gap``
+    records missing offsets between the committed end and the batch as a gap in the epoch. ``decode`` is the tasks'
+    decoder, to read rows again that are found late while results are combined.
+    If a location was truncated or deleted while the batch ran, the batch runs once more from its splits; then the rows
+    of that location are late and all others are committed.
     """
     started = clock()
     scratch = scratch_name(target, batch_id)
@@ -186,7 +184,7 @@ def write_batch(
         outcome = attempt(scratch)
     except EpochConflictError:
         log.refresh()
-        # a scratch directory that is still there would let a task of the first attempt go on writing
+        # with the scratch directory still there, a task of the first attempt could go on writing
         if not again or log.removals_end == removals or fs.stat(target.scratch(scratch)) is not None:
             raise
         outcome = attempt(f"{scratch}-again")
@@ -197,7 +195,7 @@ def write_batch(
 def check_lease(
     fs: Fs, log: StreamLog, target: StreamTarget, proposed: Sequence[Split] | None, *, allow_gap: bool = False
 ) -> Resolution | None:
-    """Step 1. LockLostError for a zombie; PositionGapError for a source that does not go on from the log (R3, R6)."""
+    """Step 1. LockLostError: fenced off. PositionGapError: the source does not continue where the log ends (R3, R6)."""
     with fs.during("check-lease"):
         target.check_generation(fs)
         if proposed is None:
@@ -217,9 +215,9 @@ def collect(
     expected: Sequence[Split] | None = None,
     decode: object = None,
 ) -> Collected:
-    """Step 5. The first error of a task is raised as it is. ``expected`` splits must all have been read, once.
+    """Step 5. Raises the first error of a task unchanged. ``expected`` splits must all have been read, once.
 
-    ``results`` are all that the batch takes: an attempt that still runs must not write any more.
+    ``results`` are final: attempts that still run are fenced off.
     """
     with fs.during("collect"):
         close_scratch(fs, target.scratch(scratch))
@@ -229,7 +227,7 @@ def collect(
         last = None
         for result in sorted(results, key=lambda result: result.index):
             if result.index == last:
-                raise _conflict("two attempts of one task have reported", f"task {last} of batch {scratch}")
+                raise _conflict("two attempts of one task sent a report", f"task {last} of batch {scratch}")
             last = result.index
             if result.error is not None:
                 raise result.error
@@ -241,7 +239,7 @@ def collect(
                 found.seconds[name] = found.seconds.get(name, 0.0) + seconds
             for part in result.appended:
                 if owned.setdefault(part.report.key, part) is not part:
-                    raise _conflict("two tasks have written to one location", target.location(part.report.key))
+                    raise _conflict("two tasks wrote to one location", target.location(part.report.key))
             for file in result.spilled:
                 spilled.setdefault(file.key, []).append(file)
         _check_splits(found.splits, expected)
@@ -253,10 +251,10 @@ def collect(
 
 def _check_splits(splits: Sequence[Split], expected: Sequence[Split] | None) -> None:
     if len(set(splits)) != len(splits):
-        raise _conflict("two tasks have read one split", next(f.path for f in splits if splits.count(f) > 1))
+        raise _conflict("two tasks read one split", next(f.path for f in splits if splits.count(f) > 1))
     if expected is not None and set(splits) != set(expected):
         missing = sorted(set(expected) ^ set(splits), key=split_order)
-        raise _conflict("the tasks have not read the splits that were planned", missing[0].path)
+        raise _conflict("the tasks did not read the planned splits", missing[0].path)
 
 
 def _combine(
@@ -295,9 +293,9 @@ def _combine(
 def quarantine_rejected(
     fs: Fs, collected: Collected, check_budget: CheckBudget | None, quarantine: AddToQuarantine | None, epoch: int
 ) -> None:
-    """Step 6. Without a ``check_budget`` a single rejected row stops the batch: ErrorBudgetExceeded, nothing committed.
+    """Step 6. ErrorBudgetExceeded, nothing committed: too many rejected rows, or any without ``check_budget``.
 
-    So does a rejected row that nobody can quarantine, whatever the check_budget says.
+    The same for rejected rows that cannot be written to quarantine.
     """
     notes = collected.notes
     with fs.during("quarantine"):
@@ -311,7 +309,7 @@ def quarantine_rejected(
 
 
 def refuse_all(notes: SplitNotes, rows: int) -> None:
-    """The check_budget of ``max_rows = 0``: names the first bad row."""
+    """The check of ``max_rows = 0``: raises with the first bad row."""
     first = notes.rejected[0] if notes.rejected else "no sample"
     raise ErrorBudgetExceeded(
         f"{notes.rejected_rows} rows of the batch are bad, none is allowed; nothing was committed",
@@ -331,7 +329,7 @@ def commit_record(
     batch_id: int,
     gaps: tuple[OffsetRange, ...] = (),
 ) -> int:
-    """Step 7, the commit point. Returns the new epoch; what the errors mean is told by their class."""
+    """Step 7, the commit point. Returns the new epoch; errors as ``StreamLog.commit``."""
     batch = Batch(
         query_id=query_id,
         batch_id=batch_id,
@@ -352,15 +350,15 @@ def _rejected(notes: SplitNotes) -> dict[str, int]:
 
 
 def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:
-    """Step 8. A failure stops the stream, because the next batch starts from what is published; the epoch stands."""
+    """Step 8. A failure stops the stream, because the next batch starts from ``table.size``; the epoch is committed."""
     with fs.during("publish"):
         try:
             log.publish(epoch)
         except OSError as error:
             raise CommitError(
-                f"epoch {epoch} is committed, but its locations could not be published: {error.strerror or error}",
+                f"epoch {epoch} is committed, but its table.size files cannot be written: {error.strerror or error}",
                 where=error.filename or target.layout.intraday(target.table),
-                hint="make room or mend the disk and start again; recovery publishes it, nothing is lost or doubled",
+                hint="free space or repair the disk, then restart: recovery publishes it; nothing is lost or doubled",
             ) from error
 
 
@@ -374,5 +372,5 @@ def _conflict(what: str, where: object) -> SparkhavenError:
     return EpochConflictError(
         what,
         where=where,
-        hint="start the stream again; nothing of this batch was committed",
+        hint="restart the stream; nothing of this batch was committed",
     )

@@ -1,4 +1,4 @@
-"""Making what a batch has written durable, before anybody may count on it."""
+"""Makes what a batch has written durable."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from store.io.fs import Fs, SyncGuard
 
 
 def make_durable(fs: Fs, guard: SyncGuard, files: Iterable[Path], directories: Iterable[Path]) -> None:
-    """Step 4: content first, then the names of what is new; many at once, or one ``syncfs`` (``store.io.fs`` decides).
+    """Step 4: file content, then directory entries; in parallel, or by one ``syncfs`` (``store.io.sync`` decides).
 
-    A sync that fails is a CommitError and is not tried again: the pages may be gone, only writing again helps.
+    CommitError: a sync failed. It is not retried, because the kernel may have dropped the pages.
     """
     try:
         with fs.during("sync-files"):
@@ -21,8 +21,8 @@ def make_durable(fs: Fs, guard: SyncGuard, files: Iterable[Path], directories: I
             guard.sync((), directories)
     except OSError as error:
         raise CommitError(
-            f"what was written could not be synced: {error.strerror or error}",
+            f"written files cannot be synced: {error.strerror or error}",
             where=error.filename,
-            hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
+            hint="free space or repair the disk, then restart the stream; nothing of this batch was committed",
             phase=phase_of(error),
         ) from error

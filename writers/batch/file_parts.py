@@ -1,7 +1,7 @@
-"""Parts of files among the splits of a batch: several tasks read one file, and its position is the whole file.
+"""Parts of files among the splits of a batch: several tasks read one file, but its position is the whole file.
 
-A part exists from the plan of a batch to its commit. The log judges whole files, and an epoch takes all parts of a file
-or none of it.
+A part exists from the plan of a batch to its commit. The log classifies whole files, and an epoch takes all parts of a
+file or none.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from store.errors import EpochConflictError
 
 
 def by_position(splits: Iterable[Split]) -> dict[Split, list[Split]]:
-    """The positions that splits are of, each with its splits in order.
+    """The positions that splits belong to, each with its splits in order.
 
-    EpochConflictError if the parts of a file leave something out, or overlap.
+    EpochConflictError: the parts of a file have a gap or overlap.
     """
     found: dict[Split, list[Split]] = {}
     for split in splits:
@@ -29,10 +29,10 @@ def by_position(splits: Iterable[Split]) -> dict[Split, list[Split]]:
 
 
 def classified(splits: Sequence[Split], classify: Callable[[Sequence[Split]], Resolution]) -> Resolution:
-    """What ``classify`` says of the positions, said of their splits."""
+    """The resolution that ``classify`` gives for positions, mapped to their splits."""
     parted = any(isinstance(split, FilePart) for split in splits)
     found = by_position(splits) if parted else {}
-    resolution = classify(list(found) if parted else splits)  # a split that is named twice is for the classify
+    resolution = classify(list(found) if parted else splits)  # ``classify`` refuses a repeated split
 
     def parts(positions: Iterable[Split]) -> tuple[Split, ...]:
         return tuple(split for position in positions for split in found.get(position, [position]))
@@ -47,9 +47,9 @@ def _require_tiled(whole: FileId, splits: Sequence[Split]) -> None:
     ends = parts[0].start == 0 and parts[-1].stop == whole.size
     if not ends or len(parts) < len(splits) or any(stop != start for stop, start in joints):
         raise EpochConflictError(
-            "the parts of a file are not the whole file",
+            "the parts of a file do not cover it exactly once",
             where=whole.path,
             expected=f"bytes 0 to {whole.size}, once",
             found=", ".join(f"{part.start} to {part.stop}" for part in parts),
-            hint="start the stream again; nothing of this batch was committed",
+            hint="restart the stream; nothing of this batch was committed",
         )

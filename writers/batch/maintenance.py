@@ -1,4 +1,4 @@
-"""What is due between the batches of a stream: the syncs of mode ``periodic``, and compaction of the log."""
+"""Maintenance between the batches of a stream: syncs of mode ``periodic``, and compaction of the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SYNC_SECONDS = 10.0
 
 
 class Maintenance:
-    """Of one open log. ``warn`` hears of a compaction for which there was no room: the stream goes on without it."""
+    """Maintenance of one open log. ``warn`` is called if there is no room for a compaction; the stream goes on."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Maintenance:
         self._synced = clock()
 
     def after_batch(self) -> None:
-        """Syncs and compacts if it is time to; raises what syncing may raise."""
+        """Syncs and compacts if due; raises what ``sync_if_due`` raises."""
         self.sync_if_due()
         try:
             self._log.compact_if_due()
@@ -37,7 +37,7 @@ class Maintenance:
             self._warn(error)
 
     def sync_if_due(self) -> None:
-        """Makes durable what mode ``periodic`` has left for later; raises what ``StreamLog.sync_now`` raises."""
+        """Syncs unsynced epochs of mode ``periodic`` if due; raises what ``StreamLog.sync_now`` raises."""
         if self._durability == "periodic" and self._clock() - self._synced >= self._sync_seconds:
             self._log.sync_now()
             self._synced = self._clock()

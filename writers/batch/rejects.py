@@ -1,9 +1,8 @@
 """Rejected rows of a running batch: scratch files that tasks write, and rows that only the writer can reject.
 
-A task hands rejected rows on in portions; each becomes a Parquet file in the batch's scratch directory, so neither task
-nor driver holds them all. A location that was emptied for good takes no rows. Which rows were meant for it the
-writer knows too late: it has typed columns, neither positions nor payloads. So the split is read again, and the decoder
-gives back the rows that belong there. A batch without such rows pays nothing for it.
+A task writes rejected rows in chunks, each a Parquet file in the batch's scratch directory, so neither task nor driver
+holds them all. A truncated location takes no rows. The writer finds such late rows after decoding, when it has typed
+columns but neither positions nor payloads; so the split is read again, and the decoder returns the late rows.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from writers.target import LateRows, RejectedFile, SplitNotes
 
 
 class RejectedFiles:
-    """Writes what one attempt of one task rejects, while its batch runs; ``files`` are those written so far."""
+    """Writes what one task attempt rejects while its batch runs; ``files`` are those written so far."""
 
     def __init__(self, fs: Fs, directory: Path, task: int, attempt: int) -> None:
         self._fs, self._directory = fs, directory
@@ -33,7 +32,7 @@ class RejectedFiles:
         self.files: list[RejectedFile] = []
 
     def __call__(self, rows: pa.RecordBatch) -> None:
-        """One portion, of schema ``store.rejected.REJECTED``."""
+        """Writes one chunk, of schema ``store.rejected.REJECTED``."""
         with writing(self._directory, "reject"):
             path = self._directory / f"{self._name}.{len(self.files)}.parquet"
             self._fs.write_new(path, encode_rejected(pa.Table.from_batches([rows])))
@@ -42,29 +41,29 @@ class RejectedFiles:
 
 @dataclass(slots=True)
 class LateSplits:
-    """How many rows of which splits came for locations that take no more."""
+    """Late rows by split and location."""
 
     rows: dict[Split, dict[LocationKey, int]]
 
     def add(self, split: Split, key: LocationKey, rows: int) -> None:
-        """Counts further rows."""
+        """Adds to the count."""
         keys = self.rows.setdefault(split, {})
         keys[key] = keys.get(key, 0) + rows
 
 
 @runtime_checkable
 class ReadsAgain(Protocol):
-    """A decoder that can give back the rows of a split that belong to some locations."""
+    """A decoder that can return the rows of a split for some locations."""
 
     def late(self, split: Split, keys: frozenset[LocationKey], notes: SplitNotes) -> int:
-        """Rejects these rows into ``notes`` with their payloads and returns how many they are."""
+        """Rejects these rows into ``notes`` with their payloads; returns how many."""
         ...
 
 
 def reject_late(decode: object, split: Split, keys: Mapping[LocationKey, int], notes: SplitNotes) -> None:
-    """Rejects the late rows of a split; FeedError when it does not hold the same rows as before.
+    """Rejects the late rows of a split. FeedError: the split has other rows than before.
 
-    A decoder that cannot read again leaves rows without payload, which no quarantine takes.
+    With a decoder that cannot read again the rows have no payload, and the quarantine does not take them.
     """
     if not isinstance(decode, ReadsAgain):
         notes.reject([LateRows(key, rows, split.path) for key, rows in keys.items()], sum(keys.values()))
@@ -72,9 +71,9 @@ def reject_late(decode: object, split: Split, keys: Mapping[LocationKey, int], n
     found = decode.late(split, frozenset(keys), notes)
     if found != sum(keys.values()):
         raise FeedError(
-            "a source gave other rows when it was read again, to find those that came too late",
+            "a source returned other rows when it was read again for late rows",
             where=split.path,
             expected=f"{sum(keys.values())} rows for dates that were truncated",
             found=f"{found} rows",
-            hint="start the stream again; if it stays so, the source is not repeatable",
+            hint="restart the stream; if the error comes back, the source is not repeatable",
         )

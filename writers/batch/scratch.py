@@ -1,8 +1,8 @@
-"""Scratch directories of batches. Which exist, and hold the file ``OPEN``, says which attempts of tasks may write.
+"""Scratch directories of batches; the file ``OPEN`` in one is the fencing token of its task attempts.
 
 The driver makes the directory when a batch begins, removes the file when it has every task's report, and the directory
-when the batch has ended. Spark may go on running an attempt whose report it does not want; that attempt looks for the
-file under the lock of a location before it changes anything there.
+when the batch ends. Spark may still run an attempt whose report it discards; that attempt checks the file under the
+lock of a location before it changes anything there.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ _RUNS = count()
 
 
 def scratch_name(target: StreamTarget, batch_id: int) -> str:
-    """Names the scratch directory of one run of a batch; no other run has the same, so an attempt that outlives its own
-    never meets the next one's.
-    """
+    """A unique name for the scratch directory of one run of a batch; attempts of another run never use it."""
     return f"{target.generation}-{batch_id}-{next(_RUNS)}"
 
 
@@ -35,25 +33,25 @@ def make_scratch(fs: Fs, scratch: Path) -> None:
 
 
 def close_scratch(fs: Fs, scratch: Path) -> None:
-    """Ends the writing of tasks: from now on only the driver does."""
+    """Fences off the tasks: from now on only the driver writes."""
     with writing(scratch, "scratch"):
         fs.unlink(scratch / OPEN)
 
 
 def check_open(fs: Fs, scratch: Path, attempt: str) -> None:
-    """LockLostError if tasks of this batch must not write any more; called under the lock of a location."""
+    """LockLostError if the tasks of this batch are fenced off; called under the lock of a location."""
     if fs.stat(scratch / OPEN) is None:
         raise LockLostError(
-            "the batch of this task has all its reports; this attempt must not write any more",
+            "the batch of this task has all its reports; this attempt must not write",
             where=attempt,
             expected=scratch / OPEN,
             found="no such file",
-            hint="nothing to do: another attempt has written the same rows, or the batch is tried again",
+            hint="nothing to do: another attempt wrote the same rows, or the batch is retried",
         )
 
 
 def remove_scratch(fs: Fs, scratch: Path) -> None:
-    """Removes a scratch directory, or several in one; in one step for an attempt that still runs."""
+    """Removes a scratch directory, or a parent of several; atomic for an attempt that still runs."""
     ended = scratch.with_name(f".{scratch.name}")
     fs.remove_tree(ended)
     if fs.stat(scratch) is not None:
@@ -63,7 +61,7 @@ def remove_scratch(fs: Fs, scratch: Path) -> None:
 
 @contextmanager
 def running(fs: Fs, scratch: Path) -> Iterator[None]:
-    """The scratch directory of a batch, which says to its tasks that they may write: gone at once when it has ended."""
+    """Makes the scratch directory of a batch and removes it at the end."""
 
     with writing(scratch, "scratch"):
         remove_scratch(fs, scratch)
@@ -71,7 +69,7 @@ def running(fs: Fs, scratch: Path) -> Iterator[None]:
     try:
         yield
     except Exception:
-        with suppress(OSError):  # what has failed before is what counts
+        with suppress(OSError):  # the first error counts
             remove_scratch(fs, scratch)
         raise
     try:
@@ -80,6 +78,6 @@ def running(fs: Fs, scratch: Path) -> Iterator[None]:
         raise CommitError(
             f"the batch is committed, but its scratch directory cannot be removed: {error.strerror or error}",
             where=scratch,
-            hint="make room or mend the disk, then start again; nothing is lost or doubled",
+            hint="free space or repair the disk, then restart; no row is lost or doubled",
             phase="scratch",
         ) from error

@@ -1,7 +1,7 @@
 """What one Spark task does with its splits: decode, append, sync, report. Plain Python, so tests run it without Spark.
 
-Rows are gathered per location before they are encoded, because symbols in small batches cost several times as much;
-what is gathered is bounded in bytes. Errors travel in the result, so that class and text survive the way to the driver.
+Rows are buffered per location before they are encoded, because symbols in small batches cost several times as much;
+the buffer is bounded in bytes. Errors are returned in the result, so that the driver gets their class and parts.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ MAX_BUFFERED = 128 << 20  # bytes of Arrow rows that a task holds
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Splits of one task. ``index`` is the same for every attempt, ``attempt`` is that of no other in the batch;
-    ``alone``: no other attempt of any task runs in this batch.
+    """Splits of one task. ``index`` is the same for every attempt, ``attempt`` is unique in the batch.
 
-    ``batch`` names the scratch directory, new for each run of a batch. ``instead`` says for splits that are committed
-    what is left to read: None for nothing, or the rest of a range.
+    ``alone``: no other attempt of any task runs in this batch. ``batch`` names the scratch directory, new for each run.
+    ``instead``: for committed splits what is left to read, None for nothing or the rest of a range.
     """
 
     index: int
@@ -46,9 +45,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task hands to the driver. With ``error`` set nothing of the batch may be committed.
+    """What a task returns to the driver. With ``error`` nothing of the batch may be committed.
 
-    ``written``: bytes that it has appended to column files.
+    ``written``: bytes appended to column files.
     """
 
     index: int
@@ -72,9 +71,9 @@ def run_task(
     max_buffered: int = MAX_BUFFERED,
     clock: Callable[[], float] = time.perf_counter,
 ) -> TaskResult:
-    """Decodes, appends and syncs the splits of a task; errors of ours and of the disk come back in the result."""
+    """Decodes, appends and syncs the splits of a task; returns sparkhaven and disk errors in the result."""
     try:
-        if not task.alone:  # another process, and perhaps another machine, than the driver's
+        if not task.alone:  # it runs in another process, perhaps on another machine, than the driver
             require_root(fs, target.layout.root, target.lock_file)
         return _Run(fs, memory, target, task, max_buffered, clock).all(decode)
     except SparkhavenError as error:
@@ -83,7 +82,7 @@ def run_task(
         wrapped = CommitError(
             f"a task failed: {error}",
             where=error.filename or target.layout.root,
-            hint="make room or mend the disk, then start the stream again; nothing of this batch was committed",
+            hint="free space or repair the disk, then restart the stream; nothing of this batch was committed",
             phase=phase_of(error),
         )
         return TaskResult(task.index, error=wrapped)
@@ -187,7 +186,7 @@ class _Run:
 
 
 def _bytes_of(batch: pa.RecordBatch) -> int:
-    """Bytes of a batch; a dictionary, which many batches share, counts for nothing."""
+    """Bytes of a batch without its dictionaries, which many batches share."""
     return sum(
         column.indices.nbytes if pa.types.is_dictionary(column.type) else column.nbytes for column in batch.columns
     )

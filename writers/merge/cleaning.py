@@ -1,8 +1,8 @@
-"""Replaced generations of history that wait for their grace: which there are, and their removal.
+"""Replaced generations of history: lists them, and removes them after a grace period.
 
-Only what a complete merge record names as replaced goes, and only when no newer record has it among its outputs and
-the grace since the switch is over. What no record names, the staging of a merge that is not finished and everything
-of an unreachable volume stay.
+A location is removed only if a complete merge record names it as replaced, no newer record has it among its outputs,
+and the grace period since then is over. Locations that no record names, the staging of an unfinished merge, and
+unreachable volumes are left alone.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def replaced_by(
 def clean(
     fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float], *, dry_run: bool = False
 ) -> tuple[list[Replaced], list[Replaced]]:
-    """Removes what may go; the removed ones (with ``dry_run`` those to be removed), and those that still wait.
+    """Removes what is due; returns the removed locations (with ``dry_run`` those due) and those that still wait.
 
-    LockLostError beside a merge.
+    LockLostError: a merge is running.
     """
     if dry_run:
         return _parted(waiting(fs, layout, table, clock()))
@@ -77,7 +77,7 @@ def clean(
 def clean_after(
     fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float], on_progress: Callable[[str], None]
 ) -> None:
-    """The same at the end of a merge, which holds the table's lock; what hinders it is told and fails no merge."""
+    """The same at the end of a merge, which holds the table's lock; reports an error and does not raise it."""
     closing = PublishPhase(fs, layout, table, clock)
     for value in all_values(fs, layout, table):
         try:
@@ -86,7 +86,7 @@ def clean_after(
             if _parted(waiting(fs, layout, table, clock(), value=value))[0]:
                 closing.retire_replaced(value)
         except (SparkhavenError, OSError) as error:
-            on_progress(f"{value}: replaced locations stay, `sparkhaven clean {table}` tries again: {error}")
+            on_progress(f"{value}: replaced locations are not removed, `sparkhaven clean {table}` retries: {error}")
 
 
 def _parted(found: list[Replaced]) -> tuple[list[Replaced], list[Replaced]]:

@@ -1,8 +1,8 @@
-"""Merges dates: plans each, has its phases run, publishes, and goes on where a killed merge stopped.
+"""Merges dates: plans each, runs its phases, publishes it, and resumes a merge that was killed.
 
-Phases 0 to 3 leave nothing outside the staging directories, so a merge killed there starts clean. From the stored
-``check`` on a restart goes on: publishing, indexing and recording are the same however often they are done.
-The merge record of phase ``record`` is the commit point: readers see the old state before it and the new after it.
+Phases 0 to 3 write only to staging directories, so a merge killed there starts from the beginning. From the stored
+``check`` on a restart resumes: publishing, indexing and recording are idempotent. The merge record of phase ``record``
+is the commit point: readers see the old state before it and the new state after it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ from writers.merge.write.phases import Failure, WholeDate, run_group, run_large
 from writers.partitions import DEFAULT_PARTITION, writable_names
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
-GROUP_DATES = 16  # small dates that one task takes at most; they wait for the disk together
+GROUP_DATES = 16  # small dates of one task at most; they share one sync
 GROUPS = 4  # tasks per worker that small dates are given to, to even them out
 
 
 @dataclass(frozen=True, slots=True)
 class DateResult:
-    """What became of one date. ``outcome`` is merged, supplement, resumed, nothing (already merged), empty, planned or
-    failed; ``destinations`` are (internal partition, rows) of what this run wrote. ``waiting`` rows are committed, but
-    not on disk yet: they were left out. ``sort`` is the order inside groups of what was or would be written."""
+    """The result of one date.
+
+    ``outcome``: merged, supplement, resumed, nothing (already merged), empty, planned or failed. ``destinations``:
+    (internal partition, rows) that this run wrote. ``waiting`` rows are committed but not synced, and left out.
+    ``sort``: the order inside groups.
+    """
 
     value: str
     outcome: str
@@ -54,7 +57,7 @@ class DateResult:
 
 @dataclass(frozen=True, slots=True)
 class _Date:
-    """A date with rows to merge, from here on."""
+    """A date with rows to merge."""
 
     planned: PlannedMerge
     plan: MergePlan
@@ -86,11 +89,11 @@ def merge_dates(
     stop_on_error: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[DateResult]:
-    """Merges dates under the table's lock; yields one result a date. A date that fails does not stop the others.
+    """Merges dates under the table's lock; yields one result per date. A failed date does not stop the others.
 
-    ``clock`` gives seconds since the epoch; ``on_progress`` hears how far a large date is. At the end those replaced
-    locations go, of whatever date, whose grace is over. With ``dry_run`` nothing is written; results say what would be.
-    RetryableStorageError before anything else where a volume to write to is not mounted.
+    ``clock``: seconds since the epoch; ``on_progress`` receives the progress of a large date. At the end the replaced
+    locations of all dates are removed whose grace period is over. ``dry_run`` writes nothing; results say what would
+    be done. RetryableStorageError, before anything else: a volume to write to is not mounted.
     """
     require_filled(fs, layout, table.namespace, writable_names(fs, layout, table.namespace))
     if dry_run:
@@ -123,7 +126,7 @@ def _dry(
         return DateResult(value, "failed", "plan", 0, 0, (), clock() - begun, error=error)
     outcome = "planned" if planned.outcome in ("merged", "supplement") else planned.outcome
     names = tuple((d.internal, 0) for d in planned.plan.destinations) if planned.plan else ()
-    if planned.plan and not names:  # the merge makes the first partition
+    if planned.plan and not names:  # the merge creates the first partition
         names = ((DEFAULT_PARTITION, 0),)
     rows = planned.plan.rows if planned.plan else 0
     pieces = planned.plan.ranges() if planned.plan else 1
@@ -154,13 +157,13 @@ class _Merge:
         self.closing = PublishPhase(fs, layout, table, clock)
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
-        """All dates, in waves: what is published after each is safe from a kill during the next."""
+        """All dates, in waves: each wave is published before the next begins."""
         wave = WAVE_DATES * self.options.workers
         for first in range(0, len(values), wave):
             yield from self._wave(values[first : first + wave])
 
     def _wave(self, values: Sequence[str]) -> Iterator[DateResult]:
-        """Small dates together, some in each task; large ones one after the other, over all workers."""
+        """Small dates in groups, one task each; large ones one after the other, over all workers."""
         taken: list[_Date] = []
         for value in values:
             begun = self.clock()
@@ -216,7 +219,7 @@ class _Merge:
         yield from self._end([each], [result])
 
     def _end(self, group: Sequence[_Date], results: Sequence[MergeRecord | Failure]) -> Iterator[DateResult]:
-        """Closes what passed its check and is still true."""
+        """Publishes the dates that passed their check and whose sources have not changed."""
         passed: list[tuple[_Date, MergeRecord]] = []
         for each, result in zip(group, results, strict=True):
             if isinstance(result, Failure):
@@ -260,7 +263,7 @@ class _Merge:
         )
 
     def _failed(self, value: str, phase: str, begun: float, error: SparkhavenError | OSError) -> DateResult:
-        """``phase``: the one that has failed, where the error does not tell."""
+        """The result for an error; ``phase``: the failed one, if the error does not say."""
         if isinstance(error, OSError):
             error.__dict__.setdefault("phase", phase)
         return DateResult(value, "failed", phase_of(error) or phase, 0, 0, (), self.clock() - begun, error=error)
@@ -268,11 +271,11 @@ class _Merge:
     # --- from the check on ---
 
     def _resume(self, value: str, begun: float) -> DateResult | None:
-        """Goes on with a merge that was killed after its check; None if there is none."""
+        """Resumes a merge that was killed after its check; None if there is none."""
         record = newest(self.fs, self.layout, self.table, value, complete=False)
         if record is None or record.phase == "clean" or PHASES.index(record.phase) < PHASES.index("check"):
             return None
-        if record.complete:  # killed while it tidied up
+        if record.complete:  # killed during clean
             self.closing.tidy([record])
             return None
         if record.phase == "check" and not holds(record, self.pins):

@@ -1,4 +1,4 @@
-"""Where the tasks of a merge run: here, in threads, in processes; Spark's is in ``writers.merge.spark``."""
+"""Executors of merge tasks: in this process or in local processes; ``writers.merge.spark`` has Spark's."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ R = TypeVar("R")
 
 
 class Executor(Protocol):
-    """Runs a function over tasks. ``workers`` is how many run at once.
+    """Runs a function over tasks, ``workers`` at once.
 
-    Function, tasks and results pickle. Results come in the order of the tasks; the first exception of a task is
-    raised where its result would be, and what was not started by then may not run.
+    Function, tasks and results pickle. Results come in task order; the first exception is raised in the place of its
+    result, and tasks that were not started by then may not run.
     """
 
     @property
@@ -33,11 +33,11 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """This machine. One worker runs in the calling process; more are processes of their own, unless told otherwise.
+    """This machine. Default: one worker runs in the calling process, several in processes of their own.
 
-    Threads would do, but numpy calls are so short here that they spend their time handing the interpreter's lock to
-    each other (2 to 4 times slower on a busy machine). Processes start at first use and stay until ``close``; they
-    end with the process that started them, however it ends. A worker that dies is a MergeError.
+    Threads would be 2 to 4 times slower on a busy machine: the numpy calls are short and contend for the interpreter
+    lock. Processes start at first use and stay until ``close``; they end with the process that started them, however it
+    ends. MergeError: a worker died.
     """
 
     def __init__(self, workers: int = 1, *, processes: bool | None = None) -> None:
@@ -65,7 +65,7 @@ class LocalExecutor:
             raise MergeError(
                 "a worker of the merge died",
                 found=str(error),
-                hint="if the machine ran out of memory, give less --memory or fewer --workers; merge the date again",
+                hint="if the machine ran out of memory, use less --memory or fewer --workers; merge the date again",
             ) from error
         finally:
             for future in futures:
@@ -81,7 +81,7 @@ class LocalExecutor:
         return self._pool
 
     def close(self) -> None:
-        """Ends the workers; harmless when called twice, and the next run starts new ones."""
+        """Ends the workers; idempotent. The next run starts new ones."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
@@ -94,7 +94,7 @@ class LocalExecutor:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent is gone: it must not write on while another merge begins in the same place."""
+    """Ends this process when its parent ends: it must not write while another merge starts in the same directory."""
 
     def watch(sentinel: int) -> None:
         wait([sentinel])

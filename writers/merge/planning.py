@@ -1,4 +1,4 @@
-"""Decides what a merge of a date takes in: pins the streams, looks at what was merged before, makes the plan.
+"""Merge planning: pins the streams, looks at what was merged before, and plans the merge of a date.
 
 =====================================  =====================================================================
 situation                              what is read, and where it goes
@@ -40,12 +40,12 @@ from writers.merge.plan.source import Source
 from writers.merge.publish import destination, stage_root, volumes
 from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
-_EMPTY = "`sparkhaven stats` lists the dates; --allow-empty passes over an empty one"
+_EMPTY = "`sparkhaven stats` lists the dates; --allow-empty skips an empty one"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedMerge:
-    """The decision for one date. ``plan`` is None if there is nothing to write; ``base`` is the record before."""
+    """The plan for one date, None if there is nothing to write; ``base`` is the previous merge record."""
 
     outcome: str
     record: MergeRecord
@@ -63,9 +63,9 @@ class PlannedMerge:
 def plan_merge(
     fs: Fs, layout: Layout, table: TableName, value: str, options: MergeOptions, pins: Pins, *, dry_run: bool = False
 ) -> PlannedMerge:
-    """Pins and decides. Raises MergeError for an empty date (unless allowed) and for a history ahead of its source.
+    """Plans the merge of a date. MergeError: the date is empty (unless allowed), or history is ahead of its source.
 
-    TooEarlyError where all rows of the date wait to be synced.
+    TooEarlyError: all rows of the date wait to be synced.
     """
     check_partition("partition value", value)
     schema = _schema(fs, layout, table)
@@ -78,10 +78,10 @@ def plan_merge(
     if base is None and not locations:
         if waiting := pins.waiting(value):
             raise TooEarlyError(
-                "the rows of this date are not on disk yet, and a power cut could bring them again",
+                "the rows of this date are not synced yet; after a power failure the source would send them again",
                 where=f"{table} {value}",
-                expected="rows that are synced",
-                found=f"{waiting:,} rows that are not",
+                expected="synced rows",
+                found=f"{waiting:,} unsynced rows",
                 hint=after_sync(table),
                 phase="plan",
             )
@@ -110,7 +110,7 @@ def plan_merge(
     if not mark and _occupied(fs, layout, table, value):
         if not options.rewrite:
             raise MergeError(
-                "history has this date already, from elsewhere",
+                "history already has this date, without a merge record",
                 where=f"{table} {value}",
                 hint="--rewrite writes a new generation and retires what is there",
                 phase="plan",
@@ -148,27 +148,27 @@ def _schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             "table is not partitioned",
             where=str(table),
             expected="a Partitioning column",
-            hint="only such tables merge",
+            hint="only partitioned tables can be merged",
         )
     for column in schema.stored:
         if not column.type.stored:
             raise UnsupportedVersionError(
                 f"columns of type {column.type.name} cannot be merged by this release",
                 where=f"{table}, column {column.name}",
-                hint="leave the column out of the schema until a release that has the type",
+                hint="remove the column from the schema until a release supports the type",
             )
     return schema
 
 
 def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) -> tuple[SortKey, ...]:
-    """The order asked for, else that of the date's last merge."""
+    """The requested order, else that of the date's last merge."""
     if options.sort is not None or base is None:
         return options.sort or ()
     try:
         return tuple(SortKey.parse(text, schema) for text in base.details.get("sort", ()))
     except SettingsError as error:
         raise SettingsError(
-            "the date's last merge was sorted by a column that the table can no longer be sorted by",
+            "the date's last merge was sorted by a column that can no longer be used for sorting",
             where=f"{schema.full_name} {base.value}, merge {base.generation}",
             expected=error.expected,
             found=", ".join(base.details["sort"]),
@@ -191,7 +191,7 @@ def _tails(
         start = merged.get((stream, location.key.internal, location.since), 0)
         if start > location.rows:
             raise SnapshotMovedError(
-                "history holds rows that the stream has rolled back since",
+                "history has rows that the stream has rolled back since",
                 where=f"{table} {location.key.value}, source {location.key.internal}",
                 expected=f"{start} rows or more",
                 found=f"{location.rows} rows",
@@ -218,7 +218,7 @@ def _tails(
 
 
 def _complete(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -> bool:
-    """Whether intraday still has every merged row, so that it can be the source again."""
+    """Whether intraday still has every merged row and can be the source again."""
     rows = {(stream, loc.key.internal, loc.since): loc.rows for stream, loc in locations}
     return all(i.rows == 0 or (i.stream, i.internal, i.since) in rows for i in base.inputs)
 
@@ -242,7 +242,7 @@ def _inputs(base: MergeRecord | None, locations: Sequence[tuple[str, LocationSta
 
 
 def _generation(fs: Fs, layout: Layout, table: TableName, value: str) -> int:
-    """The number of this merge: a new one, or that of a merge that was killed before it published anything."""
+    """The number of this merge: a new one, or that of a merge killed before it published."""
     last = newest(fs, layout, table, value, complete=False)
     if last is None:
         return 1
@@ -291,18 +291,19 @@ def _plan(
         free = fs.free_bytes(place.staging)
         if free * len(places) < needed:
             raise MergeError(
-                "not enough room for the merged date",
+                "not enough space for the merged date",
                 where=place.staging,
                 expected=f"{needed} bytes over {len(places)} partitions",
                 found=f"{free} bytes free",
-                hint="free space, or add a partition on another volume and take this one out of WritablePartitions",
+                hint="free space, or add a storage partition on another volume and take this one out of "
+                "WritablePartitions",
                 phase="plan",
             )
     return plan
 
 
 def still_pinned(plan: MergePlan, pins: Pins) -> None:
-    """Raises SnapshotMovedError if a source was rolled back or removed while its rows were brought over."""
+    """SnapshotMovedError: a source was rolled back or removed while its rows were merged."""
     moved = _moved(pins, plan.value, [(s.stream, s.internal, s.since, s.stop) for s in plan.sources])
     if moved is not None:
         raise SnapshotMovedError(
@@ -316,7 +317,7 @@ def still_pinned(plan: MergePlan, pins: Pins) -> None:
 
 
 def holds(record: MergeRecord, pins: Pins) -> bool:
-    """Whether the sources of a merge that was killed after its check are still what they were."""
+    """Whether the sources of a merge that was killed after its check are unchanged."""
     sources = [(entry[0], entry[1], entry[2], entry[5]) for entry in record.details["sources"]]
     return _moved(pins, record.value, sources) is None
 

@@ -1,4 +1,4 @@
-"""Tells how far the tasks of a large date are."""
+"""Reports the progress of the tasks of a large date."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WORK = {
 
 
 class ProgressExecutor:
-    """Another executor; tells how far it is every ``EVERY_S`` seconds and at the end of each kind of task."""
+    """Wraps an executor; reports progress every ``EVERY_S`` seconds and at the end of each kind of task."""
 
     def __init__(
         self, inner: Executor, value: str, clock: Callable[[], float], on_progress: Callable[[str], None]
     ) -> None:
-        self._inner, self._value, self._clock, self._told = inner, value, clock, on_progress
+        self._inner, self._value, self._clock, self._on_progress = inner, value, clock, on_progress
 
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results, in the order of ``tasks``."""
@@ -37,6 +37,6 @@ class ProgressExecutor:
         for done, result in enumerate(self._inner.run(fn, tasks), start=1):
             now = self._clock()
             if done == len(tasks) or now - last >= EVERY_S:
-                self._told(f"{self._value}: {work}, {done} of {len(tasks)} tasks")
+                self._on_progress(f"{self._value}: {work}, {done} of {len(tasks)} tasks")
                 last = now
             yield result

@@ -1,8 +1,8 @@
-"""Brings staged locations into the tree by one rename each, and the location index behind them.
+"""Publishes staged locations by one rename each, then updates the location index.
 
-A location becomes visible complete: the topmost directory that is not there yet is renamed into place, with all that
-is in it. Staging lies outside the walked tree, on the same file system as its target. Names that were published
-once are never used again, so an engine that has the old files open keeps them.
+A location becomes visible complete: the topmost missing directory is renamed into place with its content. Staging lies
+outside the walked tree, on the same file system as its target. Published names are never reused, so an engine that has
+the old files open keeps them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
         raise error
     if stat is None or not stat.is_dir:
         raise TableNotFoundError(
-            "writable partition points to nothing",
+            "the link of a writable partition is broken",
             where=entry,
             expected="a directory",
             found=target,
@@ -54,7 +54,7 @@ def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
         )
     if target != seen:
         raise MergeError(
-            "writable partition is not what readers see under this name",
+            "a writable partition is not the directory that readers see under this name",
             where=entry,
             expected=seen,
             found=target,
@@ -66,18 +66,18 @@ def _volume(fs: Fs, layout: Layout, namespace: str, name: str) -> Volume:
     beside = fs.stat(base)
     if beside is None or beside.device != stat.device:
         raise MergeError(
-            "no place to stage on the file system of the writable partition",
+            "no staging directory on the file system of the writable partition",
             where=base,
             expected=f"device {stat.device} as {target}",
             found="nothing" if beside is None else f"device {beside.device}",
-            hint="let the partition be a link to a directory below the volume's mount point",
+            hint="make the storage partition a link to a directory below the volume's mount point",
             phase="plan",
         )
     return Volume(name, target, base)
 
 
 def stage_root(volume: Volume, table: TableName, value: str, generation: int) -> Path:
-    """Staging directory of one merge on one volume. Table and date are hashed: together they may be too long a name."""
+    """Staging directory of one merge on one volume. Table and date are hashed, because the name may be too long."""
     digest = sha256(f"{table}/{value}".encode()).hexdigest()[:24]
     return volume.staging / f".stage-{digest}-{generation}"
 
@@ -90,19 +90,18 @@ def destination(volume: Volume, table: TableName, value: str, generation: int, m
 
 
 def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destination) -> list[Path]:
-    """Renames one staged location into place; done before is no error, other data in its place is one.
+    """Renames one staged location into place; idempotent. MergeError: other data is in its place.
 
-    Returns the directories that the caller has to sync: whoever has made the names in them, this merge, one that died
-    before its sync, or another table's.
+    Returns the directories that the caller must sync, also those with entries of a merge that died before its sync.
     """
     staged, final = output.stage(table, value), output.published(table, value)
     if fs.stat(final) is None:
         _rename(fs, output, value, staged, final)
     elif fs.stat(staged) is not None:
         raise TableExistsError(
-            "data stands where the merge should publish",
+            "the merge's target directory already has data",
             where=final,
-            hint="merge with --rewrite to write beside it, or move it away if it is no history",
+            hint="merge with --rewrite to write a new generation beside it, or move it away if it is not history",
         )
     link = layout.partitions(table.namespace) / output.internal
     if fs.stat(link) is None:
@@ -114,7 +113,7 @@ def publish(fs: Fs, layout: Layout, table: TableName, value: str, output: Destin
 def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) -> None:
     if fs.stat(staged) is None:
         raise MergeError(
-            "staged location is gone",
+            "a staged location is missing",
             where=staged,
             expected="the location that was written and checked",
             found="nothing",
@@ -139,7 +138,7 @@ def _rename(fs: Fs, output: Destination, value: str, staged: Path, final: Path) 
 
 
 def read_index(fs: Fs, layout: Layout, table: TableName) -> dict[LocationKey, IndexEntry]:
-    """Entries of a table's location index; without an index those that a look at the tree finds."""
+    """Entries of a table's location index; without an index those found by listing the tree."""
     path = layout.metadata_index(table)
     if fs.stat(path) is not None:
         return {entry.key: entry for entry in decode_tlmi(fs.read(path), path)}
@@ -155,7 +154,7 @@ def read_index(fs: Fs, layout: Layout, table: TableName) -> dict[LocationKey, In
 
 
 def write_index(fs: Fs, layout: Layout, table: TableName, records: Sequence[MergeRecord]) -> None:
-    """Puts outputs of merges into the location index, takes those they replace out; a second time is harmless."""
+    """Adds the outputs of merges to the location index and removes those they replace; idempotent."""
     entries = read_index(fs, layout, table)
     for record in records:
         for internal in record.replaces:
@@ -171,11 +170,11 @@ def write_index(fs: Fs, layout: Layout, table: TableName, records: Sequence[Merg
 
 
 def retire(fs: Fs, layout: Layout, table: TableName, value: str, internal: str) -> None:
-    """Takes a replaced location out of the tree, then its files; empty parents of a marked partition go with it."""
+    """Removes a replaced location from the tree, then its files, and empty parents of a later generation."""
     final = fs.resolve(layout.partitions(table.namespace) / internal) / value / table.table
     mark = f".retired-{table.table}-"
     for name in fs.names(final.parent):
-        if name.startswith(mark):  # a retiring that was killed
+        if name.startswith(mark):  # an earlier call was killed
             fs.remove_tree(final.with_name(name))
     if fs.stat(final) is not None:
         doomed = layout.merges(table) / value / f".retired-{internal}-{os.getpid()}"

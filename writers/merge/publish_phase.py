@@ -1,8 +1,7 @@
-"""What follows the check of a merge: publish, index, record, clean, for one date or several at once.
+"""The publish phase of a merge, after its check: publish, index, record, clean, for one date or several at once.
 
-All of it may be done again after a kill, so of these phases only the last two are kept. The record of phase ``record``
-is the commit point: readers see the old state before it and the new one after it. Several dates share one index, and
-wait for the disk together.
+All of it is idempotent, so of these phases only the last two are stored. The record of phase ``record`` is the commit
+point: readers see the old state before it and the new state after it. Several dates share one index and one sync.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ GRACE_S = 3600.0
 
 
 class PublishPhase:
-    """Closes merges of one table. ``clock`` gives seconds since the epoch; replaced locations live ``GRACE_S`` on."""
+    """Publishes merges of one table. ``clock`` gives seconds since the epoch; replaced ones stay ``GRACE_S``."""
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
         self._fs, self._layout, self._table, self._clock = fs, layout, table, clock
 
     def close(self, records: Sequence[MergeRecord]) -> list[MergeRecord | Failure]:
-        """Publishes merges whose check is stored; results in order. One that cannot be published leaves the others."""
+        """Publishes merges whose check is stored; results in order. A failed one does not stop the others."""
         fs, layout, table = self._fs, self._layout, self._table
         results: list[MergeRecord | Failure] = []
         with fs.during("merge-publish"):
@@ -57,7 +56,7 @@ class PublishPhase:
         return [next(cleaned) if isinstance(result, MergeRecord) else result for result in results]
 
     def tidy(self, records: Sequence[MergeRecord]) -> list[MergeRecord]:
-        """Removes what merges have left behind."""
+        """Removes the staging of merges."""
         with self._fs.during("merge-clean"):
             for record in records:
                 sweep(self._fs, staging_of(record))
@@ -68,7 +67,7 @@ class PublishPhase:
         return cleaned
 
     def retire_replaced(self, value: str) -> None:
-        """Removes a date's replaced locations whose grace is over."""
+        """Removes a date's replaced locations whose grace period is over."""
         now = self._clock()
         records = load_records(self._fs, self._layout, self._table, value)
         complete = [record for record in records if record.complete]

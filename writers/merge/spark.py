@@ -1,4 +1,4 @@
-"""Runs the tasks of a merge on a Spark cluster: Spark schedules, the rows never cross the JVM."""
+"""Runs the tasks of a merge on a Spark cluster; rows never cross the JVM."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from writers.spark.workers import check_workers
 
 T = TypeVar("T")
 R = TypeVar("R")
-SLICES = 4  # Spark tasks per worker: enough to even out, few enough that starting them does not count
+SLICES = 4  # Spark tasks per worker: enough to balance load, few enough that their start cost is small
 
 
 class SparkExecutor:
     """A few Spark tasks per worker, each with a share of the merge's tasks; ``context`` is a live SparkContext.
 
-    The packages of this distribution must be importable in the workers (``--py-files``), and the workers must see
-    ``root``, by ``marker``, a file in it that exists: they are asked before the first task.
+    The workers must be able to import sparkhaven's packages (``--py-files``) and see ``root``: before the first task
+    they are asked for ``marker``, an existing file in it.
     """
 
     def __init__(self, context: Any, root: Path, marker: Path, workers: int | None = None) -> None:
@@ -34,10 +34,10 @@ class SparkExecutor:
         return self._workers
 
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        """The results, in the order of ``tasks``; one job for all of them.
+        """The results, in the order of ``tasks``; one Spark job for all.
 
-        A task's own error comes back as it was raised; MergeError when Spark could not run the tasks. SettingsError or
-        CommitError for workers that cannot do our work, or a JVM that is gone.
+        Raises a task's own error unchanged. MergeError: Spark could not run the tasks. SettingsError, CommitError: the
+        workers cannot run sparkhaven's tasks, or the JVM has ended.
         """
         if not tasks:
             return
@@ -54,7 +54,7 @@ class SparkExecutor:
                 "Spark could not run the tasks of a merge",
                 where=host_of(error),
                 found=error_summary(error),
-                hint="run again with -v for the traceback; dates that were published stay, the others start clean",
+                hint="run again with -v for the traceback; published dates stay, the others start from the beginning",
             )
             raise jvm_gone(error) or lacks_package(error) or failed from error
         for result, failure in found:
@@ -64,7 +64,7 @@ class SparkExecutor:
 
 
 def _attempt(fn: Callable[[T], R], task: T) -> tuple[R | None, SparkhavenError | OSError | None]:
-    """The result, or the error as a value: Spark would hand on nothing but its text, after trying again."""
+    """The result, or the error as a value: Spark would retry the task and then pass on only the error's text."""
     try:
         return fn(task), None
     except (SparkhavenError, OSError) as error:

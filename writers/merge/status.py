@@ -1,4 +1,4 @@
-"""What is unfinished about the dates of a table: unmerged, unvalidated, untruncated, merges that stopped, old files."""
+"""Unfinished work of a table's dates: unmerged, unvalidated, untruncated, interrupted merges, replaced files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from writers.merge.plan.pins import Pins
 class DateStatus:
     """One date. ``merged`` and ``unmerged`` are rows; ``generation`` is 0 before the first merge.
 
-    ``validation`` is passed, failed, stale, damaged or missing, None for a date without merge. ``untruncated`` are
-    merged rows that are still in intraday. ``unfinished`` is the last phase of a merge that runs or was stopped.
+    ``validation``: passed, failed, stale, damaged or missing; None without a merge. ``untruncated``: merged rows that
+    are still in intraday. ``unfinished``: the last phase of a merge that runs or was interrupted.
     """
 
     value: str

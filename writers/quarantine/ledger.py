@@ -1,17 +1,16 @@
-"""What a stream's quarantine has not taken over from the commit log yet: the log decides, the quarantine follows.
+"""The ledger of a quarantine: which changes of the commit log it still has to apply. The log decides.
 
-Rejected rows are parked before the commit point, under the number of the epoch that is about to be committed. So a row
-can be there although its epoch never came to be (the process died in between), or was rolled back since; both times
-the stream reads the source again, and whatever it rejects then is parked again. Such epochs are *dead*: rows that were
-parked for them go, and rows that were sent again by them are as if they had not been. Epoch numbers of the log are
-never used twice, but one that was not committed is; therefore the ledger is brought up to date, and the quarantine with
-it, at each start before anything else may be parked.
+Rejected rows are written to quarantine before the commit point, under the number of the epoch to be committed. So a row
+can be there although its epoch was never committed (the process died in between), or was rolled back; in both cases
+the stream reads the source again and writes what it rejects then. Such epochs are *dead*: rows written under them are
+removed, and requeues by them are undone. The log never reuses epoch numbers, but a number that was not committed is
+used again; therefore each start first brings the ledger, and then the quarantine, up to date with the log.
 
-*A ledger that is lost* is made again from the log, which says by the newest epoch that rows were rejected in
-(``StreamState.rejected``) that there was one: dead are all epochs that the log knows to be rolled back, and those after
-its newest; to remove their rows once more changes nothing. Checkpoints of earlier releases do not have that number, and
-before the first epoch with a rejected row there is none: then the loss is not seen, and rows that an interrupted batch
-has parked stay until its epoch is committed, under which number they are. What is committed is not touched by it.
+*A lost ledger* is rebuilt from the log, whose newest epoch with rejected rows (``StreamState.rejected``) shows that
+there was one: dead are all rolled-back epochs, and those after the newest; removing their rows again changes nothing.
+Checkpoints of earlier releases lack that number, and before the first epoch with a rejected row there is none: then the
+loss is not noticed, and rows of an interrupted batch stay until the epoch of their number is committed. Committed rows
+are not affected.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ NEVER = 2**62  # above all numbers of epochs
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Rows on their way back into the table: a file in ``layout.requeues``, for one range of positions, one epoch."""
+    """Rows sent back to the table: a file in ``layout.requeues`` for one range of positions and one epoch."""
 
     path: Path
     start: int
@@ -40,7 +39,7 @@ class Requeue:
 
 
 def follow(ledger: Ledger, epoch: int, rollbacks: Iterable[tuple[int, int]]) -> Ledger:
-    """The ledger brought up to a log at ``epoch``; ``rollbacks`` are pairs of their own epoch and the restored one."""
+    """The ledger updated to a log at ``epoch``; ``rollbacks`` are pairs (own epoch, restored epoch)."""
     dead, seen = list(ledger.dead), ledger.seen
     for made, restored in sorted(rollbacks):
         if made > seen:
@@ -56,9 +55,9 @@ def follow(ledger: Ledger, epoch: int, rollbacks: Iterable[tuple[int, int]]) -> 
 def follow_log(
     fs: Fs, layout: Layout, table: TableName, state: StreamState, *, read_only: bool = False
 ) -> Ledger | None:
-    """The ledger brought up to the log of a stream, and written; None where nothing was ever parked.
+    """Updates the ledger to the log of a stream and writes it; None if the quarantine never had a row.
 
-    The caller holds the stream, unless ``read_only``.
+    The caller holds the stream's lock, unless ``read_only``.
     """
     ledger = read_ledger(fs, layout, table, state.stream)
     if ledger is not None:
@@ -74,16 +73,16 @@ def follow_log(
 
 
 def rebuilt_ledger(state: StreamState, place: str) -> Ledger:
-    """A ledger in place of a lost one, from what the log remembers; ``place`` of the quarantine if it is known."""
+    """A ledger rebuilt from the log; ``place`` of the quarantine if it is known."""
     apart = state.rolled_back[1:] if len(state.rolled_back) >= MAX_PAIRS else state.rolled_back
     seen = max((made for _, made in apart), default=0)
     return Ledger(place, "", state.epoch, seen, (*apart, (state.epoch, NEVER)))
 
 
 def leftovers(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> tuple[list[Requeue], list[Requeue]]:
-    """Requeues that were interrupted: those that were committed and those that were not.
+    """Interrupted requeues: (committed, not committed).
 
-    The commit log holds the position of those that were; of the others nothing is in the table.
+    The commit log has the positions of committed ones; no row of the others is in the table.
     """
     directory, position = layout.requeues(table, state.stream), state.offsets.requeued
     found = []
@@ -96,5 +95,5 @@ def leftovers(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> t
 
 
 def requeue_path(layout: Layout, table: TableName, stream: str, start: int, epoch: int) -> Path:
-    """The file for rows that are sent again from position ``start`` on, in the epoch of that number."""
+    """The file of rows that are requeued from position ``start`` on, in that epoch."""
     return layout.requeues(table, stream) / f"{start}-{epoch}.parquet"

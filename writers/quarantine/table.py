@@ -1,20 +1,20 @@
-"""The Spark edge of the quarantine: a Delta table of rejected rows, one row for each position of the source.
+"""The quarantine (dead-letter table): a Delta table of rejected rows, one row per source position.
 
 =====================================  =================================================================================
-``Namespace``, ``TableName``,          whose row it is; with ``SourcePartition`` and ``Position`` the key. Rows come in
-``Stream``                             by an insert-only merge on the key and ``SourceTime``: a batch tried again
-                                       doubles nothing, and a topic that was made again, or a new file of an old name,
-                                       has other rows in the same places
-the columns of ``store.rejected``      position, reason, what was expected and found, the row as it came
-``Epoch``                              the epoch that was about to be committed when the row was parked. Without that
-                                       epoch in the commit log the row does not count: its batch failed or was rolled
-                                       back, and the source will be read again. See ``writers.quarantine.ledger``
-``Time``                               when it was parked
-``RequeuedEpoch``, ``RequeuedTime``    the epoch in which it was sent again, with success; null while it is pending
+``Namespace``, ``TableName``,          owner of the row; with ``SourcePartition`` and ``Position`` the key. Rows are
+``Stream``                             added by an insert-only merge on the key and ``SourceTime``: a retried batch adds
+                                       no duplicates, while a recreated topic, or a new file of an old name, has other
+                                       rows at the same positions
+the columns of ``store.rejected``      position, reason, what was expected and found, the row as received
+``Epoch``                              the epoch to be committed when the row was written. If the commit log lacks that
+                                       epoch, the row does not count: its batch failed or was rolled back, and the
+                                       source is read again. See ``writers.quarantine.ledger``
+``Time``                               when it was written
+``RequeuedEpoch``, ``RequeuedTime``    the epoch that requeued it successfully; null while it is pending
 =====================================  =================================================================================
 
-All writers take the lock of the table's directory, since nothing below Delta keeps two from making the same version
-in a local directory. Spark does not sync what it writes; that is made good here before a call returns.
+All writers lock the table's directory, because on a local file system Delta does not prevent two writers from creating
+the same version. Spark does not sync what it writes; this module does before a call returns.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ DDL = (
     "Epoch bigint, Time timestamp, RequeuedEpoch bigint, RequeuedTime timestamp"
 )
 PROPERTIES = {
-    "delta.enableDeletionVectors": "false",  # so that any reader of Delta reads it
-    "delta.autoOptimize.autoCompact": "true",  # a file a batch would make each merge dearer
+    "delta.enableDeletionVectors": "false",  # so that any reader of Delta can read it
+    "delta.autoOptimize.autoCompact": "true",  # with one file per batch, merges would become slower and slower
 }
 State = Literal["all", "pending", "requeued"]
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which rows: all that fit every part. ``source`` may have ``*``."""
+    """A filter of rows, its fields joined by AND. ``source`` may have ``*``."""
 
     reason: str | None = None
     source: str | None = None
@@ -67,7 +67,7 @@ class Chosen:
 
 
 class Quarantine:
-    """The rows of one stream. ``place`` is a local directory; it is made with the first row."""
+    """The quarantine of one stream. ``place`` is a local directory, created with the first row."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class Quarantine:
 
     @property
     def exists(self) -> bool:
-        """Whether a row was ever parked."""
+        """Whether a row was ever written."""
         return self._fs.stat(self.place / "_delta_log") is not None
 
-    # --- parking ---------------------------------------------------------------------------------------
+    # --- writing ---------------------------------------------------------------------------------------
 
     def add(self, files: Sequence[RejectedFile], epoch: int) -> None:
-        """Adds the rejected rows of a batch whose epoch is about to be committed; durable when it returns."""
+        """Adds the rejected rows of a batch whose epoch is committed next; durable when it returns."""
         from pyspark.sql import functions as f
 
         self.announce(epoch)
@@ -113,14 +113,14 @@ class Quarantine:
             merge.whenNotMatchedInsertAll().execute()
 
     def announce(self, epoch: int) -> None:
-        """Notes in the ledger that rows of this epoch may be in the quarantine."""
+        """Records in the ledger that the quarantine may have rows of this epoch."""
         ledger = read_ledger(self._fs, *self._ledger) or Ledger()
         noted = replace(ledger, place=str(self.place), file=self._file, newest=max(ledger.newest, epoch))
         if noted != ledger:
             write_ledger(self._fs, *self._ledger, noted)
 
     def settle(self, committed: Sequence[Requeue]) -> None:
-        """Takes over from the commit log what the ledger has left to do, and marks requeues that were not marked."""
+        """Applies the pending changes of the ledger, and marks committed requeues that are not marked yet."""
         for requeue in committed:
             self.mark(requeue)
         ledger = read_ledger(self._fs, *self._ledger)
@@ -131,15 +131,15 @@ class Quarantine:
         named = replace(ledger, place=ledger.place or str(self.place), file=ledger.file or self._file)
         write_ledger(self._fs, *self._ledger, replace(named, dead=()))
 
-    # --- looking, sending again, dropping ----------------------------------------------------------------
+    # --- reading, requeueing, dropping -------------------------------------------------------------------
 
     def select(self, chosen: Chosen) -> DataFrame:
-        """Rows of the stream that fit, by source and position."""
+        """Matching rows of the stream, by source and position."""
         rows = self._spark.read.format("delta").load(local_uri(self.place)).where(self._mine())
         return rows.where(_fits(chosen)).orderBy("SourcePartition", "Position")
 
     def mark(self, requeue: Requeue) -> None:
-        """Marks the rows of a committed requeue, durably, and removes its file. Harmless when done again."""
+        """Marks the rows of a committed requeue, durably, and removes its file; idempotent."""
         from pyspark.sql import functions as f
 
         with self._fs.during("quarantine-mark"):
@@ -153,7 +153,7 @@ class Quarantine:
         self._fs.unlink(requeue.path)
 
     def drop(self, chosen: Chosen, after: int | None = None) -> int:
-        """Deletes the rows that fit, but none of epochs ``after`` the newest one; how many they were."""
+        """Deletes matching rows, except those of epochs ``after`` the newest committed one; returns how many."""
         with self._writing() as table:
             condition = self._mine() & _fits(chosen)
             if after is not None:
@@ -166,7 +166,7 @@ class Quarantine:
     # --- inside ----------------------------------------------------------------------------------------
 
     def _remove_dead(self, dead: Sequence[tuple[int, int]]) -> None:
-        """Removes the rows of dead epochs, and takes back the marks of requeues that died."""
+        """Removes the rows of dead epochs, and the marks of requeues by them."""
         from pyspark.sql import functions as f
 
         if not self.exists:
@@ -194,7 +194,7 @@ class Quarantine:
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
-        """The Delta table, locked against other writers; what is written is synced at the end."""
+        """The Delta table, locked against other writers; syncs what was written at the end."""
         from delta.tables import DeltaTable
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -214,10 +214,10 @@ class Quarantine:
                 sync_delta(fs, self.place, before)
         except (PySparkException, Py4JError) as error:
             raise CommitError(
-                "the quarantine could not be written",
+                "the quarantine cannot be written",
                 where=self.place,
                 found=error_summary(error),
-                hint="make room or mend the table, then start again; nothing of a running batch was committed",
+                hint="free space or repair the table, then restart; nothing of a running batch was committed",
             ) from error
         finally:
             if lock is not None:
@@ -225,7 +225,7 @@ class Quarantine:
 
 
 def sync_delta(fs: Fs, place: Path, before: frozenset[str]) -> None:
-    """Makes durable what a local Delta table has gained since its log had the names ``before``."""
+    """Syncs what was added to a local Delta table since its log had the names ``before``."""
     log = place / "_delta_log"
     fresh = [name for name in fs.names(log) if name not in before]
     paths = [log / name for name in (*fresh, "_last_checkpoint")]
@@ -277,5 +277,5 @@ def _split_stars(text: str) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """A text as a Java pattern that means itself."""
+    """A text quoted as a Java regular expression."""
     return "\\Q" + text.replace("\\E", "\\E\\\\E\\Q") + "\\E" if text else ""

@@ -1,16 +1,16 @@
-"""The proof that a removal needs: history holds what a date's newest merge took in, and a validation has passed.
+"""The proof that a removal requires: history holds what a date's newest merge read, and a validation has passed.
 
 ======================  ======================================================================================
 stored validation       what a removal does
 ======================  ======================================================================================
-passed                  goes on
+passed                  proceeds
 missing                 validates the date itself and stores the result
 stale                   the same: the date was merged again since, or the rules of the schema have changed
-failed, not evaluated   is refused; ``validate`` tells what, ``--allow-unevaluated`` passes over the latter
-damaged                 is refused; ``validate`` writes it anew
+failed, not evaluated   is refused; ``validate`` shows why, ``--allow-unevaluated`` accepts the latter
+damaged                 is refused; ``validate`` replaces it
 ======================  ======================================================================================
 
-Rows that came after the merge are not in its proof: their locations are refused, whatever the validation says.
+The proof does not cover rows that came after the merge: their locations are refused, whatever the validation says.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RemovalProof:
     def __init__(self, table: TableName, record: MergeRecord, validation: Validation, *, seal: object) -> None:
         if seal is not _SEAL:
             raise ValidationFailedError(
-                "a proof cannot be made by hand",
+                "a removal proof can only be made by ``prove``",
                 expected="writers.removal.proof.prove",
                 hint="merge the date, then prove it",
             )
@@ -60,7 +60,7 @@ class RemovalProof:
         return next((i.rows for i in self.record.inputs if (i.stream, i.internal, i.since) == key), 0)
 
     def evidence(self) -> dict[str, Any]:
-        """What is kept with a removal."""
+        """What is stored with a removal."""
         proof = self.record.proof
         assert proof is not None  # noqa: S101  prove saw it
         return {
@@ -89,17 +89,16 @@ def prove(
     pins: Pins | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> RemovalProof:
-    """Looks whether history holds what the date's newest merge took in: record, index, files, checksums, validation.
+    """Checks that history holds what the date's newest merge read: record, index, files, checksums, validation.
 
-    Raises TableNotFoundError without a complete merge, ValidationFailedError where record, index and files disagree or
-    the validation has not passed, CorruptFileError where a file is not what was merged. A validation that is missing
-    or stale is made, and unless ``dry_run`` stored under ``time_ms``; ``tolerant`` passes over rules that cannot be
-    evaluated.
+    A missing or stale validation is run and, without ``dry_run``, stored with ``time_ms``. ``tolerant`` accepts rules
+    that cannot be evaluated. TableNotFoundError: no complete merge. ValidationFailedError: record, index and files
+    disagree, or the validation has not passed. CorruptFileError: a file differs from what was merged.
     """
     record = newest(fs, layout, table, value)
     if record is None:
         raise TableNotFoundError(
-            "nothing proves that history holds this date",
+            "there is no proof that history holds this date",
             where=f"{table} {value}",
             expected="a complete merge",
             found="none",
@@ -116,7 +115,7 @@ def prove(
         require_own_files(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output.files)
     validation = load_validation(fs, layout, table, record)
     if validation is None or validation.binding != binding(record, schema.rules):
-        why = "was never validated" if validation is None else "was validated by other rules than those of now"
+        why = "was never validated" if validation is None else "was validated with other rules"
         on_progress(f"{value}: merge {record.generation} {why}; validating it")
         validation = validate_date(fs, layout, table, value, pins=pins, tolerant=tolerant, time_ms=time_ms)
         if not dry_run:
@@ -127,9 +126,9 @@ def prove(
 
 
 def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Collection[str]) -> None:
-    """Raises if a committed column file of a location is not that of its column.
+    """Raises if a committed column file of a location belongs to another column.
 
-    Such a file would have been merged as other values, the same on both sides of the proof.
+    The proof does not notice it: both sides have the same wrong values.
     """
     for column in schema.stored:
         if column.files[0] in files:
@@ -171,7 +170,7 @@ def _check_output(fs: Fs, layout: Layout, table: TableName, record: MergeRecord,
 
 def _unproven(record: MergeRecord, expected: object, found: object) -> ValidationFailedError:
     return ValidationFailedError(
-        "history does not prove that it holds this date; nothing was removed",
+        "there is no proof that history holds this date; nothing was removed",
         where=f"{record.table} {record.value}, merge {record.generation}",
         expected=expected,
         found=found,

@@ -1,15 +1,14 @@
-"""Two-phase removal of intraday rows that history holds: truncate, then delete. Nothing goes without proof.
+"""Two-phase removal of intraday rows that history holds: truncate, then delete. Both require proof.
 
 Truncate, for every location of a date:
 
-1. *prove*: the merge record's proof holds, and its outputs lie in history as recorded, byte for byte;
-2. under the lock that commits of the stream take too: the location holds exactly the merged rows, none came since;
+1. *prove*: the merge record's proof holds, and its outputs are in history as recorded, byte for byte;
+2. under the stream's commit lock: the location has exactly the merged rows, no later ones;
 3. append the removals of the stream's locations, with the proof as evidence, and sync: from here on they are empty;
 4. publish each ``table.size`` with the truncated mark, so that tasks refuse further rows.
 
-Delete comes after the grace, and needs the proof again: files are renamed away, the removal is recorded, and then they
-are unlinked. The entries in ``<stream>.removals`` stay as the tombstones of what was there. Both steps may be run again
-after a crash; they go on where they were.
+Delete follows after a grace period and requires the proof again: files are renamed, the removal is recorded, then the
+files are unlinked. The entries in ``<stream>.removals`` remain as tombstones. Both steps resume after a crash.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a removal did, or with ``dry_run`` would do: (stream, internal partition, rows) of each location."""
+    """The locations of a removal, with ``dry_run`` those that it would remove: (stream, internal partition, rows)."""
 
     phase: Phase
     value: str
@@ -48,7 +47,7 @@ class Removed:
 
     @property
     def rows(self) -> int:
-        """Rows that were taken out of intraday."""
+        """Rows removed from intraday."""
         return sum(rows for _, _, rows in self.locations)
 
 
@@ -68,11 +67,11 @@ def truncate(
     pause: Callable[[float], None] = time.sleep,
     states: States | None = None,
 ) -> Removed:
-    """Empties the intraday locations of a date (or those of one source) for good.
+    """Truncates the intraday locations of a date, or those of one source; they take no further rows.
 
-    ValidationFailedError: the proof is of another date or does not cover a location, for example because rows came
-    after the merge; then no location of that stream is changed. TableNotFoundError: there is no such location.
-    ``states`` keeps what the logs say between the dates of one run.
+    ``states`` caches the streams' states between the dates of one run. ValidationFailedError: the proof is of another
+    date or does not cover a location (rows came after the merge); then no location of that stream is changed.
+    TableNotFoundError: there is no such location.
     """
     _require(proof, table, value)
     states = states or States(fs, layout, table)
@@ -98,7 +97,7 @@ def truncate(
                     emptied = states.of(stream)
                     for location in chosen:
                         if fs.stat(layout.intraday_location(table, location.key)) is None:
-                            continue  # a delete that stopped has moved it away
+                            continue  # an interrupted delete has moved it away
                         publish_location(fs, layout, table, stream, emptied.locations[location.key])
     if not known:
         raise _nothing(table, value, source, "intraday locations")
@@ -119,10 +118,10 @@ def delete(
     pause: Callable[[float], None] = time.sleep,
     states: States | None = None,
 ) -> Removed:
-    """Removes the files of truncated locations, so that new data of the date may come.
+    """Deletes the files of truncated locations, so that the date can take new rows.
 
-    ValidationFailedError: a location was not truncated, or ``grace_s`` seconds since then are not over (readers that
-    opened it before may still be reading). TableNotFoundError: there is no such location.
+    ValidationFailedError: a location is not truncated. TooEarlyError: it was truncated less than ``grace_s`` seconds
+    ago, and readers may still use it. TableNotFoundError: there is no such location.
     """
     _require(proof, table, value)
     states = states or States(fs, layout, table)
@@ -154,11 +153,11 @@ def _require(proof: RemovalProof, table: TableName, value: str) -> None:
     if not isinstance(proof, RemovalProof) or (proof.table, proof.record.value) != (table, value):
         found = f"of {proof.table} {proof.record.value}" if isinstance(proof, RemovalProof) else type(proof).__name__
         raise ValidationFailedError(
-            "removal needs the proof of this very date",
+            "removal requires the proof of this date",
             where=f"{table} {value}",
             expected="what writers.removal.proof.prove returns for it",
             found=found,
-            hint="nothing waives the proof",
+            hint="prove the date first; there is no way around the proof",
             phase="prove",
         )
 
@@ -172,7 +171,7 @@ def _require_covered(proof: RemovalProof, stream: str, location: LocationState) 
     merged = proof.rows_of(stream, location)
     if merged != location.rows:
         raise ValidationFailedError(
-            "intraday has rows that history does not hold",
+            "intraday has rows that history does not have",
             where=f"{proof.table} {location.key.value}, source {location.key.internal}",
             expected=f"{merged} merged rows",
             found=f"{location.rows} rows",
@@ -182,9 +181,9 @@ def _require_covered(proof: RemovalProof, stream: str, location: LocationState) 
 
 
 def _require_durable(proof: RemovalProof, state: StreamState, location: LocationState) -> None:
-    if location.epoch > state.durable:  # a power cut could bring the source to send its rows again
+    if location.epoch > state.durable:  # after a power failure the source would send its rows again
         raise ValidationFailedError(
-            "rows are not on disk yet, so a power cut could bring them again",
+            "rows are not synced yet; after a power failure the source would send them again",
             where=f"{proof.table} {location.key.value}, source {location.key.internal}",
             expected=f"epoch {location.epoch} synced",
             found=f"synced up to epoch {state.durable}",
@@ -201,7 +200,7 @@ def _require_deletable(
         raise ValidationFailedError(
             "only a truncated location can be deleted",
             where=f"{table} {location.key.value}, source {location.key.internal}",
-            expected="a truncate before",
+            expected="a truncated location",
             found=f"{location.rows} rows",
             hint=f"sparkhaven truncate {table} --date {location.key.value}",
             phase="delete",
@@ -241,7 +240,7 @@ def _record(
         for location, count in zip(locations, counts, strict=True)
     ]
     with fs.during(f"{phase}-record"):
-        # without any: what an earlier run recorded becomes durable
+        # an empty list makes the records of an earlier run durable
         write_removals(fs, layout, table, stream, removals, commit_lock=commit_lock)
     if removals:
         states.removed(stream, removals)
@@ -257,7 +256,7 @@ def _move_away(fs: Fs, layout: Layout, table: TableName, location: LocationState
 
 
 def _sweep(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> int:
-    """Unlinks what was moved away; the value's directory goes with it when nothing else is in it."""
+    """Unlinks what was moved away, and the value's directory if it is empty then."""
     place = layout.intraday_location(table, key).parent
     doomed = [name for name in fs.names(place) if name.startswith(DOOMED)]
     with fs.during("delete-unlink"):
@@ -276,10 +275,10 @@ def _commits_held(fs: Fs, layout: Layout, table: TableName, stream: str, pause: 
             return lock
         pause(LOCK_PAUSE_S)
     raise LockLostError(
-        "the stream commits without end, or another removal of it is running",
+        "the stream's commit lock is busy: it commits without a pause, or another removal is running",
         where=path,
         expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
-        hint="try again",
+        hint="run it again",
     )
 
 

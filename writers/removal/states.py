@@ -1,4 +1,4 @@
-"""States of a table's streams over a run of removals: a year of dates reads each commit log once."""
+"""Cached states of a table's streams: removing a year of dates reads each commit log once."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class States:
-    """One state a stream, loaded again only when another process has written to its logs.
+    """One state per stream, reloaded only when another process has written to its logs.
 
-    To be asked while the lock of the stream's removals is held: then no commit can come in between.
+    The caller holds the stream's commit lock, so that no commit comes in between.
     """
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
@@ -31,7 +31,7 @@ class States:
         return known[1]
 
     def removed(self, stream: str, removals: Iterable[Removal]) -> None:
-        """Follows removals that this process has just recorded under the same lock."""
+        """Applies removals that this process has just recorded under the same lock."""
         state = self._known[stream][1]
         for removal in removals:
             state.remove(removal)

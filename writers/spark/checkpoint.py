@@ -1,16 +1,16 @@
-"""Spark's own checkpoint of a query after a power cut: what is wrong with it, and a repair. Plan first, then apply.
+"""Repairs Spark's checkpoint of a query after a power failure: plan first, then apply.
 
-Spark renames the files of its checkpoint into place and syncs none of them, so after a power cut they may be empty,
-torn or gone; a query then does not start. Our own streams make their checkpoint anew at each start. A query that
-writes with ``foreachBatch`` and has a checkpoint of its own needs this. Found are
+Spark renames the files of its checkpoint into place and syncs none of them, so after a power failure they may be empty,
+torn or missing; then the query does not start. sparkhaven's own streams renew their checkpoint at each start. This
+module is for a query with ``foreachBatch`` and a checkpoint of its own. It finds
 
-* ``metadata`` missing or unreadable: the id of the query is in the commit log too, and comes back from there;
-* entries of ``offsets`` and ``commits`` that are empty or torn, and what comes after the newest batch that is whole;
-* a planned batch whose source has lost which files it meant: unless the commit log has it, it is planned anew;
-* batches that Spark holds for done and the commit log has not: their rows would never come;
-* things among the entries that Spark did not put there.
+* ``metadata`` missing or unreadable: the query id is restored from the commit log;
+* empty or torn entries of ``offsets`` and ``commits``, and all entries after the newest intact batch;
+* a planned batch whose source has lost its list of files: it is planned again, unless the commit log has it;
+* batches that Spark counts as done and the commit log lacks: their rows would be lost;
+* foreign files among the entries.
 
-Nothing is deleted: ``apply`` copies the checkpoint first, and moves entries into that copy's place, never away.
+Nothing is deleted: ``apply_repair`` first copies the checkpoint to a backup.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METADATA, OFFSETS, COMMITS, SOURCES = "metadata", "offsets", "commits", "sources
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One thing that is wrong; ``remedy`` says what ``apply`` does about it."""
+    """One defect; ``remedy`` says what ``apply_repair`` does about it."""
 
     path: Path
     what: str
@@ -37,10 +37,10 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What is wrong, and what goes: ``drop`` files, ``metadata`` (new content, None: it stays).
+    """The defects, the files to ``drop``, and the new ``metadata`` (None: unchanged).
 
-    ``last`` is the newest batch that Spark will hold for planned, ``done`` the newest that it holds for done; None:
-    the query starts from the beginning, and positions in the commit log decide what is new.
+    ``last``: newest batch that Spark then counts as planned; ``done``: newest that it counts as done. None: the query
+    starts from the beginning, and the positions in the commit log decide what is new.
     """
 
     checkpoint: Path
@@ -53,7 +53,7 @@ class Repair:
 
 @dataclass(slots=True)
 class _Entries:
-    """The numbered entries of one log of Spark."""
+    """The numbered entries of one of Spark's logs."""
 
     sound: set[int]
     broken: dict[int, str]
@@ -63,11 +63,10 @@ class _Entries:
 def plan_repair(
     fs: Fs, checkpoint: Path, *, query_id: str | None = None, batch: int | None = None, new_id: str = ""
 ) -> Repair:
-    """Looks at a checkpoint and says what is wrong; changes nothing. TableNotFoundError: there is none.
+    """Plans the repair of a checkpoint; changes nothing. TableNotFoundError: there is none.
 
-    ``query_id`` and ``batch`` are what the commit log knows of the query: its id, and its newest committed batch. They
-    are believed where the id is that of the checkpoint, or where the checkpoint has lost its own. ``new_id`` is
-    the id for a checkpoint whose own nobody knows.
+    ``query_id`` and ``batch``: the query's id and newest committed batch in the commit log. They are used if the id is
+    that of the checkpoint, or if the checkpoint has lost its own. ``new_id``: the id if none is known.
     """
     found = fs.stat(checkpoint)
     if found is None or not found.is_dir:
@@ -76,7 +75,7 @@ def plan_repair(
             where=checkpoint,
             expected="a directory with metadata, offsets and commits",
             found="nothing" if found is None else "a file",
-            hint="a query makes its checkpoint at its first start; without one it simply starts",
+            hint="nothing to repair: a query creates its checkpoint at its first start",
         )
     damages: list[Damage] = []
     metadata, own_id = _metadata(fs, checkpoint, query_id or new_id, damages)
@@ -91,27 +90,25 @@ def plan_repair(
             path = checkpoint / name / str(number)
             beyond = top is None or number > top
             if number in entries.broken:
-                damages.append(Damage(path, entries.broken[number], "goes into the backup"))
+                damages.append(Damage(path, entries.broken[number], "moves to the backup"))
             elif beyond:
                 ahead = known is not None and name == COMMITS and number > known
-                why = "Spark holds this batch for done, the commit log has no epoch of it" if ahead else ""
-                damages.append(
-                    Damage(path, why or "comes after the newest batch that is whole", "goes into the backup")
-                )
+                why = "Spark counts this batch as done, the commit log has no epoch of it" if ahead else ""
+                damages.append(Damage(path, why or "comes after the newest intact batch", "moves to the backup"))
             if beyond or number in entries.broken:
                 drop += [path, *_checksum(fs, path)]
-        damages.extend(Damage(path, "is no entry of Spark's", "left alone") for path in entries.foreign)
+        damages.extend(Damage(path, "is not an entry of Spark", "left alone") for path in entries.foreign)
     damages.extend(_sources(fs, checkpoint, last, drop))
     return Repair(checkpoint, tuple(damages), tuple(drop), metadata, last, done)
 
 
 def apply_repair(fs: Fs, repair: Repair, backup: Path) -> None:
-    """Copies the checkpoint to ``backup``, durably, then drops and writes what was planned.
+    """Copies the checkpoint to ``backup``, durably, then drops and writes files as planned.
 
-    The query must not be running. TableExistsError: something is at ``backup`` already; nothing was changed.
+    The query must not be running. TableExistsError: ``backup`` exists; nothing was changed.
     """
     if fs.stat(backup) is not None:
-        raise TableExistsError("the place of the backup is taken", where=backup, hint="name another place")
+        raise TableExistsError("the backup directory already exists", where=backup, hint="choose another directory")
     with fs.during("checkpoint-backup"):
         for source, target in _tree(fs, repair.checkpoint, backup):
             fs.keep_dirs(target.parent, backup.parent)
@@ -119,7 +116,7 @@ def apply_repair(fs: Fs, repair: Repair, backup: Path) -> None:
             fs.sync([target])
             fs.sync_dirs([target.parent])
     with fs.during("checkpoint-repair"):
-        for path in reversed(repair.drop):  # the newest first: a repair that stops leaves a shorter plan, not a gap
+        for path in reversed(repair.drop):  # newest first: an interrupted repair leaves no gap
             fs.unlink(path)
         fs.sync_dirs(dict.fromkeys(path.parent for path in repair.drop))
         if repair.metadata is not None:
@@ -138,7 +135,7 @@ def _metadata(fs: Fs, checkpoint: Path, known: str, damages: list[Damage]) -> tu
     except ValueError:
         pass
     what = "is missing" if data is None else "is empty" if not data else "cannot be read"
-    damages.append(Damage(path, what, f"written again with the query id {known}"))
+    damages.append(Damage(path, what, f"rewritten with the query id {known}"))
     return json.dumps({"id": known}, separators=(",", ":")).encode(), known
 
 
@@ -159,9 +156,9 @@ def _entries(fs: Fs, directory: Path) -> _Entries:
 
 
 def _broken(data: bytes) -> str | None:
-    """Why an entry cannot be used: a version line, then JSON line by line, or ``-`` for a source that had nothing."""
+    """Why an entry is unusable, else None: it has a version line, then per line JSON, or ``-`` for an empty source."""
     if not data.strip(b"\0"):
-        return "is empty" if not data else "holds nothing but zeros"
+        return "is empty" if not data else "has only zero bytes"
     version, _, rest = data.partition(b"\n")
     if not (version.startswith(b"v") and version[1:].isdigit()):
         return "does not begin with a version"
@@ -176,7 +173,7 @@ def _broken(data: bytes) -> str | None:
 
 
 def _newest(planned: set[int], done: set[int], known: int | None) -> tuple[int | None, int | None]:
-    """The newest batch to keep in each log: planned ones follow a done one, or are the first that there is."""
+    """The newest batch to keep in each log; a planned batch follows a done one or is the first."""
     if known is not None:
         done = {number for number in done if number <= known}
     for number in sorted(planned, reverse=True):
@@ -189,7 +186,7 @@ def _newest(planned: set[int], done: set[int], known: int | None) -> tuple[int |
 
 
 def _lost_files(fs: Fs, checkpoint: Path, batch: int) -> bool:
-    """Whether a source of files has lost its entry for a planned batch: the plan names the entry by its number."""
+    """Whether a file source has lost its entry for a planned batch; the plan refers to the entry by number."""
     for source, line in enumerate(fs.read(checkpoint / OFFSETS / str(batch)).splitlines()[2:]):
         named = json.loads(line) if line != b"-" else None
         if isinstance(named, dict) and isinstance(number := named.get("logOffset"), int) and number >= 0:
@@ -200,18 +197,18 @@ def _lost_files(fs: Fs, checkpoint: Path, batch: int) -> bool:
 
 
 def _sources(fs: Fs, checkpoint: Path, last: int | None, drop: list[Path]) -> Iterator[Damage]:
-    """Logs that sources keep, at most one entry a batch. What is whole there stays: it is planned again from there."""
+    """Defects of the logs of sources, at most one entry per batch. Intact entries stay: planning starts from them."""
     for source in fs.names(checkpoint / SOURCES):
         for name in fs.names(checkpoint / SOURCES / source):
             path = checkpoint / SOURCES / source / name
-            number = name.removesuffix(".compact")  # each tenth holds those before it too, which stay for a while
+            number = name.removesuffix(".compact")  # every tenth includes the entries before it
             if not number.isdigit() or (why := _broken(fs.read(path))) is None:
                 continue
             if last is None or int(number) > last:
-                yield Damage(path, why, "goes into the backup")
+                yield Damage(path, why, "moves to the backup")
                 drop += [path, *_checksum(fs, path)]
             else:
-                yield Damage(path, why, "cannot be mended: start with a new checkpoint")
+                yield Damage(path, why, "cannot be repaired: start with a new checkpoint")
 
 
 def _checksum(fs: Fs, path: Path) -> list[Path]:

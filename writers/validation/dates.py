@@ -1,4 +1,4 @@
-"""Validates one merged date: the default merge_rules that runs always, then the rules of the schema."""
+"""Validates one merged date: the default rules, which always run, then the rules of the schema."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The default merge_rules, which every validation goes through: history holds exactly the rows that the merge took in.
+"""The default rules of every validation: history holds exactly the rows that the merge read.
 
-Compared are row counts in all, rows per value of every grouping column, and the order-free digest of every column.
-Intraday is read again as long as it has the merged rows; once it was removed, the merge record stands for it.
+They compare the row count, the rows per value of every grouping column, and the order-free digest of every column.
+Intraday is read again as long as it has the merged rows; after its removal the merge record takes its place.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def digest(rows: RowSet, column: Column) -> str:
 
 
 def merge_rules(record: MergeRecord, history: RowSet, intraday: RowSet | None, later: int) -> Iterator[RuleResult]:
-    """Results of the merge_rules. ``intraday`` None: it was removed. ``later`` rows came after the merge."""
+    """Results of the default rules. ``intraday`` None: it was removed. ``later`` rows came after the merge."""
     proof, against = record.proof, "intraday" if intraday else "the merge's record, since intraday was removed"
     expected = intraday.rows if intraday else proof.rows_in - proof.dropped if proof else -1
     yield _equal("RowCount", None, history.rows, expected, f"rows of history and of {against}")

@@ -137,6 +137,6 @@ class LogFile:
             "the record could not be written; the log is as it was",
             where=self._path,
             found=error,
-            hint="make room on the disk and try the batch again",
+            hint="free space on the disk and try the batch again",
             phase=phase_of(error),
         ) from error

@@ -175,7 +175,7 @@ def test_a_full_disk_commits_nothing_and_says_so(
             # opening the log is not a batch; all that happens in a batch says what it means for the rows
             if "check-lease:before" in fs.steps:
                 assert isinstance(error, CommitError)
-                assert "to do: make room" in told or "recover" in told, told
+                assert "to do: free space" in told or "recover" in told, told
         if fs._calls < nth:
             break
         failed += fs.failed

@@ -23,7 +23,7 @@ from store.types.model import Storage, TableSchema
 Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))
 _ASTRAL = "[\U00010000-\U0010ffff]"
-RANKED = 1 << 18  # texts whose places are kept in one hash table, which takes some 150 bytes for each
+RANKED = 1 << 18  # texts in one hash table at most, which takes some 150 bytes for each
 RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
 
 
@@ -55,7 +55,7 @@ class SortKey:
 
 
 def parse_sort(text: str | None, schema: TableSchema) -> tuple[SortKey, ...] | None:
-    """``COL[:desc],...``, or ``none`` for no order; None, as nothing was said, stays None. Raises SettingsError."""
+    """``COL[:desc],...``, or ``none`` for no order; None (not given) stays None. Raises SettingsError."""
     if text is None:
         return None
     return () if text.strip() == "none" else tuple(SortKey.parse(part.strip(), schema) for part in text.split(","))
@@ -152,8 +152,8 @@ def rank_ordinals(ranks: npt.NDArray[np.int32], *, descending: bool = False) -> 
 def argsort(keys: Sequence[Words]) -> npt.NDArray[np.uint32]:
     """Stable order of rows by keys, most significant first; all of one length below 2^32.
 
-    Bits of the keys are packed beside the row number into 64-bit words and sorted as such, least significant
-    bits first, as many passes as it needs; what is left of at most 16 bits goes through a radix sort.
+    Bits of the keys are packed with the row number into 64-bit words and sorted, least significant bits first, in as
+    many passes as needed; a rest of at most 16 bits is sorted by radix.
     """
     rows = len(keys[0]) if keys else 0
     order: npt.NDArray[np.uint32] | None = None

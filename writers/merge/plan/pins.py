@@ -1,4 +1,4 @@
-"""The committed rows that a merge may take: the newest durable state of each stream of a table, by date."""
+"""The rows that a merge may read: the newest durable state of each stream of a table, by date."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class Pins:
-    """Committed states of a table's streams, loaded once and again only when their logs have changed.
+    """Committed states of a table's streams; reloaded only when their logs have changed.
 
-    Only what is on disk counts: a power cut may take back later epochs (modes ``periodic`` and ``none``), and history
-    would keep rows that the source sends again.
+    Only synced epochs count: a power failure may undo later ones (modes ``periodic`` and ``none``), and history would
+    keep rows that the source sends again.
     """
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
@@ -65,13 +65,13 @@ class Pins:
     def locations(self, value: str, complete: Sequence[MergeRecord] | None = None) -> list[tuple[str, LocationState]]:
         """Locations of a date that have rows, with their stream, in tie order; raises what ``require`` raises.
 
-        ``complete``: the complete merge records of the date, where they have been read.
+        ``complete``: the complete merge records of the date, if already read.
         """
         self.require(value, complete)
         return self._by_value.get(value, [])
 
     def require(self, value: str, complete: Sequence[MergeRecord] | None = None) -> None:
-        """CorruptFileError where more of a date was published or merged than the logs have."""
+        """CorruptFileError: more of a date was published or merged than the logs have."""
         self.states()
         if value not in self._asked:
             ask = self._witnesses.merge if self._asked_all else self._witnesses.date
@@ -81,11 +81,11 @@ class Pins:
             self._asked.add(value)
 
     def waiting(self, value: str) -> int:
-        """Rows of a date that are committed, but were not on disk when the states were loaded."""
+        """Rows of a date that were committed but not synced when the states were loaded."""
         return self._waiting.get(value, 0)
 
     def values(self) -> list[str]:
-        """Dates that have intraday rows, sorted; CorruptFileError where more was published than the logs have."""
+        """Dates with intraday rows, sorted. CorruptFileError: more was published than the logs have."""
         self.states()
         if not self._asked_all:
             refuse(self._witnesses.locations())
@@ -94,8 +94,8 @@ class Pins:
 
 
 def after_sync(table: TableName) -> str:
-    """What to do about rows that are not on disk yet."""
-    return f"wait for the stream's next sync; where it has stopped, `sparkhaven recover {table}` does it"
+    """The hint for rows that are not synced yet."""
+    return f"wait for the stream's next sync; if the stream is stopped, run `sparkhaven recover {table}`"
 
 
 def _waiting(newest: Sequence[StreamState], durable: Sequence[StreamState]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What one merge of one date is to do, as a value that goes to the workers."""
+"""The plan of one merge of one date, as a value for the workers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from writers.merge.plan.keys import SortKey
 from writers.merge.plan.source import Source
 
 DEFAULT_MEMORY = 1 << 30
-BASE_MEMORY = 192 << 20  # an interpreter with numpy and Arrow loaded, and a block of each array in flight
+BASE_MEMORY = 192 << 20  # an interpreter with numpy and Arrow, and one block of each array
 ORDER_BYTES = 44  # rows and order kept, sorted words and copies while ordering
 PARALLEL_ROWS = 1 << 20  # a date below this is one task, whatever the workers
 
 
 @dataclass(frozen=True, slots=True)
 class MergeOptions:
-    """What a user may choose. ``memory`` is bytes per worker, ``workers`` how many ranges may run at once.
+    """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once.
 
-    ``sort`` None keeps the order of the date's last merge, an empty tuple asks for none; ``rewrite`` merges a merged
+    ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``rewrite`` merges a merged
     date again, as a new generation.
     """
 
@@ -34,7 +34,7 @@ class MergeOptions:
 
     @property
     def usable(self) -> int:
-        """Bytes of a worker's memory that rows may take."""
+        """Bytes of a worker's memory for rows."""
         return max(self.memory - BASE_MEMORY, self.memory // 8, 1 << 20)
 
 
@@ -74,7 +74,7 @@ class MergePlan:
 
     @property
     def rows(self) -> int:
-        """Rows to bring over."""
+        """Rows to merge."""
         return sum(len(source) for source in self.sources)
 
     @property
@@ -100,7 +100,7 @@ class MergePlan:
         return groups + tuple(key for key in self.options.sort or () if key.column not in names)
 
     def column(self, name: str) -> Column:
-        """The column of a name that the plan is known to have."""
+        """The column of a name that is in the schema."""
         found = self.schema.column(name)
         assert found is not None, name  # noqa: S101  names come from this schema
         return found
@@ -110,12 +110,12 @@ class MergePlan:
         return sum(len(source) for source in self.sources[:index])
 
     def row_cost(self) -> int:
-        """Bytes that one row needs in a worker at the worst moment: ordering, or the widest column."""
+        """Peak bytes per row in a worker: ordering, or the widest column."""
         keys = sum(8 if self.column(key.column).width == 8 else 4 for key in self.ordering)
         return max(ORDER_BYTES + keys, 8 + self._column_cost())
 
     def _column_cost(self) -> int:
-        """Bytes a row of the column that needs most while it is written."""
+        """Peak bytes per row while a column is written."""
         fixed = [2 * c.width for c in self.columns if c.storage is not Storage.BLOB]
         return max([8, *fixed, *(self._blob_cost(c) for c in self.blob_columns)])
 
@@ -125,7 +125,7 @@ class MergePlan:
         return 48 + 4 * (stored // max(rows, 1))
 
     def dictionary_cost(self) -> int:
-        """Bytes of symbol tables in a worker: their union, and the texts of one column again while it is made."""
+        """Bytes of symbol tables in a worker: their union, and one column's texts again while it is built."""
         sizes = []
         for column in self.symbol_columns:
             ends, texts = (sum(s.files[n].size for s in self.sources if n in s.files) for n in column.files[1:])
@@ -137,13 +137,13 @@ class MergePlan:
         return max(self.options.usable - self.dictionary_cost(), self.options.usable // 8, 1 << 20)
 
     def by_columns(self) -> bool:
-        """Whether every worker can hold the order of all rows and one whole column: then columns are shared out."""
+        """Whether a worker can hold the order of all rows and one whole column: then workers write whole columns."""
         order = self.rows * self.row_cost() // max(self.options.workers, 1)
         fits = max(order, self.rows * (8 + self._column_cost())) <= self.usable()
         return fits and self.rows < 1 << 32  # row numbers of the order are u4
 
     def ranges(self) -> int:
-        """Number of pieces that the date is cut into: as memory asks, and at least one a worker if it is large."""
+        """Number of pieces of the date: as memory requires, and at least one per worker if it is large."""
         by_memory = -(-self.rows * self.row_cost() // self.usable())
         by_workers = self.options.workers if self.rows >= PARALLEL_ROWS else 1
         return max(1, by_memory, by_workers)

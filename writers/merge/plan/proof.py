@@ -1,4 +1,4 @@
-"""Digests of what goes in and what comes out of a merge, and what may be concluded from them."""
+"""Digests of the input and output of a merge, and the proof made of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT_ROWS = 1 << 18
 
 
 class Digests:
-    """Adds up the digests of columns, part by part, in any order."""
+    """Sums the digests of columns, block by block, in any order."""
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema

@@ -1,8 +1,8 @@
 """Rows of one location as the merge reads them: raw entries, mapped block by block, never a whole column at once.
 
 A source is a stretch of committed rows of one location, intraday or history. Entries stay as they lie in the file
-(sentinels for null, symbol ids, encoded bytes), because copying them needs no decoding; only the byte order is
-brought to little endian.
+(sentinels for null, symbol ids, encoded bytes), so that copying needs no decoding; only the byte order becomes little
+endian.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ColumnSource:
         self._dat = source.directory / column.files[0]
         self._header: Prefix | None = None
         state = source.files.get(column.files[0])
-        if state is None:  # the column is younger than the location: null in every row
+        if state is None:  # the column is newer than the location: null in every row
             return
         header = committed_prefix(fs, self._dat, column)
         if state.size != source.rows * column.width:
@@ -125,7 +125,7 @@ class ColumnSource:
         sym, text = (self.source.directory / name for name in self.column.files[1:])
         committed, stored = (self.source.files[path.name].size for path in (sym, text))
         if committed % WIDTH or not committed:
-            yield 0, self.symbols()  # raises what is wrong with it, or is empty
+            yield 0, self.symbols()  # raises the error of the table, or is empty
             return
         entries, end = committed // WIDTH, 0
         for low in range(0, entries, SYMBOLS):
@@ -141,7 +141,7 @@ class ColumnSource:
                 yield low + at, decode_values(data, ends[at : stop + 1] - base, self._header.encoding, where)
                 at = stop
         if end != stored:
-            self.symbols()  # raises that the last symbol ends elsewhere
+            self.symbols()  # raises the error of the last end
 
     def ids(self, first: int, stop: int, symbols: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
         """Symbol ids of rows ``[first, stop)``, or of those that ``pick`` takes; each checked to be in the table."""
@@ -171,7 +171,7 @@ class ColumnSource:
             wrong = np.diff(ends) < 0
             row = int(np.argmax(wrong)) if wrong.any() else stop - first - 1
             raise CorruptFileError(
-                f"end offset of column {self.column.name} falls back or leaves the committed bytes",
+                f"end offset of column {self.column.name} decreases or is past the committed bytes",
                 where=f"{self._dat}, row {first + row}",
                 expected=f"{int(ends[row])} to {committed}",
                 found=int(ends[row + 1]),
@@ -214,7 +214,7 @@ def decode_texts(encoded: pa.Array, encoding: str, where: object) -> pa.Array:
 
 
 def mend(stream: str) -> str:
-    """What to do about damage in a source; ``stream`` is empty for a location of history."""
+    """The hint for damage in a source; ``stream`` is empty for a location of history."""
     if stream:
         return "run `sparkhaven verify --deep`; restore the file, or roll back and let the feed replay"
     return (

@@ -1,4 +1,4 @@
-"""Reads a staged location back and compares it with what went in: digests, symbols, groups, checksums, statistics."""
+"""Reads a staged location back and compares it with its sources: digests, symbols, groups, checksums, statistics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ColumnTask:
 
 @dataclass(frozen=True, slots=True)
 class ColumnFound:
-    """What a column of a destination holds: its digest, its files with checksums, statistics per range of rows."""
+    """Digest, files with checksums, and statistics per row range of one column of a destination."""
 
     destination: int
     column: str
@@ -46,14 +46,14 @@ class ColumnFound:
 
 
 def staged_source(plan: MergePlan, finished: Finished) -> Source:
-    """The staged location as something to read; checksums are not known yet."""
+    """The staged location as a source, without checksums."""
     directory = plan.destinations[finished.destination].stage(plan.table, plan.value)
     files = {name: FileState(size, 0) for name, size in finished.sizes.items()}
     return Source(directory, "", "", 0, 0, 0, finished.rows, finished.rows, files)
 
 
 def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
-    """Reads one column back; raises ValidationFailedError if symbols or groups are not as they must be."""
+    """Reads one column back. ValidationFailedError: symbols are not sorted and unique, or groups do not match."""
     plan, column, rows = task.plan, task.column, task.finished.rows
     source = ColumnSource(fs, staged_source(plan, task.finished), column)
     reader = _Reader(source, column, Digests(plan.schema))
@@ -116,7 +116,7 @@ class _Reader:
             self.stats.append(RangeStats(first, stop, nulls))
 
     def close(self) -> None:
-        """Adds what could be counted before it had to be hashed."""
+        """Hashes values that were counted first."""
         if self._symbols is not None:
             self.digests.counted(self.column, self._symbols, self._counts)
 
@@ -133,7 +133,7 @@ class _Reader:
             self._words.append(words[starts])
 
     def check_groups(self, fs: Fs, rows: int) -> None:
-        """The grouping in the files must be the runs of the data."""
+        """ValidationFailedError: the grouping does not match the runs of the data."""
         ranges = read_grouping(fs, self.source.source.directory, self.column, rows)
         if ranges is None:
             raise self._wrong("grouping is missing", "ranges", "none")
@@ -156,7 +156,7 @@ class _Reader:
             where=self.source.source.directory,
             expected=expected,
             found=found,
-            hint="merge the date again; if it comes back, the disk or memory is faulty",
+            hint="merge the date again; if the error comes back, the disk or memory is faulty",
             phase="check",
         )
 

@@ -1,8 +1,8 @@
 """Writes columns in a given order into the staged locations, one column at a time.
 
-A column's rows are first brought together in source order (a sequential read), then taken in the order of the result
-in chunks that fit the processor's cache, and each chunk is written where it belongs. What is in memory is the order
-(4 bytes a row), the chosen row numbers if they are not all (4 bytes a row), and one column.
+A column's rows are first read in source order (sequentially), then reordered in chunks that fit the processor's cache,
+and each chunk is written to its destination. In memory are the order (4 bytes per row), the selected row numbers if not
+all (4 bytes per row), and one column.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Segment = tuple[int, int, int]  # destination, positions from and to in the orde
 class Place:
     """Where rows go in each destination: the first row, the first byte of each blob column, the symbols in use there.
 
-    ``used`` None: the rows are all there are, so they tell by themselves.
+    ``used`` None: the rows are all rows of the date, so the symbols in use are counted here.
     """
 
     first_rows: tuple[int, ...]
@@ -43,7 +43,7 @@ class Place:
 
 
 class ColumnWriter:
-    """Writes columns of the rows that ``rows`` chooses of each source, in ``order``, to the segments' destinations."""
+    """Writes columns of the selected ``rows`` of each source, in ``order``, to the segments' destinations."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ColumnWriter:
         return self.plan.destinations[destination].stage(self.plan.table, self.plan.value) / name
 
     def _chosen(self) -> Iterator[tuple[int, int, int, npt.NDArray[np.intp] | None, int, int]]:
-        """Blocks of sources that have rows here: source, block, rows in it (None = all), place in source order."""
+        """Blocks with selected rows: source, first and last row, rows in it (None = all), position in source order."""
         place = 0
         for index, source in enumerate(self.plan.sources):
             rows = self.rows[index]

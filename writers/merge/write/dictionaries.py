@@ -1,14 +1,14 @@
 """The distinct texts of a date's columns by external merge sort, and the rank of each source's symbols among them.
 
-Slices of the sources' symbol tables are sorted and kept as runs in the merge's work directory; the runs are then merged
-window by window. In memory are one slice and the windows, whose bytes ``Budget`` bounds, and 4 bytes for each symbol of
-the column that is merged (its rank). A set of texts is two work files: ``<name>.texts`` has the UTF-8 bytes one after
-the other, ``<name>.ends`` a little-endian i4 before the first text and after each. A run also has ``<name>.ids``, the
-number (u4) of each text in its source.
+Slices of the sources' symbol tables are sorted and stored as runs in the merge's work directory; the runs are then
+merged window by window. In memory are one slice and the windows, whose bytes ``Budget`` bounds, and 4 bytes for each
+symbol of the merged column (its rank). A set of texts is two work files: ``<name>.texts`` has the concatenated UTF-8
+bytes, ``<name>.ends`` a little-endian i4 before the first text and after each. A run also has ``<name>.ids``, the u4
+number of each text in its source.
 
 Texts are compared by UTF-16 code unit. UTF-8 orders by code point, which differs in one place: U+10000 and above (first
-byte F0 to F4) stand before U+E000 to U+FFFF (EE and EF). Those seven bytes occur as first bytes only, so that in a run
-they are exchanged for others of the right order.
+byte F0 to F4) sort before U+E000 to U+FFFF (EE and EF). Those seven bytes occur as first bytes only, so a run stores
+them translated to bytes of the right order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from writers.merge.write.order import ranks_file, union_columns
 
 MIN_SLICE = 4 << 20
 MAX_BYTES = (1 << 31) - 1  # of one column's texts: Arrow's offsets are i4
-ENTRY = 8  # bytes that a text costs beside its own: where it ends, its number
+ENTRY = 8  # bytes per text beside its own: its end, its number
 _RAISED = bytes.maketrans(b"\xee\xef\xf0\xf1\xf2\xf3\xf4", b"\xf3\xf4\xee\xef\xf0\xf1\xf2")
 _LOWERED = bytes.maketrans(b"\xf3\xf4\xee\xef\xf0\xf1\xf2", b"\xee\xef\xf0\xf1\xf2\xf3\xf4")
 
@@ -56,7 +56,7 @@ class Budget:
 
 
 class TextFiles:
-    """Distinct texts in order, appended to two work files; ``where`` is told if they are too many."""
+    """Distinct texts in order, appended to two work files; ``where`` is for the error if they are too many."""
 
     def __init__(self, fs: Fs, path: Path, where: str) -> None:
         self.fs, self.texts, self.ends = fs, _texts(path), _ends(path)
@@ -65,7 +65,7 @@ class TextFiles:
         fs.write_new(self.ends, bytes(4))
 
     def append(self, values: pa.BinaryArray) -> None:
-        """Adds values without null; more than 2 GiB in all are a MergeError."""
+        """Appends values without null. MergeError: more than 2 GiB in all."""
         ends = _offsets(values)
         low, high = int(ends[0]), int(ends[-1])
         if self.size + high - low > MAX_BYTES:
@@ -74,7 +74,7 @@ class TextFiles:
                 where=self.where,
                 expected=f"at most {MAX_BYTES} bytes of UTF-8",
                 found=f"{self.size + high - low} bytes or more",
-                hint='declare the column with symbolTable="None"; texts that hardly repeat gain nothing from a table',
+                hint='declare the column with symbolTable="None": texts that rarely repeat need no symbol table',
                 phase="stage",
             )
         shifted = ends[1:].astype(np.int64) + (self.size - low)
@@ -85,7 +85,7 @@ class TextFiles:
 
 
 def load_texts(fs: Fs, path: Path) -> pa.StringArray:
-    """The texts that ``TextFiles`` has written, mapped: pages are read when a text of theirs is looked at."""
+    """The texts that ``TextFiles`` has written, memory-mapped."""
     stat, texts = fs.stat(_ends(path)), fs.stat(_texts(path))
     assert stat is not None and texts is not None, path  # noqa: S101  written before any task starts
     data = fs.map(_texts(path), texts.size)
@@ -93,7 +93,7 @@ def load_texts(fs: Fs, path: Path) -> pa.StringArray:
 
 
 def fits_slice(plan: MergePlan) -> bool:
-    """Whether the stored texts of every column that needs its distinct ones are within one slice."""
+    """Whether the stored texts of every column whose distinct texts are needed fit one slice."""
     limit = Budget.of(plan).slice
     return all(
         sum(source.files[name].size for source in plan.sources for name in column.files[1:] if name in source.files)
@@ -108,7 +108,7 @@ def union_path(plan: MergePlan, column: Column) -> Path:
 
 
 def store_unions(fs: Fs, plan: MergePlan) -> None:
-    """Writes the distinct texts of every column that needs them, and the ranks of every source's symbols."""
+    """Writes the distinct texts of every column that needs them, and the ranks of each source's symbols."""
     budget = Budget.of(plan)
     for column in union_columns(plan):
         runs, sizes = _runs(fs, plan, column, budget)
@@ -151,7 +151,7 @@ def _runs(fs: Fs, plan: MergePlan, column: Column, budget: Budget) -> tuple[list
 
 
 def _texts_of(source: ColumnSource, budget: Budget) -> Iterator[tuple[int, pa.Array]]:
-    """Texts with the number of the first; numbers mean nothing where there is no symbol table."""
+    """Texts with the number of the first; without a symbol table the numbers are meaningless."""
     if source.column.storage is Storage.SYMBOL:
         yield from source.symbol_parts(budget.slice)
         return
@@ -160,7 +160,7 @@ def _texts_of(source: ColumnSource, budget: Budget) -> Iterator[tuple[int, pa.Ar
 
 
 def _write_run(fs: Fs, path: Path, index: int, parts: Sequence[tuple[int, pa.Array]]) -> _Run:
-    """Sorts one slice; the number of a text follows from its place in it."""
+    """Sorts one slice; the number of a text is its position in it."""
     ids = np.concatenate([np.arange(first, first + len(texts), dtype=np.uint32) for first, texts in parts])
     arrays = [texts.cast(pa.string()) for _, texts in parts]
     texts = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
@@ -177,7 +177,7 @@ def _write_run(fs: Fs, path: Path, index: int, parts: Sequence[tuple[int, pa.Arr
 
 
 def _translated(texts: pa.Array, table: bytes) -> pa.BinaryArray:
-    """The values of a text or binary array without null, each byte exchanged; starts at the buffer's beginning."""
+    """The values of a text or binary array without null, each byte translated; offsets start at 0."""
     ends = _offsets(texts)
     low, high = int(ends[0]), int(ends[-1])
     data = bytes(memoryview(texts.buffers()[2])[low:high]).translate(table) if high > low else b""
@@ -193,7 +193,7 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int32]:
 
 
 class _Run:
-    """A sorted run in the work directory, looked at through a window."""
+    """A sorted run in the work directory, read through a window."""
 
     def __init__(self, fs: Fs, path: Path, source: int, count: int) -> None:
         self.fs, self.path, self.source, self.left = fs, path, source, count
@@ -223,7 +223,7 @@ class _Run:
         return self.values[-1].as_py() if self.left and len(self.values) else None
 
     def take(self, bound: bytes | None) -> tuple[pa.BinaryArray, npt.NDArray[np.uint32]]:
-        """Takes the values up to ``bound`` out of the window; all of them without."""
+        """Takes the values up to ``bound`` (None: all) out of the window."""
         count = len(self.values)
         if bound is not None:
             count = bisect_right(range(count), bound, key=lambda at: self.values[at].as_py())
@@ -241,9 +241,9 @@ class _Run:
 
 
 def _merge(runs: Sequence[_Run], ranks: Sequence[npt.NDArray[np.int32]], found: TextFiles, budget: Budget) -> None:
-    """Merges runs into ``found`` and notes the rank of every text that has a number in its source.
+    """Merges runs into ``found`` and stores the rank of every text that has a number in its source.
 
-    Whatever is up to the smallest of the windows' last values is complete: no run has more of it.
+    Values up to the smallest of the windows' last values are complete: no run has more of them.
     """
     active, last = list(runs), None
     while active:

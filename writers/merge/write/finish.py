@@ -46,7 +46,7 @@ def finish(
     used: Mapping[str, npt.NDArray[np.bool_]],
     unions: Unions,
 ) -> Finished:
-    """Writes what stands around the data of one destination. ``runs`` are those of its pieces in order."""
+    """Writes prefixes, symbol tables and definition of one destination; ``runs`` are those of its pieces, in order."""
     place = plan.destinations[destination].stage(plan.table, plan.value)
     sizes: dict[str, int] = {}
     grouped: dict[str, bool] = {}
@@ -72,12 +72,12 @@ def finish(
     return Finished(destination, rows, sizes, grouped)
 
 
-# a column's prefix is the same in all locations without grouping
+# without grouping a column's prefix is the same in all locations
 _plain_prefix = lru_cache(maxsize=4096)(encode_prefix)
 
 
 def group_ranges_of(column: Column, runs: Sequence[Runs | None], rows: int, unions: Unions) -> GroupRanges | None:
-    """The grouping of a column from the runs of all pieces; None if a value comes back after another."""
+    """The grouping of a column from the runs of all pieces; None if equal values are not contiguous."""
     if any(run is None for run in runs):
         return None
     words = np.concatenate([run.words for run in runs if run is not None])

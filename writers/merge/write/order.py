@@ -1,8 +1,8 @@
-"""Which rows belong to a piece of a merge, and in which order: the sequence by destination, groups, sort keys, row.
+"""The rows of a piece of a merge and their order: by destination, groups, sort keys, row number.
 
-All rows of a date have one total order, and a piece is what lies between two bounds in it. A bound is the beginning
-of a key tuple (destination, groups, sort keys, row number); a short tuple stands before all rows that start with it.
-The result of a merge does not depend on where it was cut.
+All rows of a date have one total order, and a piece is a range of it between two bounds. A bound is a prefix of a key
+tuple (destination, groups, sort keys, row number); a short tuple sorts before all rows that start with it. The result
+of a merge does not depend on the bounds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def ranked(plan: MergePlan, column: Column) -> bool:
 
 
 def union_columns(plan: MergePlan) -> tuple[Column, ...]:
-    """Columns that need their distinct strings: symbol columns, and text columns to order by."""
+    """Columns whose distinct strings are needed: symbol columns, and text columns in the sort keys."""
     ordering = {key.column for key in plan.ordering}
     return tuple(c for c in plan.columns if c.storage is Storage.SYMBOL or (ranked(plan, c) and c.name in ordering))
 
@@ -46,7 +46,7 @@ def ranks_file(plan: MergePlan, index: int, column: Column) -> Path:
 
 
 class Keys:
-    """Loads keys of blocks of rows. Keeps open columns and lookup tables of the sources it has met."""
+    """Loads the keys of blocks of rows; caches open columns and lookup tables of the sources."""
 
     def __init__(self, fs: Fs, plan: MergePlan, unions: Unions) -> None:
         self._fs, self.plan, self._unions = fs, plan, unions
@@ -83,7 +83,7 @@ class Keys:
         return look_up(lut, source.ids(first, stop, len(lut) - 1, pick))
 
     def depth(self) -> int:
-        """How many keys there are, without the row number."""
+        """Number of keys, without the row number."""
         return len(self.plan.ordering) + (self._formula is not None)
 
     def words(self, index: int, first: int, stop: int, start: int, end: int, pick: Pick = ALL) -> list[Words]:
@@ -128,7 +128,7 @@ class Keys:
         return found.astype(np.uint16)
 
     def _destinations_by_rank(self, formula: Formula) -> tuple[str, npt.NDArray[np.int32]] | None:
-        """If the formula looks at one string column only, it is evaluated once per distinct string."""
+        """A formula over one string column is evaluated once per distinct string."""
         names = sorted(formula.columns)
         if len(names) != 1 or names[0] not in self._unions:
             return None
@@ -160,7 +160,7 @@ def to_arrow(raw: npt.NDArray[Any], column: Column) -> pa.Array:
 
 
 def at_or_after(keys: Sequence[Words], bound: Bound) -> npt.NDArray[np.bool_]:
-    """Which rows do not stand before a bound."""
+    """Mask of the rows at or after a bound."""
     last = len(bound) - 1
     result: npt.NDArray[np.bool_] = keys[last] >= bound[last]
     for key, value in zip(keys[last - 1 :: -1] if last else [], bound[last - 1 :: -1] if last else [], strict=True):
@@ -215,21 +215,21 @@ def select(keys: Keys, lower: Bound | None, upper: Bound | None) -> Selection:
     for key in range(width):
         merged.append(np.concatenate([part[key] for part in parts]))
         for part in parts:
-            part[key] = merged[-1][:0]  # lets go of the block
+            part[key] = merged[-1][:0]  # releases the block
     return Selection(tuple(rows), tuple(counts), tuple(merged))
 
 
 def order_of(selection: Selection) -> npt.NDArray[np.uint32]:
-    """Positions of the selected rows (in source order) in the order of the result."""
+    """Positions of the selected rows (in source order), in result order."""
     if not selection.keys:
         return np.arange(selection.total, dtype=np.uint32)
     return argsort(selection.keys)
 
 
 def bounds(keys: Keys, pieces: int) -> list[Bound]:
-    """Bounds that cut the date into about equal pieces by a sample; at most ``pieces - 1`` of them, rising.
+    """At most ``pieces - 1`` ascending bounds that cut the date into about equal pieces, by a sample.
 
-    A bound is shortened to the start of a group when the group is small, so that most pieces hold whole groups.
+    A bound is shortened to the start of a small group, so that most pieces hold whole groups.
     """
     if pieces < 2:
         return []

@@ -1,13 +1,13 @@
-"""The phases of a date's merge that come before publishing: stage, sync, check.
+"""The phases of a date's merge before publishing: stage, sync, check.
 
-Numbered as in a date's life (0 plan comes before, 4 publish to 7 clean after, in ``writers.merge.publish_phase``):
+Phase 0, plan, comes before; phases 4 (publish) to 7 (clean) are in ``writers.merge.publish_phase``:
 
 1. *stage*: pieces write the columns, then each destination gets prefixes, symbol tables and definition;
 2. *sync*: files, then directories;
 3. *check*: sources against their committed checksums, results read back, rows and digests in = out, ``table.size``.
 
-Small dates run through all of them in one task, several together: waiting for the disk costs as much for one of them
-as for all. A large date has its tasks spread over the workers in each phase.
+Several small dates run through all phases in one task and share each sync. The tasks of a large date are spread over
+the workers in each phase.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WholeDate:
-    """What there is to do for one date. ``record`` is the stored plan."""
+    """The work for one date; ``record`` is the stored plan."""
 
     plan: MergePlan
     record: MergeRecord
@@ -61,9 +61,9 @@ class _Staged:
 
 
 def run_group(fs: Fs, tasks: Sequence[WholeDate]) -> list[MergeRecord | Failure]:
-    """A task: stages, syncs and checks dates in this process; their records of phase ``check``, not yet stored.
+    """A task: stages, syncs and checks dates in this process; returns records of phase ``check``, not yet stored.
 
-    A date that fails does not stop the others, but none of them outlives a disk that fails.
+    A failed date does not stop the others; a failed sync fails all.
     """
     with _guarded(fs, tasks) as guards:
         with fs.during("merge-stage"):
@@ -82,7 +82,7 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate]) -> list[MergeRecord | Failure]
 
 
 def run_large(fs: Fs, layout: Layout, task: WholeDate, run: Run[Any, Any]) -> MergeRecord:
-    """The same for one date whose tasks are given to ``run``; an error is raised."""
+    """The same for one date whose tasks run in ``run``; raises the error."""
     plan, record = task.plan, task.record
     with _guarded(fs, [task]) as guards:
         with fs.during("merge-stage"):
@@ -118,14 +118,14 @@ def _stage(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> _Staged:
 
 @contextmanager
 def _guarded(fs: Fs, tasks: Sequence[WholeDate]) -> Iterator[dict[Path, SyncGuard]]:
-    """One guard for each place to stage in, opened before anything is written."""
+    """One guard per staging root, opened before anything is written."""
     places = sorted({d.stage_root.parent for task in tasks for d in task.plan.destinations})
     with ExitStack() as opened:
         yield {place: opened.enter_context(fs.sync_guard(place)) for place in places}
 
 
 def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> None:
-    """Makes staged locations durable: files, then the directories up to the place to stage in."""
+    """Makes staged locations durable: files, then the directories up to the staging root."""
     for place, guard in guards.items():
         files: list[Path] = []
         directories: list[Path] = []
@@ -190,10 +190,10 @@ def _sync_sizes(fs: Fs, checked: Sequence[tuple[WholeDate, MergeRecord | Failure
 
 
 def proof_failure(proof: Proof, where: str) -> ValidationFailedError:
-    """The error for a proof that does not hold: which columns differ."""
+    """The error for a proof that does not hold, with the differing columns."""
     differing = [name for name, digest in proof.digests_in.items() if proof.digests_out.get(name) != digest]
     return ValidationFailedError(
-        "the merged rows are not the source rows",
+        "the merged rows differ from the source rows",
         where=where,
         expected=f"{proof.rows_in} rows, equal digests",
         found=f"{proof.rows_out} rows, other digests in {', '.join(differing) or 'no column'}",

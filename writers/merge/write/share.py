@@ -1,8 +1,7 @@
-"""Shares the writing of a date's staged locations out over workers.
+"""Distributes the writing of a date's staged locations over workers.
 
-A small date is one task. A large one is shared out: workers order pieces of it, then write whole columns. One that is
-too large for that is cut into pieces that fit a worker's memory: tasks count stretches of rows, then write their
-piece of every column.
+A small date is one task. For a large one, workers order pieces of it, then write whole columns. A date too large for
+that is cut into pieces that fit a worker's memory: tasks count ranges of rows, then write their piece of every column.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ STRETCH_ROWS = 8 << 20
 
 
 def here(fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-    """Runs tasks one after the other, where we are."""
+    """Runs tasks one after the other in this process."""
     return map(fn, tasks)
 
 
 def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tuple[list[Written], list[Finished]]:
-    """Writes every destination's location, complete but for ``table.size``; ``split`` cuts the date as planned."""
+    """Writes every destination's location, complete except ``table.size``; ``split`` cuts the date as planned."""
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
     found = prepare(fs, plan, stored=split or not fits_slice(plan))
@@ -67,9 +66,9 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
 
 
 def prepare(fs: Fs, plan: MergePlan, *, stored: bool) -> Unions:
-    """The distinct texts of columns that need them; mapped from work files if they are ``stored``.
+    """The distinct texts of columns that need them, mapped from work files if ``stored``.
 
-    So they are if the date is split into tasks, or if they are too many to be sorted at once.
+    They are stored if the date is split into tasks, or if they are too many to sort at once.
     """
     if not stored:
         return unions(fs, plan)
@@ -79,7 +78,7 @@ def prepare(fs: Fs, plan: MergePlan, *, stored: bool) -> Unions:
 
 
 def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
-    """Orders in as many pieces as there are workers, then shares the columns out, those of most bytes first."""
+    """Orders one piece per worker, then distributes the columns, largest first."""
     cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
     orders = [
         OrderTask(plan, lower, upper, plan.work / f"order-{index}")
@@ -131,7 +130,7 @@ def _stage_pieces(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) ->
 
 
 def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> list[Piece]:
-    """The tasks that write a date: each with its place in every destination."""
+    """The tasks that write a date, each with its position in every destination."""
     before_rows = counts.rows.cumsum(axis=0) - counts.rows
     before_bytes = {name: array.cumsum(axis=0) - array for name, array in counts.blobs.items()}
     found = []

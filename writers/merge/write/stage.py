@@ -22,7 +22,7 @@ from writers.merge.write.survey import load_used
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A task: the rows between two bounds. The rest says where they go, per destination; see ``survey.Counts``."""
+    """A task: the rows between two bounds, and where they go in each destination; see ``survey.Counts``."""
 
     plan: MergePlan
     lower: Bound | None
@@ -43,10 +43,10 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a piece did: rows per destination, digests of the source rows, runs of grouping columns.
+    """The result of a piece: rows per destination, digests of the source rows, runs of grouping columns.
 
-    A run list is None where a value comes back after another one, so that the column is not grouped.
-    ``symbols`` is per column and destination which strings of the union are in use; empty if that was counted before.
+    A run list is None if equal values are not contiguous; then the column is not grouped. ``symbols``: per column and
+    destination the strings of the union in use; empty if counted before.
     """
 
     rows: tuple[int, ...]
@@ -57,7 +57,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class OrderTask:
-    """A task: bring the rows between two bounds in order and keep the order, as row numbers over all sources."""
+    """A task: sort the rows between two bounds and store the order, as row numbers over all sources."""
 
     plan: MergePlan
     lower: Bound | None
@@ -67,7 +67,7 @@ class OrderTask:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """What an order task found: rows per destination, and the runs counted from the piece's first row in each."""
+    """The result of an order task: rows per destination, and the runs, counted from the piece's first row in each."""
 
     rows: tuple[int, ...]
     runs: dict[str, tuple[Runs | None, ...]]
@@ -75,7 +75,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class ColumnWrite:
-    """A task: write one column of all destinations in an order that order tasks have kept, piece by piece."""
+    """A task: write one column of all destinations in the order that order tasks have stored, piece by piece."""
 
     plan: MergePlan
     column: Column
@@ -84,7 +84,7 @@ class ColumnWrite:
 
 
 def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
-    """Writes the rows of a piece; raises MergeError if they are not as many as were counted before."""
+    """Writes the rows of a piece. MergeError: their number differs from the count."""
     plan = piece.plan
     if unions is None:
         unions = load_unions(fs, plan)

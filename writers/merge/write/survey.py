@@ -1,4 +1,4 @@
-"""Looks over a date before it is written: its distinct strings, where to cut it, and what each piece will hold."""
+"""Surveys a date before it is written: its distinct strings, and the size of each piece."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from writers.merge.write.order import Bound, Keys, at_or_after, union_columns
 
 
 def unions(fs: Fs, plan: MergePlan) -> dict[str, pa.StringArray]:
-    """Sorted distinct strings over all sources, of every column that needs them, made in memory: for a small date."""
+    """Sorted distinct strings over all sources of every column that needs them, in memory, for a small date."""
     found: dict[str, pa.StringArray] = {}
     for column in union_columns(plan):
         sources = [ColumnSource(fs, source, column) for source in plan.sources]
@@ -43,7 +43,7 @@ def _distinct_texts(sources: Sequence[ColumnSource]) -> pa.StringArray:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A task: rows ``[first, stop)`` (from its start) of one source, to be counted by piece and destination."""
+    """A task: count rows ``[first, stop)`` (from its start) of one source, by piece and destination."""
 
     plan: MergePlan
     index: int
@@ -77,13 +77,13 @@ class Counts:
 
 
 def store_used(fs: Fs, plan: MergePlan, used: Mapping[str, npt.NDArray[np.bool_]]) -> None:
-    """Keeps which symbols are in use for the tasks, which would else carry a byte a symbol each."""
+    """Stores which symbols are in use, instead of sending one byte per symbol to each task."""
     for column in plan.symbol_columns:
         fs.write_new(_used_file(plan, column), used[column.name].tobytes())
 
 
 def load_used(fs: Fs, plan: MergePlan) -> dict[str, npt.NDArray[np.bool_]]:
-    """Per column which symbols are in use, destinations x union, mapped."""
+    """Per column the symbols in use, destinations x union, memory-mapped."""
     found = {}
     for column in plan.symbol_columns:
         stat = fs.stat(_used_file(plan, column))
@@ -146,7 +146,7 @@ def _mark(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A task: one file of one source, to be compared with its committed checksum."""
+    """A task: compare one file of one source with its committed checksum."""
 
     plan: MergePlan
     index: int
@@ -154,7 +154,7 @@ class SourceFile:
 
 
 def verify_file(fs: Fs, task: SourceFile) -> None:
-    """Raises CorruptFileError if a source file is not what was committed."""
+    """CorruptFileError: a source file differs from what was committed."""
     source = task.plan.sources[task.index]
     path = source.directory / task.name
     offset = column_header(fs, path).data_offset if task.name.endswith(".dat") else 0
@@ -162,7 +162,7 @@ def verify_file(fs: Fs, task: SourceFile) -> None:
 
 
 def source_files(plan: MergePlan) -> list[SourceFile]:
-    """Every committed file of every source, of the columns that the schema still has."""
+    """Every committed file of every source, for the columns of the current schema."""
     names = {name for column in plan.columns for name in column.files}
     return [
         SourceFile(plan, index, name)

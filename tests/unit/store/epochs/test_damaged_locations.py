@@ -128,7 +128,7 @@ def test_a_full_disk_at_the_opening_is_told_with_what_to_do(tmp_path: Path) -> N
     fs = FaultFs("write", name="feed.log", code=errno.ENOSPC)
     with pytest.raises(Exception, match="cannot be opened") as caught:
         open_log(fs, tmp_path)
-    assert "make room" in str(caught.value)
+    assert "free space" in str(caught.value)
 
 
 # --- setting aside -----------------------------------------------------------------------------------------

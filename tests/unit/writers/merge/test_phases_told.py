@@ -54,7 +54,7 @@ def test_a_full_disk_under_a_merge_names_its_phase(
     assert result.error is not None
     told = as_ours(result.error)
     assert isinstance(told, RetryableStorageError) and told.where is not None and name in told.where
-    assert f"phase: {phase}" in str(told) and "to do: make room" in str(told)
+    assert f"phase: {phase}" in str(told) and "to do: free space" in str(told)
 
 
 def test_a_full_disk_under_a_commit_names_what_was_written(tmp_path: Path) -> None:
