@@ -1,16 +1,16 @@
-"""A data frame becomes an epoch: batches of any streaming query, or a frame that is written once.
+"""Commits a data frame as an epoch: batches of any streaming query, or a frame that is written once.
 
-Two ways to know what is committed already:
+Exactly once, in one of two ways:
 
 *Positions* in columns of the rows, like partition and offset of Kafka. Rows below the committed end are dropped (R4,
-R5), a hole before or among the others is a PositionGapError (R6) unless gaps are allowed, then it is recorded. Nothing
-that Spark remembers is trusted: its checkpoint may be deleted, older, or torn.
+R5); a gap before or among the others is a PositionGapError (R6), or recorded if gaps are allowed. Spark's checkpoint
+is not trusted: it may be deleted, older, or torn.
 
-*Identity* of the batch: (query, batch id, digest of the content). A batch that was committed is a no-op if its digest
-is the same (R2), a PositionGapError if it is not (R3), and so is one of which that cannot be told any more. Here the
-rows depend on Spark's checkpoint: if it is lost, a new query begins, whose first batch may hold rows that are
-committed. It is refused unless ``adopt`` says that it is meant. If it is older, Spark plans a batch anew, with other
-rows under the same id: refused by its digest, until the stream is rolled back to the epoch before that batch.
+*Identity* of the batch as idempotency key: (query, batch id, digest of the content). A committed batch is a no-op if
+its digest is the same (R2), and a PositionGapError if the digest differs (R3) or is no longer known. Here the rows
+depend on Spark's checkpoint. If it is lost, a new query starts, whose first batch may have committed rows: refused
+unless ``adopt`` is set. If it is older, Spark plans a batch again, with other rows under the same id: refused by its
+digest, until the stream is rolled back to the epoch before that batch.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 
 QUERY = "@query "  # no topic of Kafka has such a name
 WRITE = "@write "
-_CACHE = WorkerCache()  # of a worker process, which Spark uses for many tasks
+_CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
 Run = Callable[["DataFrame", FrameWork, str], list[FrameResult]]
 
 
 @dataclass(frozen=True, slots=True)
 class FramePlan:
-    """How frames of a stream are written. ``check_budget`` decides about rejected rows, ``quarantine`` keeps them.
+    """How to write frames of a stream. ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them.
 
     ``allow_gap`` is for positions, ``adopt`` for identities.
     """
@@ -75,7 +75,7 @@ def batch_of_query(query_id: str, batch_id: int) -> OffsetRange:
 
 
 def labelled(label: str) -> OffsetRange:
-    """The identity of a frame that is written once under this name."""
+    """The identity of a frame that is written once under this label."""
     return OffsetRange(WRITE + label, 0, 0, 1)
 
 
@@ -91,9 +91,9 @@ def write_frame_batch(
     batch_id: int,
     identity: OffsetRange | None,
 ) -> BatchOutcome:
-    """Writes the rows of a frame that are not committed yet as one epoch; with none left ``epoch`` is None.
+    """Commits the new rows of a frame as one epoch; ``epoch`` of the outcome is None if there are none.
 
-    ``identity`` is for frames without positions; None takes the rows whatever was written before. PositionGapError,
+    ``identity`` is for frames without positions; None writes the rows unconditionally. PositionGapError,
     ErrorBudgetExceeded, errors of tasks: nothing was committed.
     """
     check_lease(fs, log, target, None)
@@ -142,14 +142,14 @@ def write_frame_batch(
 
 
 def run_frame(fs: Fs, target: StreamTarget, frame: DataFrame, work: FrameWork, scratch: str) -> list[FrameResult]:
-    """Runs the tasks of a frame; tasks without rows have no result."""
+    """Runs the tasks of a frame; a task without rows has no result."""
     task = partial(frame_task, fs, _CACHE, target, work, scratch)
     rows = run_tasks(frame, task, "result binary")
     return [pickle.loads(row.result) for row in rows]  # noqa: S301 our own tasks have written it
 
 
 def joined(ranges: Iterable[OffsetRange], *, dense: bool) -> tuple[OffsetRange, ...]:
-    """One range for each partition of the source; PositionGapError for a hole, where ``dense``."""
+    """One range per source partition. PositionGapError: there is a gap, with ``dense``."""
     found: list[OffsetRange] = []
     for part in sorted(ranges):
         last = found[-1] if found else None
@@ -158,18 +158,18 @@ def joined(ranges: Iterable[OffsetRange], *, dense: bool) -> tuple[OffsetRange, 
             continue
         if dense and part.start > last.stop:
             raise PositionGapError(
-                "rows of a batch lack offsets between them",
+                "offsets are missing among the rows of a batch",
                 where=last.path,
                 expected=f"offset {last.stop}",
                 found=f"offset {part.start}",
-                hint="set allow_gap if the query filters rows, or the topic is compacted or written by transactions",
+                hint="set allow_gap if the query filters rows, or the topic is compacted or transactional",
             )
         found[-1] = replace(last, stop=max(last.stop, part.stop))
     return tuple(found)
 
 
 def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *, adopt: bool) -> bool:
-    """Whether a batch of this identity is in the log; PositionGapError where that cannot be known (R6, R8)."""
+    """Whether the log has a batch of this identity. PositionGapError: that cannot be known (R6, R8)."""
     place, offsets = (identity.topic, identity.partition), log.state.offsets
     if place in offsets:
         end = offsets[place].stop
@@ -179,8 +179,8 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
                 where=f"stream {target.stream}",
                 expected=f"batch {end}",
                 found=f"batch {identity.start}",
-                hint="if the stream was rolled back, take Spark's checkpoint back too: remove this batch and all later"
-                f" than {end - 1} from its directories `offsets` and `commits`",
+                hint="if the stream was rolled back, roll back Spark's checkpoint too: remove all batches after"
+                f" {end - 1} from its directories `offsets` and `commits`",
             )
         return identity.start < end
     others = sorted(topic for topic, _ in offsets if topic.startswith(QUERY))
@@ -188,17 +188,17 @@ def is_committed(log: StreamLog, target: StreamTarget, identity: OffsetRange, *,
         refuse_lost_log(target.stream, log.state.epoch, identity.start)
         if others:
             raise PositionGapError(
-                "another query has written this stream, and rows without positions do not tell what it has taken",
+                "another query has written this stream, and rows without positions do not show what it has committed",
                 where=f"stream {target.stream}",
                 expected=others[-1].removeprefix(QUERY),
                 found=identity.topic.removeprefix(QUERY),
-                hint="restore Spark's checkpoint; or set adopt, if the new query starts where the old one ended",
+                hint="restore Spark's checkpoint; or set adopt if the new query starts where the old one ended",
             )
     return False
 
 
 def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRange) -> None:
-    """R2 and R3: a batch that comes again must have the digest of the committed one, and that must be known."""
+    """R2 and R3: a repeated batch must have the digest of the committed one, which must still be known."""
     entries = list_epochs(fs, target.layout, target.table, target.stream)
     known = {
         part.start: (part.digest, entry.epoch)
@@ -211,11 +211,11 @@ def require_same(fs: Fs, log: StreamLog, target: StreamTarget, again: OffsetRang
     digest, epoch = known.get(again.start, (end.digest if end.last_start == again.start else "", 0))
     if digest == again.digest:
         return
-    back = f"roll the stream back to the epoch before {epoch}, and start again" if epoch else "restore the checkpoint"
+    back = f"roll the stream back to the epoch before {epoch} and restart" if epoch else "restore the checkpoint"
     raise PositionGapError(
-        "a committed batch comes again with other rows: Spark has planned it anew, or the source is not repeatable",
+        "a committed batch was repeated with other rows: Spark planned it again, or the source is not repeatable",
         where=f"stream {target.stream}, batch {again.start}",
-        expected=f"digest {digest}" if digest else "an epoch that is still kept",
+        expected=f"digest {digest}" if digest else "an epoch above the rollback floor",
         found=f"digest {again.digest}",
         hint=f"if Spark's checkpoint is older than the commit log, {back}",
     )

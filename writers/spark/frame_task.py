@@ -1,8 +1,7 @@
-"""What one Spark task does with its rows of a data frame: drop what is committed, decode, append, and say what it saw.
+"""What one Spark task does with its rows of a data frame: drop committed rows, decode, append, report.
 
-The rows come to the task; where they stand in the source is in columns of theirs (``PositionColumns``), or unknown.
-With positions the task tells which offsets it wrote, as ranges without holes; without them it tells a digest of its
-rows.
+The source positions of the rows are in columns of theirs (``PositionColumns``), or unknown. With positions the task
+reports the offsets it wrote, as ranges without gaps; without them it reports a digest of its rows.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from writers.spark.tasks import task_number
 from writers.target import SplitNotes, StreamTarget
 
 Ints = npt.NDArray[np.int64]
-MAX_RANGES = 10_000  # that a task may tell of one partition of the source
+MAX_RANGES = 10_000  # that a task may report of one source partition
 
 
 @dataclass(frozen=True, slots=True)
 class PositionColumns:
-    """Columns that say where a row comes from; without ``topic`` all rows are of one, named ``source``."""
+    """Columns with the source position of a row; without ``topic`` all rows are of one topic, named ``source``."""
 
     partition: str
     offset: str
@@ -44,26 +43,26 @@ class PositionColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that there have to be."""
+        """The required columns."""
         return (self.partition, self.offset, *([self.topic] if self.topic else []))
 
 
 class DecodeRows(Protocol):
-    """From a batch of a frame to routed rows; what cannot be stored goes into ``notes``. Must pickle."""
+    """Decodes a batch of a frame to routed rows; rejected rows go into ``notes``. Must pickle."""
 
     def __call__(
         self, batch: pa.RecordBatch, origin: str, numbers: Ints, unit: Literal["row", "offset"], notes: SplitNotes
     ) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
-        """``numbers`` are the rows' positions in ``origin``: offsets, or counted from 1."""
+        """``numbers``: positions of the rows in ``origin``, offsets or counted from 1."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FrameWork:
-    """What all tasks of a batch have to do. ``ends``: offsets below are committed. ``dense``: holes are told.
+    """The work of all tasks of a batch. ``ends``: offsets below are committed. ``dense``: gaps are reported.
 
-    ``only_look``: nothing is written, the digest alone counts. ``origin`` is where rows without positions come from:
-    with task and place in it, it names a rejected row for good.
+    ``only_look``: only compute the digest. ``origin`` names the source of rows without positions: with task and row
+    number it identifies a rejected row.
     """
 
     decode: DecodeRows
@@ -76,7 +75,7 @@ class FrameWork:
 
 @dataclass(frozen=True, slots=True)
 class FrameResult:
-    """A task's result with the offsets it wrote, how many rows it dropped, and the digest of the others."""
+    """A task's result with the offsets it wrote, the number of dropped rows, and the digest of the others."""
 
     result: TaskResult
     ranges: tuple[OffsetRange, ...] = ()
@@ -87,7 +86,7 @@ class FrameResult:
 def frame_task(
     fs: Fs, memory: WorkerCache, target: StreamTarget, work: FrameWork, scratch: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The function of ``mapInArrow``: rows in, one row with the pickled result out; nothing for no rows."""
+    """The function of ``mapInArrow``: rows in, one row with the pickled result out; none without rows."""
     index, attempt = task_number()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
@@ -98,7 +97,7 @@ def frame_task(
         for _ in seen(_STAND_IN, result.notes):
             pass
     else:
-        # rows of a location stand in the order of the tasks: a task's number is all of the source that is the same
+        # rows of a location are in task order: without positions only the task number is stable
         split = OffsetRange("task", index, 0, 0)
         result = run_task(fs, memory, target, seen, Task(index, attempt, scratch, [split]))
     found = FrameResult(result, seen.ranges(), seen.dropped, seen.digest)
@@ -110,7 +109,7 @@ _STAND_IN = OffsetRange("task", 0, 0, 0)
 
 @dataclass(slots=True)
 class _Seen:
-    """The decoder of a task: its one split is all that Spark gives to it."""
+    """The decoder of a task, whose one split is all that Spark gives to it."""
 
     work: FrameWork
     schema: TableSchema
@@ -140,7 +139,7 @@ class _Seen:
         notes.sink = sink
 
     def ranges(self) -> tuple[OffsetRange, ...]:
-        """The offsets that were met, without holes where ``dense``."""
+        """The offsets seen, as ranges without gaps if ``dense``."""
         found: list[OffsetRange] = []
         for (topic, partition), parts in self.offsets.items():
             starts, stops = spans(np.unique(np.concatenate(parts)), dense=self.work.dense)
@@ -151,7 +150,7 @@ class _Seen:
         return tuple(found)
 
     def _digested(self, sink: Callable[[pa.RecordBatch], None] | None) -> Callable[[pa.RecordBatch], None]:
-        """Rejected rows belong to what a batch is known by, as the others do."""
+        """A sink that adds rejected rows to the digest of the batch."""
 
         def park(rows: pa.RecordBatch) -> None:
             payloads = rows.column("Payload").to_pylist()
@@ -167,7 +166,7 @@ class _Seen:
         yield batch, "/".join(filter(None, (self.work.origin, f"task {self.index}"))), numbers
 
     def _placed(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, str, Ints]]:
-        """Rows above the committed ends, those of each partition of the source together."""
+        """Rows above the committed ends, by source partition."""
         columns = self.work.positions
         assert columns is not None  # noqa: S101 asked before
         partitions, offsets = (_whole(batch, name) for name in (columns.partition, columns.offset))
@@ -190,7 +189,7 @@ class _Seen:
 
 
 def spans(offsets: Ints, *, dense: bool) -> tuple[Ints, Ints]:
-    """Starts and stops of runs of ascending offsets; one run over all holes unless ``dense``."""
+    """Starts and stops of runs of ascending offsets; one run over all gaps unless ``dense``."""
     if not dense:
         return offsets[:1], offsets[-1:] + 1
     breaks = np.flatnonzero(np.diff(offsets) > 1)
@@ -198,7 +197,7 @@ def spans(offsets: Ints, *, dense: bool) -> tuple[Ints, Ints]:
 
 
 def content_digest(schema: TableSchema, key: LocationKey, rows: pa.RecordBatch) -> int:
-    """The same for the same rows of a location in any order and any division into batches."""
+    """A digest of the rows of a location, independent of their order and their division into batches."""
     place = xxhash.xxh3_128_intdigest(f"{key.internal}\0{key.value}".encode())
     columns = (digest_array(column, rows.column(column.name)) for column in schema.stored)
     return add(place * rows.num_rows, *columns)
@@ -210,7 +209,7 @@ def _whole(batch: pa.RecordBatch, name: str) -> Ints:
         raise _no_position(name)
     values: Ints = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     if len(values) and values.min() < 0:
-        raise PositionGapError("a row has a position below zero", where=f"column {name}", found=int(values.min()))
+        raise PositionGapError("a row has a negative position", where=f"column {name}", found=int(values.min()))
     return values
 
 
@@ -230,5 +229,5 @@ def _scattered(place: str, count: int) -> PositionGapError:
         where=place,
         expected=f"at most {MAX_RANGES:,} runs of offsets without a hole",
         found=f"{count:,}",
-        hint="write the frame before it is filtered or repartitioned; or set allow_gap, and holes are not looked for",
+        hint="write the frame before it is filtered or repartitioned; or set allow_gap, which accepts gaps",
     )

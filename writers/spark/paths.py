@@ -1,4 +1,4 @@
-"""Local paths as Spark has to be told them."""
+"""Local paths in the form that Spark needs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def local_uri(path: Path) -> str:
-    """A local path as a ``file:`` URI: Spark looks for a bare path in its default file system, which may be HDFS.
+    """A local path as a ``file:`` URI: Spark resolves a bare path in its default file system, which may be HDFS.
 
-    Not percent-encoded, since Hadoop takes such URIs as they stand, and with one slash, as Hadoop writes them: Delta
-    compares them as text.
+    Not percent-encoded, because Hadoop does not decode it, and with one slash, as Hadoop writes it: Delta compares
+    these URIs as text.
     """
     return f"file:{path.absolute()}"
 
 
 def local_pattern(path: Path) -> str:
-    """The same for Spark's file formats, which take paths for patterns: one that means this path alone."""
+    """The same for Spark's file formats, which treat paths as patterns: special characters are escaped."""
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", local_uri(path))

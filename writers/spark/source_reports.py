@@ -1,4 +1,4 @@
-"""What a Spark source says of itself while a query runs, beyond the rows that it plans."""
+"""Status reports of a Spark source while a query runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REPORT_SECONDS = 1.0
 
 
 class SourceReports:
-    """Hands on what the source reported at the end of the newest trigger (its ``reportLatestOffset``), once each."""
+    """Passes on what the source reported at the end of the newest trigger (its ``reportLatestOffset``), once each."""
 
     def __init__(
         self, query: StreamingQuery, report: Callable[[Mapping[str, Any]], None], clock: Callable[[], float]
@@ -23,13 +23,13 @@ class SourceReports:
         self._last: object = None
 
     def look_if_due(self) -> None:
-        """Looks once a second: each look asks the JVM."""
+        """Calls ``look`` at most once a second, because it asks the JVM."""
         if self._clock() >= self._next:
             self._next = self._clock() + REPORT_SECONDS
             self.look()
 
     def look(self) -> None:
-        """Tells a report that was not told yet."""
+        """Passes on a new report, if there is one."""
         progress = self._query.lastProgress
         said = progress.sources[0].latestOffset if progress and progress.sources else None
         if said is not None and said != self._last:

@@ -1,4 +1,4 @@
-"""From a row of a source to the split that it names, for drivers and tasks: functions that pickle."""
+"""Converts a row of a source to the split that it names, for drivers and tasks: picklable functions."""
 
 from __future__ import annotations
 

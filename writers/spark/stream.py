@@ -1,14 +1,13 @@
-"""The Spark edge of a stream: one query whose micro-batches become epochs.
+"""Runs a stream in Spark: one query whose micro-batches become epochs.
 
-The source's rows name splits (``writers.spark.splits``); further fields are ``task``, the number of the task that takes
-the split, and ``waiting``, what is left for later batches if the source counts it. The planner leaves them for the
-driver (``store.planned``). What one task does alone runs here, what several share is one Spark job over their names. A
-task opens and decodes splits itself, so no row of data passes through the JVM; it gives back its result, errors
-included.
+The source's rows name splits (``writers.spark.splits``), with ``task``, the number of the split's task, and
+``waiting``, the backlog for later batches if the source counts it. The planner writes them to a file for the driver
+(``store.planned``). A single task runs in the driver, several are one Spark job over their splits. A task opens and
+decodes splits itself, so no row of data crosses the JVM; it returns its result, errors included.
 
-Spark's own checkpoint is a cache that we do not need: positions are in the commit log, and the source plans from it.
-Spark never syncs its checkpoint, so after a crash it may be old, empty or torn; every start therefore begins with a
-new one, after a look whether it knows of batches that the log does not (then the log was lost, rule R8).
+Spark's checkpoint is a cache: positions are in the commit log, and the source plans from it. Spark never syncs its
+checkpoint, so after a crash it may be old, empty or torn; every start therefore renews it, after a check whether it has
+batches that the log lacks (then the log was lost, rule R8).
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 ENDED_WELL = "Stopped"  # Spark's last status message of a query that did not fail
-GO_ON = "run again with -v for the traceback; what was committed stays, a restart goes on from there"
+GO_ON = "run again with -v for the traceback; committed epochs stay, a restart continues after them"
 STREAM_CONF = {
-    # Hadoop's local file system forks a process for each checkpoint file that it makes; the raw one does not
+    # Hadoop's local file system forks a process for each checkpoint file; the raw one does not
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # of a cache that is thrown away
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",  # the checkpoint is only a cache
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.stopTimeout": "30s",
@@ -67,7 +66,7 @@ STREAM_CONF = {
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One line for the person who watches. ``rate`` is rows a second, ``lag`` what is still to be taken."""
+    """One line of progress. ``rate``: rows per second; ``lag``: the backlog of the source."""
 
     outcome: BatchOutcome
     epoch: int
@@ -76,13 +75,13 @@ class BatchProgress:
 
     @property
     def rate(self) -> float:
-        """Rows a second."""
+        """Rows per second."""
         return self.outcome.rows / self.seconds if self.seconds else 0.0
 
 
 @dataclass(slots=True)
 class StreamTotals:
-    """What a run of a stream did, from start to end."""
+    """Totals of a run of a stream."""
 
     rows: int = 0
     rejected: int = 0
@@ -96,7 +95,7 @@ class StreamTotals:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, outcome: BatchOutcome) -> None:
-        """Counts a batch."""
+        """Adds a batch."""
         self.rows += outcome.rows
         self.rejected += outcome.rejected
         self.splits += outcome.splits
@@ -112,7 +111,7 @@ class StreamTotals:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """How a stream is to be run. ``trigger`` is what Spark's ``trigger()`` takes; ``availableNow`` ends by itself.
+    """How to run a stream. ``trigger``: arguments of Spark's ``trigger()``; ``availableNow`` ends by itself.
 
     ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them. ``report`` receives the source's own
     report whenever it changes. ``sync_seconds`` is for durability ``periodic``. ``adopt`` starts an empty log although
@@ -135,7 +134,7 @@ class StreamPlan:
 
 
 class StreamStopping(Exception):
-    """Raised into Spark between two batches, so that it does not count the one it has just begun as done."""
+    """Raised into Spark between two batches, so that it does not count the batch it has just begun as done."""
 
 
 def run_stream(
@@ -149,10 +148,10 @@ def run_stream(
     stop: threading.Event,
     clock: Callable[[], float] = time.monotonic,
 ) -> StreamTotals:
-    """Runs the query until its trigger ends it, ``stop`` is set (then it ends after the batch), or it fails.
+    """Runs the query until its trigger ends it, ``stop`` is set (it ends after the current batch), or it fails.
 
-    Errors of tasks, driver and source come out as they were raised there. What is committed stays so in any case.
-    LockLostError: another process has taken the stream over.
+    Raises errors of tasks, driver and source unchanged; committed epochs stay. LockLostError: another process has
+    opened the stream.
     """
     refuse_speculation(spark)
     check_workers(spark.sparkContext, target.layout.root, target.lock_file)
@@ -163,20 +162,20 @@ def run_stream(
     batches = Batches(fs, log, target, plan, clock)
     writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)
     query = writer.option("checkpointLocation", local_uri(checkpoint)).start()
-    told = SourceReports(query, plan.report, clock)
+    reports = SourceReports(query, plan.report, clock)
     try:
-        _watch(query, batches, stop, told)
+        _watch(query, batches, stop, reports)
     except Exception as error:
-        batches.close()  # one that runs here outlives the JVM; it ends before the log is let go
+        batches.close()  # a batch that runs here outlives the JVM; it must end before the log is released
         if batches.error is None and not batches.refused:
-            target.check_generation(fs)  # who was overtaken is told so, whatever Spark has stumbled over first
+            target.check_generation(fs)  # a lost lock is the cause, whatever error Spark met first
             raise _translated(error) from error
     if batches.error is not None:
         raise jvm_gone(batches.error) or batches.error
     if query.status["message"] != ENDED_WELL and not batches.refused:
-        # an error so deep in Spark that it found no way into the query's exception
+        # an error inside Spark that is not in the query's exception
         raise CommitError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
-    told.look()
+    reports.look()
     if plan.trigger.get("availableNow") is None:
         log.sync_now()
     batches.totals.seconds = clock() - started
@@ -184,21 +183,21 @@ def run_stream(
     return batches.totals
 
 
-def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, told: SourceReports) -> None:
+def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, reports: SourceReports) -> None:
     while not query.awaitTermination(POLL_SECONDS):  # raises what ended the query
         if stop.is_set() or batches.error is not None:
             batches.close()
             query.stop()
             return
         batches.idle()
-        told.look_if_due()
+        reports.look_if_due()
 
 
 def refuse_speculation(spark: SparkSession) -> None:
-    """SettingsError if Spark may run a second copy of a task beside the first: both would write the same files."""
+    """SettingsError: speculative execution is on; two copies of a task would write the same files."""
     if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
         raise SettingsError(
-            "a stream cannot run with speculative tasks",
+            "a stream cannot run with speculative execution",
             where="spark.speculation",
             expected="false",
             found="true",
@@ -207,7 +206,7 @@ def refuse_speculation(spark: SparkSession) -> None:
 
 
 def renew_checkpoint(fs: Fs, checkpoint: Path, log: StreamLog, stream: str, *, adopt: bool = False) -> None:
-    """Removes Spark's checkpoint; PositionGapError if it knows of finished batches and the log has no epoch (R8)."""
+    """Removes Spark's checkpoint. PositionGapError: it has finished batches and the log has no epoch (R8)."""
     done = [int(name) for name in fs.names(checkpoint / "commits") if name.isdigit()]
     if done and not _took_nothing(fs, checkpoint, max(done)):
         refuse_lost_log(stream, log.state.epoch, max(done) + 1, adopt=adopt)
@@ -215,15 +214,15 @@ def renew_checkpoint(fs: Fs, checkpoint: Path, log: StreamLog, stream: str, *, a
 
 
 def _took_nothing(fs: Fs, checkpoint: Path, batch: int) -> bool:
-    """Whether the feed was empty up to a batch: Spark runs a first one all the same. ``n`` counts those with files."""
+    """Whether the feed was empty up to a batch: Spark runs a first batch even so. ``n`` counts those with files."""
     end = recorded_end(fs, checkpoint / "offsets" / str(batch))
     return isinstance(end, dict) and end.get("n") == 0
 
 
 class Batches:
-    """The foreachBatch function. ``error`` is what stopped it, with its class; Spark only sees the text.
+    """The foreachBatch function. ``error``: the exception that stopped it; Spark passes on only its text.
 
-    ``refused``: a batch began after the stream was asked to end; Spark then tells of a query that failed.
+    ``refused``: a batch began after the stream was asked to stop; Spark then reports a failed query.
     """
 
     def __init__(
@@ -241,7 +240,7 @@ class Batches:
         self._maintenance = Maintenance(log, target.durability, plan.warn, sync_seconds=plan.sync_seconds, clock=clock)
 
     def __call__(self, splits: DataFrame, batch_id: int) -> None:
-        """Commits one micro-batch, or raises; it never returns without the batch being in the log."""
+        """Commits one micro-batch or raises; on return the batch is in the log."""
         with self._batch_lock:
             if self._closing or self.error is not None:
                 self.refused = True
@@ -259,11 +258,11 @@ class Batches:
             self._closing = True
 
     def idle(self) -> None:
-        """What is due while no batch runs: the sync of mode ``periodic``."""
+        """Maintenance while no batch runs: the sync of mode ``periodic``."""
         if self.error is None and self._batch_lock.acquire(blocking=False):
             try:
                 self._maintenance.sync_if_due()
-            except BaseException as error:  # noqa: BLE001 run_stream raises it, after it has stopped the query
+            except BaseException as error:  # noqa: BLE001 run_stream raises it after it has stopped the query
                 self.error = error
             finally:
                 self._batch_lock.release()
@@ -301,7 +300,7 @@ class Batches:
         scratch: str,
         instead: Mapping[Split, Split | None],
     ) -> list[TaskResult]:
-        """Runs a task for each run of splits: several in Spark, one in this process."""
+        """Runs a task per run of splits: several in Spark, one in this process."""
         alone = len(runs) == 1
         tasks = [Task(n, 0, scratch, run, alone=alone, instead=instead) for n, run in enumerate(runs)]
         if not alone:
@@ -314,18 +313,18 @@ class Batches:
 
 # --- tasks -------------------------------------------------------------------------------------------------
 
-_CACHE = WorkerCache()  # of a worker process, which Spark uses for many tasks
+_CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
 
 def run_attempt(fs: Fs, target: StreamTarget, decode: Decode, tasks: Iterator[Task]) -> Iterator[TaskResult]:
-    """The function of the job: a task in, its result out; CommitError comes from Spark if the worker dies."""
+    """The function of the job: a task in, its result out."""
     _, attempt = task_number()
     for task in tasks:
         yield run_task(fs, _CACHE, target, decode, replace(task, attempt=attempt))
 
 
 def _translated(error: Exception) -> SparkhavenError:
-    """Our error inside one of Spark's, or a short one that quotes it: of Spark's own, each start gets another Spark."""
+    """The sparkhaven error inside one of Spark's, or a CommitError with a summary of it."""
     return (
         jvm_gone(error)
         or carried_error(str(error))

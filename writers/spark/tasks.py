@@ -1,4 +1,4 @@
-"""Running our tasks in Spark, errors as they were raised: on the partitions of a frame, or on work that we name."""
+"""Runs tasks in Spark, on the partitions of a frame or on given tasks, and raises their errors unchanged."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-GONE = "look for the one who ended it (memory?), then start again: it goes on from what was committed"
+GONE = "find out what ended it (out of memory?), then restart: it continues after the last commit"
 PYTHON_HINT = (
     "set PYSPARK_PYTHON, or spark.pyspark.python, to an interpreter that has the packages of sparkhaven on every "
-    "worker; our own packages also come by `--py-files sparkhaven.zip` (`make zip`)"
+    "worker; sparkhaven itself can also be shipped by `--py-files sparkhaven.zip` (`make zip`)"
 )
 _HOST = re.compile(r"\(TID \d+\) \(([^\s)]+) executor [^)]*\)")
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def run_tasks(frame: DataFrame, work: Work, ddl: str) -> list[Row]:
-    """Runs ``work`` on each partition of ``frame``; the rows that it gives, of the schema ``ddl``.
+    """Runs ``work`` on each partition of ``frame``; returns its rows, of the schema ``ddl``.
 
-    CommitError when a worker dies or fails with an error that is none of ours.
+    CommitError: a worker died, or failed with an error that is not of sparkhaven.
     """
     with _task_errors():
         return list(frame.mapInArrow(work, ddl).collect())
 
 
 def run_each(context: SparkContext, work: Callable[[Iterator[T]], Iterator[R]], tasks: Sequence[T]) -> list[R]:
-    """Runs ``work`` on each of ``tasks`` by itself, as one job; raises what ``run_tasks`` raises.
+    """Runs ``work`` on each of ``tasks`` as one job; raises what ``run_tasks`` raises.
 
-    A plain job: one worker process a task, where a frame of a Python source takes two.
+    A plain job needs one worker process per task, a frame of a Python source two.
     """
     with _task_errors():
         return list(context.parallelize(tasks, len(tasks)).mapPartitions(work).collect())
@@ -58,21 +58,21 @@ def _task_errors() -> Iterator[None]:
 
 
 def tasks_failed(found: str) -> CommitError:
-    """What ended the tasks was no error of ours."""
+    """The error for tasks that ended with an error that is not of sparkhaven."""
     return CommitError(
         "Spark could not run the tasks of a batch",
         found=found,
-        hint="start the stream again, with -v for the traceback; nothing of this batch was committed",
+        hint="restart the stream, with -v for the traceback; nothing of this batch was committed",
     )
 
 
 def lacks_package(error: BaseException) -> SettingsError | None:
-    """The error for a task that died of a missing package; None if it died of something else."""
+    """The error for a task that failed because a package is missing; None for another cause."""
     found = error_summary(error)
     if "ModuleNotFoundError" not in found and "PYTHON_VERSION_MISMATCH" not in found:
         return None
     return SettingsError(
-        "a worker's Python lacks packages that our tasks need",
+        "a worker's Python lacks packages that sparkhaven needs",
         where=host_of(error),
         expected=f"the packages of {sys.executable}, which runs the driver",
         found=found,
@@ -81,26 +81,26 @@ def lacks_package(error: BaseException) -> SettingsError | None:
 
 
 def host_of(error: BaseException) -> str:
-    """The machine on which a task failed, as Spark's words about it name it."""
+    """The machine on which a task failed, from Spark's error message."""
     found = _HOST.search(str(error))
     return found[1] if found else "one of Spark's workers"
 
 
 def jvm_gone(error: BaseException) -> CommitError | None:
-    """What a broken connection to Spark's JVM means, wherever it was met; None for any other error."""
+    """The error for a broken connection to Spark's JVM; None for any other error."""
     from py4j.protocol import Py4JError, Py4JNetworkError
 
-    # a call that was not answered has no class of its own; one that was answered by an error quotes its trace
+    # an unanswered call has no exception class of its own; an answered one quotes the Java trace
     unanswered = type(error) is Py4JError and "Trace:" not in str(error)
     if not unanswered and not isinstance(error, ConnectionError | Py4JNetworkError):
         return None
-    return CommitError("Spark's JVM is gone", found=f"{type(error).__name__}: {error_summary(error)}", hint=GONE)
+    return CommitError("Spark's JVM has ended", found=f"{type(error).__name__}: {error_summary(error)}", hint=GONE)
 
 
 def task_number() -> tuple[int, int]:
-    """Number of the running task in its stage, and of this attempt of it, which is that of no other in the application.
+    """Number of the running task in its stage, and of its attempt, which is unique in the application.
 
-    Spark's ``attemptNumber`` would not do: it begins again with 0 when a stage is repeated.
+    Spark's ``attemptNumber`` is not unique: it starts at 0 again when a stage is repeated.
     """
     from pyspark import TaskContext
 
@@ -109,10 +109,10 @@ def task_number() -> tuple[int, int]:
 
 
 def error_summary(error: BaseException) -> str:
-    """What a foreign error says, in one line: that of the Python traceback inside it, or of the first exception."""
+    """One line for a foreign error: the error of the Python traceback inside it, else the first exception."""
     text = str(error)
     _, python, rest = text.partition("Traceback (most recent call last):\n")
-    if python:  # lines of a traceback are indented, the error after them is not
+    if python:  # traceback lines are indented, the error after them is not
         return next((line for line in rest.splitlines() if line[:1].strip()), "")[:500]
     lines = [line.strip(" :") for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "Exception: " in line), lines[0] if lines else type(error).__name__)[:500]

@@ -1,7 +1,7 @@
-"""Whether Spark's workers can do our work: which Python they run, which packages it has, whether they see the root.
+"""Checks that Spark's workers can run sparkhaven's tasks: Python version, packages, access to the root.
 
-Asked once, before the first task, with functions of the standard library alone: a worker that lacks a package could not
-even read ours, and says so in words that name neither the machine nor the interpreter.
+Runs once, before the first task, with standard-library functions only: a worker that lacks a package cannot unpickle
+sparkhaven's tasks, and its error names neither the machine nor the interpreter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEEDED = ("numpy", "pandas", "pyarrow", "xxhash", "duckdb", "store", "ingest", "
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker says of itself. ``sees``: whether the file that it was asked for is there."""
+    """A worker's answer. ``sees``: whether it sees the marker file."""
 
     host: str
     python: str
@@ -37,10 +37,10 @@ class Worker:
 
 
 def check_workers(context: SparkContext, root: Path, marker: Path) -> None:
-    """Runs a short job on the workers, unless they run this very interpreter on this machine.
+    """Runs a short job on the workers, unless they run this interpreter on this machine.
 
-    ``marker`` is a file below ``root`` that exists. SettingsError for workers that cannot run our tasks: another Python
-    version, missing packages; CommitError for workers that do not see the root.
+    ``marker``: an existing file below ``root``. SettingsError: a worker has another Python version or lacks packages.
+    CommitError: a worker does not see the root.
     """
     if _same_here(context):
         return
@@ -53,11 +53,11 @@ def check_workers(context: SparkContext, root: Path, marker: Path) -> None:
 
 
 def require_capable(root: Path, workers: Sequence[Worker]) -> None:
-    """Raises what ``check_workers`` raises, for what the workers have said."""
+    """Raises what ``check_workers`` raises, for the workers' answers."""
     for worker in workers:
         if worker.missing:
             raise SettingsError(
-                "a worker's Python lacks packages that our tasks need",
+                "a worker's Python lacks packages that sparkhaven needs",
                 where=f"{worker.python} on {worker.host}",
                 expected=f"the packages of {sys.executable}, which runs the driver",
                 found=f"Python {worker.version} without {', '.join(worker.missing)}",
@@ -68,7 +68,7 @@ def require_capable(root: Path, workers: Sequence[Worker]) -> None:
 
 
 def cannot_run(context: SparkContext, error: BaseException) -> SettingsError:
-    """Spark could not run the simplest function on the workers: no such interpreter, or one of another version."""
+    """The error if the workers cannot run any function: no such interpreter, or another Python version."""
     return SettingsError(
         "Spark's workers cannot run Python functions of this driver",
         where=f"{context.pythonExec} on {host_of(error)}",
@@ -84,7 +84,7 @@ def _same_here(context: SparkContext) -> bool:
 
 
 def _question(marker: str) -> Callable[[Iterable[int]], Iterator[tuple[Any, ...]]]:
-    """What the workers are asked. A function inside a function travels whole, not by the name of our module."""
+    """The function for the workers; nested, because Spark pickles it by value and not by module name."""
     needed = NEEDED
 
     def answer(_: Iterable[int]) -> Iterator[tuple[Any, ...]]:

@@ -69,19 +69,19 @@ def test_refusals(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "db")
     with pytest.raises(InvalidNameError, match="storage partition"):
         add_partition(FS, layout, "Test", "../up")
-    with pytest.raises(InvalidNameError, match="a name that merges give"):
+    with pytest.raises(InvalidNameError, match="name is reserved for merges"):
         add_partition(FS, layout, "Test", "0.g2")
-    with pytest.raises(SettingsError, match="volume is not there"):
+    with pytest.raises(SettingsError, match="volume does not exist"):
         add_partition(FS, layout, "Test", "0", volume=tmp_path / "nowhere")
     add_partition(FS, layout, "Test", "0")
     with pytest.raises(TableExistsError, match="another place"):
         add_partition(FS, layout, "Test", "0", volume=tmp_path)
     (layout.writable_partitions("Test") / "9").symlink_to("../Partitions/9")
-    with pytest.raises(TableNotFoundError, match="points to nothing"):
+    with pytest.raises(TableNotFoundError, match="is broken"):
         volumes(FS, layout, "Test", ["9"])
     (layout.writable_partitions("Test") / "8").mkdir()
     (layout.partitions("Test") / "8").mkdir()
-    with pytest.raises(MergeError, match="not what readers see"):
+    with pytest.raises(MergeError, match="not the directory that readers see"):
         volumes(FS, layout, "Test", ["8"])
 
 
@@ -93,5 +93,5 @@ def test_staging_on_another_file_system_is_refused(tmp_path: Path) -> None:
 
     layout = Layout(tmp_path)
     add_partition(FS, layout, "Test", "0")
-    with pytest.raises(MergeError, match="no place to stage"):
+    with pytest.raises(MergeError, match="no staging directory"):
         volumes(Mounted(), layout, "Test", ["0"])

@@ -254,5 +254,5 @@ def test_a_jvm_that_is_gone_is_told_by_its_name_wherever_it_is_missed(
             spark: Any = None
             app = ingest_run.Application(fs, layout, spark, ingest_run.Options(), progress, threading.Event())
             ingest_run.run_one(app, run)
-        assert isinstance(run.error, CommitError) and "JVM is gone" in str(run.error)
+        assert isinstance(run.error, CommitError) and "JVM has ended" in str(run.error)
         assert run.error.exit_code == EXIT_RETRY

@@ -315,7 +315,7 @@ def test_a_batch_in_the_driver_ends_before_a_stream_is_left_whose_jvm_is_gone(tm
     source.writeStream.foreachBatch().trigger().option().start = start
     with open_log(FS, tmp_path) as log:
         plan = StreamPlan(query_id="q", trigger={}, decode=gone.decode)
-        with pytest.raises(CommitError, match="JVM is gone"):
+        with pytest.raises(CommitError, match="JVM has ended"):
             run_stream(spark, source, FS, log, target_of(tmp_path, log), plan, stop=threading.Event())
         assert log.state.epoch == 1 and numbers(tmp_path, log.state) == [1]
     running[0].join()

@@ -113,7 +113,7 @@ def test_a_file_of_which_a_part_is_missing_is_no_position() -> None:
     assert list(by_position([third, OTHER, first, second])) == [FILE, OTHER]
     some: list[list[Split]] = [[first, third], [first, second], [second, third], [first, second, third, third]]
     for splits in [*some, [first, FILE], [FILE, third], [first, second, third, FILE]]:
-        with pytest.raises(EpochConflictError, match="not the whole file"):
+        with pytest.raises(EpochConflictError, match="do not cover it exactly once"):
             by_position(splits)
 
 
@@ -147,6 +147,6 @@ def test_tasks_that_share_a_file_write_the_bytes_that_one_task_writes(tmp_path: 
 def test_a_batch_without_a_part_of_its_file_is_refused(tmp_path: Path) -> None:
     file = put_file(tmp_path / "feed", "1", [record(n) for n in range(60)], 2)
     with open_log(FS, tmp_path) as log:
-        with pytest.raises(EpochConflictError, match="not the whole file"):
+        with pytest.raises(EpochConflictError, match="do not cover it exactly once"):
             take(FS, tmp_path, log, [[part] for part in cut(file, file.size // 2)[:1]], Shelf(), given=spec(PLENTY))
         assert log.state.epoch == 0

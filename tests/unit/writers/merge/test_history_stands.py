@@ -103,7 +103,7 @@ def test_a_rollback_waits_for_a_merge_and_for_one_that_was_killed_while_it_publi
 def test_a_merge_takes_only_what_a_power_cut_leaves(tmp_path: Path, durability: str) -> None:
     house = house_of(tmp_path, durability)
     commit(house, a=5)
-    with pytest.raises(TooEarlyError, match="rows of this date are not on disk yet") as caught:
+    with pytest.raises(TooEarlyError, match="rows of this date are not synced yet") as caught:
         merge(house.layout)
     assert (caught.value.found, caught.value.exit_code) == ("5 rows that are not", 3)
     assert f"`sparkhaven recover {TABLE}`" in str(caught.value.hint)
@@ -137,7 +137,7 @@ def test_rows_that_a_power_cut_could_bring_again_are_not_truncated(tmp_path: Pat
     merge(house.layout)
     house.commit({("a", DAY): rows(0)})  # no new row, but a new epoch of the location
     proof = prove(FS, house.layout, TABLE, DAY)
-    with pytest.raises(ValidationFailedError, match="not on disk yet"):
+    with pytest.raises(ValidationFailedError, match="not synced yet"):
         truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
     house.log.sync_now()
     remove(house, files=False)

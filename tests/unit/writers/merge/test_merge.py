@@ -302,7 +302,7 @@ def test_a_recorded_order_by_a_column_that_is_gone_is_told(tmp_path: Path) -> No
     record = newest(FS, house.layout, TABLE, DAY)
     assert record is not None
     store_record(FS, house.layout, TABLE, replace(record, details=record.details | {"sort": ["Gone:desc"]}))
-    with pytest.raises(SettingsError, match="can no longer be sorted by") as caught:
+    with pytest.raises(SettingsError, match="can no longer be used for sorting") as caught:
         merge(house.layout, rewrite=True)
     assert caught.value.found == "Gone:desc"
     assert "--sort none" in str(caught.value)

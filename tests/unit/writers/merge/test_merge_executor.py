@@ -146,5 +146,5 @@ def test_what_spark_says_of_a_failed_task_is_told_in_one_line(tmp_path: Path) ->
     with pytest.raises(MergeError, match="ZeroDivisionError") as failed:
         list(spark_executor(tmp_path, GOOD_ANSWER, other).run(half, [2]))
     assert (failed.value.where, failed.value.found) == ("10.0.0.7", "ZeroDivisionError: division by zero")
-    with pytest.raises(CommitError, match="JVM is gone"):
+    with pytest.raises(CommitError, match="JVM has ended"):
         list(spark_executor(tmp_path, GOOD_ANSWER, ConnectionRefusedError("refused")).run(half, [2]))

@@ -89,17 +89,17 @@ def test_one_source_alone(tmp_path: Path) -> None:
 
 def test_nothing_goes_without_proof(tmp_path: Path) -> None:
     house, _ = make(tmp_path, 60)
-    with pytest.raises(TableNotFoundError, match="nothing proves"):
+    with pytest.raises(TableNotFoundError, match="there is no proof"):
         prove(FS, house.layout, TABLE, DAY)
     merge(house.layout)
     record = newest(FS, house.layout, TABLE, DAY)
     assert record is not None
-    with pytest.raises(ValidationFailedError, match="by hand"):
+    with pytest.raises(ValidationFailedError, match="only be made by"):
         RemovalProof(TABLE, record, Validation(str(TABLE), DAY, 1, 60, ()), seal=None)
     for wrong in (None, record, "yes"):
-        with pytest.raises(ValidationFailedError, match="proof of this very date"):
+        with pytest.raises(ValidationFailedError, match="proof of this date"):
             truncate(FS, house.layout, TABLE, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
-    with pytest.raises(ValidationFailedError, match="proof of this very date"):
+    with pytest.raises(ValidationFailedError, match="proof of this date"):
         truncate(FS, house.layout, TABLE, "2024-03-06", proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW)
     assert state_of(house) == {A: (20, False), B: (40, False)}
 
@@ -109,7 +109,7 @@ def test_rows_that_came_after_the_merge_block_it(tmp_path: Path) -> None:
     merge(house.layout)
     proof = prove(FS, house.layout, TABLE, DAY)
     house.commit({("a", DAY): as_table([random_row(random.Random(1))])})
-    with pytest.raises(ValidationFailedError, match="rows that history does not hold") as caught:
+    with pytest.raises(ValidationFailedError, match="rows that history does not have") as caught:
         empty(house, proof=proof)
     assert (caught.value.expected, caught.value.found) == ("20 merged rows", "21 rows")
     assert state_of(house) == {A: (21, False), B: (40, False)}
@@ -216,7 +216,7 @@ def test_a_stale_validation_is_made_again(tmp_path: Path) -> None:
     first = prove(FS, house.layout, TABLE, DAY).validation
     house.commit({("a", DAY): as_table([random_row(random.Random(2))])})
     assert prove(FS, house.layout, TABLE, DAY).validation == first  # truncate refuses the rows that came later
-    with pytest.raises(ValidationFailedError, match="rows that history does not hold"):
+    with pytest.raises(ValidationFailedError, match="rows that history does not have"):
         empty(house)
     merge(house.layout)
     with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):  # 21 rows now
@@ -230,7 +230,7 @@ def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
     told: list[str] = []
     with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):
         prove(FS, house.layout, TABLE, DAY, on_progress=told.append)
-    assert told == [f"{DAY}: merge 1 was validated by other rules than those of now; validating it"]
+    assert told == [f"{DAY}: merge 1 was validated with other rules; validating it"]
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "foreign", "newer"])

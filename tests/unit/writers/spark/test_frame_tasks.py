@@ -61,7 +61,7 @@ def test_ranges_of_tasks_are_joined_and_holes_told(pieces: list[tuple[int, int, 
     if all(len(held) == (max(held) + 1 - min(held)) for held in covered.values() if held):
         assert joined(ranges, dense=True) == whole
     else:
-        with pytest.raises(PositionGapError, match="lack offsets"):
+        with pytest.raises(PositionGapError, match="offsets are missing"):
             joined(ranges, dense=True)
 
 
@@ -141,7 +141,7 @@ def test_the_digest_is_of_rows_and_their_location_alone() -> None:
 
 
 def test_positions_that_are_none(tmp_path: Path) -> None:
-    for off, told in (([1, None], "no position"), ([-1, 0], "below zero")):
+    for off, told in (([1, None], "no position"), ([-1, 0], "negative position")):
         batch = frame(range(2), part=pa.array([0, 0]), off=pa.array(off, pa.int64()))
         found = run(tmp_path / told.split()[0], FrameWork(decode, COLUMNS, {}), batch)
         assert isinstance(found.result.error, PositionGapError) and told in found.result.error.what
