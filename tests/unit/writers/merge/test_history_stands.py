@@ -105,7 +105,7 @@ def test_a_merge_takes_only_what_a_power_cut_leaves(tmp_path: Path, durability: 
     commit(house, a=5)
     with pytest.raises(TooEarlyError, match="rows of this date are not synced yet") as caught:
         merge(house.layout)
-    assert (caught.value.found, caught.value.exit_code) == ("5 rows that are not", 3)
+    assert (caught.value.found, caught.value.exit_code) == ("5 unsynced rows", 3)
     assert f"`sparkhaven recover {TABLE}`" in str(caught.value.hint)
     house.log.sync_now()
     commit(house, a=3, b=2)
