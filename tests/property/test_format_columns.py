@@ -151,6 +151,7 @@ def check(column: Column, values: list[list[Any]], arrow: Callable[[list[Any]], 
             big_endian(directory, column)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(FIXED))
 def test_entries_of_fixed_width(name: str) -> None:
     entry, null, values = FIXED[name]
@@ -200,6 +201,7 @@ def bits(array: pa.Array) -> list[Any]:
     return list(array.view(kind).to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", CHARSETS)
 @pytest.mark.parametrize("storage", [Storage.SYMBOL, Storage.BLOB])
 def test_texts(encoding: str, storage: Storage) -> None:

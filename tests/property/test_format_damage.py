@@ -71,6 +71,7 @@ def test_every_shorter_file_is_refused(name: str) -> None:
     assert read == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_byte_flipped(name: str) -> None:
     whole, _ = KINDS[name]

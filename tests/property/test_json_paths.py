@@ -79,6 +79,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", HOSTILE)
 def test_each_hostile_line_alone_and_among_good_ones(line: bytes) -> None:
     same([line])

@@ -45,6 +45,7 @@ def raw_of(name: str, values: list[Any]) -> np.ndarray[Any, Any]:
     return np.array([kind.null if v is None else v for v in values], kind.numpy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIXED)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), descending=st.booleans())
@@ -58,6 +59,7 @@ def test_words_order_as_values_do(name: str, data: st.DataObject, descending: bo
     assert argsort([words]).tolist() == order  # ties stay as they came, both ways
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIXED)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
@@ -69,6 +71,7 @@ def test_words_give_their_entries_back(name: str, data: st.DataObject) -> None:
     assert same or np.array_equal(np.isnan(found), np.isnan(raw))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text(max_size=4) | st.sampled_from(["\uffff", "\U0001f600", "\ue000", "\U00010000"]), max_size=30))
 def test_symbols_come_out_by_utf16_unit(texts: list[str]) -> None:

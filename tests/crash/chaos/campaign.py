@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from jobs.demo.broker import Broker
+from jobs.streams.process import stopping
 from store.epochs.files.load import load_stream
 from store.epochs.files.publish import physical_size
 from store.io.fs import Fs
@@ -284,11 +285,12 @@ def tails(root: Path) -> list[Path]:
 
 
 def run_campaign(base: Path, kills: int, seed: int, *, seconds: float = float("inf"), readers: int = 2) -> Campaign:
-    """Random rounds until there were so many kills, or so many seconds are over; then the end."""
+    """Random rounds until there were so many kills, so many seconds are over, or SIGTERM has come; then the end."""
     end = time.monotonic() + seconds
     with ExitStack() as opened:
+        stop = opened.enter_context(stopping())  # hours are not lost with their last round
         chaos = Chaos(base, opened, seed, readers=readers)
-        while chaos.found.kills < kills and time.monotonic() < end:
+        while chaos.found.kills < kills and time.monotonic() < end and not stop.is_set():
             chaos.round()
         chaos.finish()
         return chaos.found

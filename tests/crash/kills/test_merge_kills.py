@@ -47,6 +47,7 @@ def _expected(house: IntradayRows, internal: str, rows: list[dict[str, Any]]) ->
     return naive_order([row for row in rows if row["Sym"] in syms], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_killed_at_a_phase_it_ends_well_when_run_again(tmp_path: Path, step: str) -> None:
     assert kill_then_run_again(tmp_path, KillingFs(step=step))
@@ -62,6 +63,7 @@ def test_killed_at_any_change_of_the_disk(tmp_path: Path) -> None:
         assert kill_then_run_again(tmp_path / str(call), KillingFs(call=call)), call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_a_killed_re_merge_keeps_the_old_generation_readable(tmp_path: Path, step: str) -> None:
     house, _ = make(tmp_path, 90)

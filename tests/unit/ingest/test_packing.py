@@ -68,6 +68,7 @@ def test_many_small_members_are_looked_at_in_one_pass(
     assert Counting.fed <= 3000 * (1024 + len(one))  # not 3000 times the piece
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PACK)
 def test_what_is_made_at_a_time_is_bounded(name: str) -> None:
     packed = PACK[name](b"\0" * (60 << 20))

@@ -101,6 +101,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "change", "passes", "measured"), CASES)
 def test_rules(tmp_path: Path, rule: str, change: dict[str, Any], passes: bool, measured: object) -> None:
     rows = plain_rows()

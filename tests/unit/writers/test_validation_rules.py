@@ -170,6 +170,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> dict[int, RuleResult]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(len(CASES)), ids=str)
 def test_a_rule(many: dict[int, RuleResult], place: int) -> None:
     rule, _, passes, measured = CASES[place]
@@ -183,6 +184,7 @@ def test_every_rule_that_a_schema_may_have_is_evaluated_or_says_why_not() -> Non
     assert {n for n in RULE_SPECS if RULE_SPECS[n].evaluated} == tried | elsewhere | {"assertColumnGrouped"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(0, len(CASES), 3))
 def test_small_blocks_and_passes_change_nothing(
     tmp_path: Path, place: int, monkeypatch: pytest.MonkeyPatch, many: dict[int, RuleResult]

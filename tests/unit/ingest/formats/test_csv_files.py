@@ -204,6 +204,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_steps_grow_with_the_file_and_no_faster(name: str) -> None:
     def steps(n: int) -> int:

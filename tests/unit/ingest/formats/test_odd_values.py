@@ -30,6 +30,7 @@ def block_of(lines: list[bytes]) -> LineBlock:
     return next(line_blocks([b"".join(line + b"\n" for line in lines)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
 @pytest.mark.parametrize("clock", ["T05:00:00Z", "", " 23:59:59.123456789", "T05+01"])
 def test_every_day_beside_a_bad_one_is_decided_at_once(zone: str | None, clock: str) -> None:
@@ -120,6 +121,7 @@ def test_open_quotes_and_escapes_are_passed_once() -> None:
     assert too_deep(b"[" * 501)
 
 
+@pytest.mark.slow
 def test_inner_fields_that_all_differ_take_no_room_of_their_own() -> None:
     """One mask for each name would be the square of the lines."""
     count = 20_000

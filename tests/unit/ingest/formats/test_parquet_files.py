@@ -170,6 +170,7 @@ def _wide(path: Path, *, repeated: bool, mixed: bool = False) -> int:
     return len(picked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [{"repeated": True}, {"repeated": False}, {"repeated": True, "mixed": True}])
 def test_batches_of_wide_texts_are_bounded_by_bytes(tmp_path: Path, shape: dict[str, bool]) -> None:
     path = tmp_path / "a.parquet"

@@ -51,6 +51,7 @@ def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
     assert f"sparkhaven {' '.join(words)}" in found.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_every_command_has_json_and_verbose(words: tuple[str, ...]) -> None:
     assert {"--json", "-v"} <= options(words)

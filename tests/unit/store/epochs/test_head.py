@@ -54,6 +54,7 @@ def test_a_start_goes_on_from_it(made: Path) -> None:
     assert read_state(FS, made, load_stream(FS, Layout(made), TABLE, STREAM))[A] == [*range(1, 8)]
 
 
+@pytest.mark.slow
 def test_damage_anywhere_in_it_is_no_error(made: Path) -> None:
     path, whole = place(made), place(made).read_bytes()
     unused = 0

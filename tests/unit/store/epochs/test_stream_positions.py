@@ -109,6 +109,7 @@ def test_the_window_holds_exactly_the_taken_files_after_the_horizon(files: list[
 numbered = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40)), max_size=25, unique_by=lambda pair: pair[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(numbered, st.lists(st.tuples(st.integers(0, 40), numbered), max_size=4), st.integers(1, 4), st.booleans())
 def test_a_window_that_is_read_later_is_that_of_a_dictionary(

@@ -89,6 +89,7 @@ def test_column_of_another_id_is_refused(tmp_path: Path) -> None:
     assert (error.expected, error.found) == ("columnId 9", f"columnId {SIZE.id}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [SIZE, SYM, NOTE])
 def test_no_bit_of_a_prefix_can_flip_unseen(tmp_path: Path, column: Column) -> None:
     sizes = write(tmp_path, column, [1, 2] if column is SIZE else ["a", "b"])

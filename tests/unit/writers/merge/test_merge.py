@@ -37,6 +37,7 @@ SORTS: list[list[tuple[str, bool]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sort", SORTS, ids=str)
 def test_rows_come_out_as_a_naive_sort_puts_them(tmp_path: Path, sort: list[tuple[str, bool]]) -> None:
     house, rows = make(tmp_path, 400)

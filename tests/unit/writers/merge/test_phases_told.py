@@ -25,6 +25,7 @@ from writers.merge.plan.plan import MergeOptions
 from writers.merge.write.phases import Failure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name", "nth", "phase"),
     [

@@ -145,6 +145,7 @@ app(sys.argv[1:], standalone_mode=False)
 print("pyspark" in sys.modules, "pandas" in sys.modules)"""
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path: Path, place: Path) -> None:
     layout, table = Layout(tmp_path / "db"), TableName("Test", "Event")
     (tmp_path / "Test.Event.schema").write_text(SCHEMA)
@@ -161,6 +162,7 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
     assert "f/9 line 1" in value["refusals"][0] and done.stderr == ""
 
 
+@pytest.mark.slow
 def test_no_spark_is_imported() -> None:
     code = "import jobs.cli.quarantine, jobs.operations.quarantine_rows, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

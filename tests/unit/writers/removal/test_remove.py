@@ -135,6 +135,7 @@ def test_a_damaged_history_proves_nothing(tmp_path: Path, damage: str) -> None:
         prove(FS, house.layout, TABLE, DAY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["truncate", "delete"])
 def test_killed_anywhere_it_goes_on(tmp_path: Path, phase: str) -> None:
     call = 0
