@@ -27,8 +27,9 @@ import pyarrow.parquet as pq
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.files.decode import decode_split
-from ingest.options.files import FeedSpec
+from ingest.feeds.base import route
+from ingest.feeds.files.decode import file_blocks
+from ingest.options.files import FilesOptions
 from ingest.options.formats import Format
 from ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from store.epochs.state.values import FileId
@@ -115,10 +116,11 @@ def table() -> TableSchema:
 
 def measure(path: Path, form: Format) -> tuple[float, int, int]:
     """CPU seconds, good rows, bad rows; the second of two runs."""
+    options = FilesOptions(str(path), form)
     spec = StreamSpec(
         "bench",
         "Bench.Rows",
-        FeedSpec(str(path), form),
+        options,
         PartitionSpec(InternalRule("column", "venue"), ValueRule("ts"), Clock("fixed", START_NS)),
         (ColumnSpec("ts", unit="ns"),),
         bad_rows=BadRowBudget(10**9, 1.0),
@@ -129,7 +131,8 @@ def measure(path: Path, form: Format) -> tuple[float, int, int]:
     for _ in range(2):
         rejects = Rejects(spec.bad_rows)
         before = time.process_time()
-        good = sum(routed.batch.num_rows for routed in decode_split(Fs(), split, spec, table(), rejects))
+        blocks = file_blocks(Fs(), split, spec, options, table(), rejects, time.time)
+        good = sum(routed.batch.num_rows for routed in route(blocks, rejects))
         spent = time.process_time() - before
     return spent, good, rejects.bad
 

@@ -143,7 +143,7 @@ class Watch(Progress):
         super().__init__()
         self.moments: list[float] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, topic: bool = False) -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = "files") -> None:
         """Notes the moment."""
         self.moments.append(time.perf_counter())
 

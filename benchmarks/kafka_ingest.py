@@ -32,10 +32,11 @@ from pyspark.sql import functions as f
 
 from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, report
 from ingest.bad_rows import Rejects
-from ingest.feeds.kafka.decode import decode_range
+from ingest.feeds.base import route
+from ingest.feeds.kafka.decode import message_blocks
 from ingest.feeds.kafka.reader import KafkaReader
 from ingest.feeds.kafka.topics import KafkaTopics
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from jobs.demo.broker import Broker
 from jobs.session.delta_session import delta_conf
 from jobs.session.kafka_connector import connector_conf
@@ -110,7 +111,7 @@ class Told(Watch):
         super().__init__()
         self.outcomes: list[BatchOutcome] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, topic: bool = False) -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = "files") -> None:
         """Notes the moment and the steps."""
         super().batch(stream, done, places)
         self.outcomes.append(done.outcome)
@@ -213,7 +214,7 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
     """Seconds of one process for one batch's share: reading alone, then reading and decoding."""
     settings = load_stream_file(Fs(), work / "bench.toml", {})
     feed = settings.spec.feed
-    assert isinstance(feed, KafkaFeed)  # noqa: S101
+    assert isinstance(feed, KafkaOptions)  # noqa: S101
     schema = load_deployed(Fs(), Layout(work / "db"), settings.table)
     topic_id = KafkaTopics(feed).look()[TOPIC].topic_id
     reader = KafkaReader(feed)
@@ -224,7 +225,8 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
             pass
 
     def decode(split: OffsetRange) -> None:
-        for _ in decode_range(reader, split, settings.spec, feed, schema, Rejects(settings.spec.bad_rows)):
+        rejects = Rejects(settings.spec.bad_rows)
+        for _ in route(message_blocks(reader, split, settings.spec, feed, schema, rejects, time.time), rejects):
             pass
 
     todo: list[Callable[[OffsetRange], None]] = [read, read, decode, decode]

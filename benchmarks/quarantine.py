@@ -66,7 +66,7 @@ class Watch(Progress):
         super().__init__()
         self.batches: list[BatchProgress] = []
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, topic: bool = False) -> None:
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = "files") -> None:
         """Keeps them."""
         self.batches.append(done)
 

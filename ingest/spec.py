@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ingest.options.delta import DeltaFeed
-from ingest.options.files import DAY_S, FeedSpec
-from ingest.options.kafka import KafkaFeed
+from ingest.options.files import DAY_S
+from ingest.options.traits import FeedOptions
 from store.types.model import Column
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
@@ -20,22 +19,6 @@ Refused = Literal["quarantine", "fail"]
 Payload = Literal["value", "key"]
 Far = Literal["null", "clamp"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
-
-
-FILE_META: dict[str, frozenset[str]] = {
-    "file": frozenset({"String"}),
-    "line": frozenset({"int", "long"}),
-    "timestamp": frozenset({"Instant"}),
-    "receive_time": frozenset({"Instant"}),
-}
-KAFKA_META: dict[str, frozenset[str]] = {
-    "topic": frozenset({"String"}),
-    "partition": frozenset({"short", "int", "long"}),
-    "offset": frozenset({"long"}),
-    "timestamp": frozenset({"Instant"}),
-    "receive_time": frozenset({"Instant"}),
-    "key": frozenset({"String"}),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +133,11 @@ NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """One stream: feed, columns, routing and budget. ``ignore`` names fields that are known and not stored."""
+    """One stream: options of its feed, columns, routing, budget. ``ignore`` names fields that are not stored."""
 
     stream: str
     table: str
-    feed: FeedSpec | KafkaFeed | DeltaFeed
+    feed: FeedOptions
     partition: PartitionSpec
     columns: tuple[ColumnSpec, ...] = ()
     ignore: tuple[str, ...] = ()

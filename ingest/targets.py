@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ingest.options.kafka import KafkaFeed
-from ingest.spec import FILE_META, KAFKA_META, ColumnSpec, StreamSpec, Target
+from ingest.spec import ColumnSpec, StreamSpec, Target
 from ingest.values.form_rules import check_form
 from store.errors import SchemaMismatchError, SettingsError
 from store.layout import check_partition, encode_internal
@@ -55,7 +54,7 @@ def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]
 def _target(spec: StreamSpec, column: Column, item: ColumnSpec | None, stored: bool) -> Target:
     item = item or ColumnSpec(column.name)
     if item.meta is not None:
-        known = KAFKA_META if isinstance(spec.feed, KafkaFeed) else FILE_META
+        known = spec.feed.traits.meta
         types = known.get(item.meta)
         if types is None or column.type.name not in types:
             raise SettingsError(
@@ -121,7 +120,7 @@ def _check_partition_rules(spec: StreamSpec, targets: dict[str, Target]) -> None
     elif internal.kind == "fixed":
         if encode_internal(internal.name) != internal.name:
             check_partition("internal partition", internal.name)
-    elif internal.name not in (possible := ("partition", "topic") if isinstance(spec.feed, KafkaFeed) else ("file",)):
+    elif internal.name not in (possible := spec.feed.traits.internal):
         raise SettingsError(
             "this part of the position cannot name internal partitions of this feed",
             where=_where(spec),

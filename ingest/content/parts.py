@@ -14,9 +14,9 @@ import numpy as np
 
 from ingest.content.file import CHUNK, RawFile
 from ingest.content.packing import MAGIC_BYTES, PACKINGS, packing_of_name
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import UTF8
-from ingest.spec import StreamSpec
+from ingest.spec import Clock
 from store.epochs.state.values import FileId, FilePart
 from store.errors import CorruptFileError
 from store.io.fs import Fs
@@ -24,15 +24,14 @@ from store.io.fs import Fs
 MIN_PART = 8 << 20  # bytes below which a part is not worth a task
 
 
-def can_be_cut(spec: StreamSpec) -> bool:
+def can_be_cut(options: FilesOptions, clock: Clock) -> bool:
     """Whether files of this stream can be read in parts.
 
     Not in encodings where a line feed may be another byte's half, and not where the newest instant of a whole file is
     the clock.
     """
-    feed = spec.feed
-    plain = feed.format == "parquet" or (isinstance(feed, FeedSpec) and feed.encoding == UTF8)
-    return plain and spec.partition.clock.kind != "batch"
+    plain = options.format == "parquet" or options.encoding == UTF8
+    return plain and clock.kind != "batch"
 
 
 def is_cuttable(fs: Fs, file: FileId) -> bool:

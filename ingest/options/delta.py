@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar
 
-from ingest.options.formats import CsvOptions, Limit, MissingColumns
+from ingest.options.formats import Limit, MissingColumns
+from ingest.options.traits import FILE_META, FILES, Traits
+from store.epochs.state.values import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaFeed:
+class DeltaOptions:
     """A Delta table at ``path``, an absolute directory, followed by version.
 
     ``start_version`` None: what the table holds first, then what later versions add; else what is added from that
@@ -18,18 +20,10 @@ class DeltaFeed:
     the table declares is refused, or null.
     """
 
+    traits: ClassVar[Traits] = Traits("delta", OffsetRange, FILES, FILE_META, ("file",))
+
     path: str
     start_version: int | None = None
     max_per_trigger: Limit = field(default_factory=Limit)
     ignore_changes: bool = False
     missing_columns: MissingColumns = "fail"
-
-    @property
-    def format(self) -> Literal["parquet"]:
-        """Of the data files; Delta has no other."""
-        return "parquet"
-
-    @property
-    def csv(self) -> CsvOptions:
-        """Of no meaning here."""
-        return CsvOptions()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ingest.options.formats import CsvOptions, Format, Limit, MissingColumns
+from ingest.options.traits import FILE_META, FILES, Traits
+from store.epochs.state.values import FileId
 
 MissingDirectory = Literal["fail", "wait"]
 
@@ -14,14 +16,16 @@ UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".filepart", ".inprogress", 
 
 
 @dataclass(frozen=True, slots=True)
-class FeedSpec:
-    """A feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is remembered.
+class FilesOptions:
+    """Options of a feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is kept.
 
     A file that does not end as a complete one is left until it has not changed for ``settle_s`` (0: taken at once).
     Names that end as one of ``unfinished`` does are passed over, in whatever case. ``missing_columns``: a file whose
     header or schema lacks a stored column is refused, or has nulls there.
     ``encoding`` is that of texts (``ingest.encodings``); ``binary_as_text`` takes Parquet columns of bytes for Strings.
     """
+
+    traits: ClassVar[Traits] = Traits("files", FileId, FILES, FILE_META, ("file",))
 
     path: str
     format: Format = "json"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ingest.options.formats import AvroSource, CsvOptions, Limit, MissingColumns, PayloadFormat, ProtobufSource
+from ingest.options.traits import KAFKA_META, Traits
+from store.epochs.state.values import OffsetRange
 
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
 
@@ -49,13 +51,15 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaFeed:
+class KafkaOptions:
     """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
 
     ``tombstones``: a message without a value is a row with nulls for fields of the value, or passed over and counted.
     ``missing_columns``: ``names`` of CSV or a schema of a registry that lack a stored column are refused, or null.
     ``allow_gap``: where messages are gone that were not read, go on behind them and record the gap.
     """
+
+    traits: ClassVar[Traits] = Traits("kafka", OffsetRange, "messages", KAFKA_META, ("partition", "topic"), keys=True)
 
     bootstrap: str
     topics: tuple[str, ...] = ()

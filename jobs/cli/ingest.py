@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingest.options.kafka import KafkaFeed
 from jobs.context import CliContext, DryRun, Json, Verbose, example, report
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
-from jobs.streams.feeds import passed_lines, waiting
+from jobs.streams.feeds import passed_lines
 from jobs.streams.starting import NotStarted, load_streams, report_failed, try_each
 from store.epochs.files.load import list_streams, load_stream
 from store.epochs.state.files import NO_HORIZON
@@ -97,7 +96,8 @@ def _show_run(cli: CliContext, run: Run) -> None:
     from jobs.streams.progress import taken
 
     done, state = run.totals, run.log.state
-    read, unit = taken(done, topic=isinstance(run.settings.spec.feed, KafkaFeed))
+    unit = run.settings.spec.feed.traits.unit
+    read = taken(done, unit)
     value = {
         "stream": run.name,
         "table": run.settings.spec.table,
@@ -140,9 +140,9 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings) -> Non
     schema = checked_schema(Fs(), settings)
     known = spec.stream in list_streams(Fs(), layout, settings.table)
     state = load_stream(Fs(), layout, settings.table, spec.stream) if known else None
-    counts, told = waiting(Fs(), settings, state)
+    waiting = settings.feed.waiting(Fs(), state)
     value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
-    value |= {**counts, "columns": len(schema.stored), "dry_run": True}
-    text = f"{spec.stream}: would take {told} of {spec.feed.path} into {spec.table}"
-    left = "".join(f"\n  not taken: {line}" for line in passed_lines(counts.get("passed", {})))
+    value |= {**waiting.counts, "columns": len(schema.stored), "dry_run": True}
+    text = f"{spec.stream}: would take {waiting.words} of {spec.feed.path} into {spec.table}"
+    left = "".join(f"\n  not taken: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
     cli.result(value, f"{text}, after epoch {value['epoch']}{left}")

@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
+from ingest.settings.units import parse_size
 from jobs.context import CliContext, DryRun, Json, Verbose, error_json, example
 from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, newest_states, parse_choice, recorded_zone
 from jobs.operations.merge_status import show_status
 from jobs.session.spark_session import build_session, end_session
-from jobs.settings.toml_values import parse_size
 from store.errors import EXIT_DONE, SettingsError, TableNotFoundError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours

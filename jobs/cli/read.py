@@ -12,7 +12,7 @@ import typer
 
 from jobs.context import CliContext, Feeds, Json, TableArgument, Verbose, example, report, table
 from jobs.streams.data_warnings import fields
-from jobs.streams.feeds import passed_lines, waiting
+from jobs.streams.feeds import passed_lines
 from jobs.streams.starting import load_streams, report_failed
 from readers.arrow.export import check_target, export
 from readers.arrow.opening import open_table
@@ -169,7 +169,8 @@ def stats(
             for line in found["streams"]:
                 for settings in asked:
                     if (settings.table, settings.spec.stream) == (each, line["stream"]):
-                        line |= waiting(Fs(), settings, load_stream(Fs(), layout, each, line["stream"]))[0]
+                        state = load_stream(Fs(), layout, each, line["stream"])
+                        line |= settings.feed.waiting(Fs(), state).counts
         except SparkhavenError as error:  # it hides no other table
             failed = report(cli, error, table=str(each))
             code = code or failed

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from functools import partial
 
 from jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
-from jobs.streams.feeds import waiting
 from readers.checks.findings import Finding as Damage
 from readers.checks.streams import check_head, check_log, check_positions, stray_stream_files
 from store.epochs.files.load import list_streams
@@ -44,11 +43,11 @@ def lag(context: CheckContext) -> Iterator[Found]:
         if isinstance(state, Exception):
             continue
         try:
-            _, told = waiting(context.fs, settings, state, patience=ASK_SECONDS)
+            words = settings.feed.waiting(context.fs, state, ASK_SECONDS).words
         except (SparkhavenError, OSError) as error:
             yield "wrong", f"{name}: {headline(error)}", getattr(error, "hint", None)
         else:
-            yield "ok", f"{name}: {told.rstrip(',')} wait", None
+            yield "ok", f"{name}: {words.rstrip(',')} wait", None
 
 
 def logs(context: CheckContext) -> Iterator[Found]:

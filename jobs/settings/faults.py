@@ -8,9 +8,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from jobs.settings.base_model import SettingsModel
-from jobs.settings.kafka_model import KafkaFeedModel
-from jobs.settings.stream_model import DeltaFeedModel, FilesFeedModel, StreamModel
+from ingest.feeds.table import PLANNED, is_foreign, settings_of
+from jobs.settings.stream_model import StreamModel
 from store.errors import SettingsError
 
 TABLE = ("model_type", "model_attributes_type", "dict_type", "mapping_type", "is_instance_of", "dataclass_type")
@@ -45,7 +44,7 @@ EXAMPLES = {
     "bad_rows": "[bad_rows] with max_rows = 1000",
     "columns": '[columns] with name = { from = "field" }',
 }
-FEEDS: dict[str, type[SettingsModel]] = {"files": FilesFeedModel, "kafka": KafkaFeedModel, "delta": DeltaFeedModel}
+FIRST = next(iter(PLANNED))  # whose keys are shown while the type is not known
 
 
 def translate(error: ValidationError, raw: dict[str, Any], path: Path) -> SettingsError:
@@ -93,7 +92,7 @@ def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, A
             f"add it{f' to [{loc[0]}]' if len(loc) > 1 or kind == 'union_tag_not_found' else ' above the first table'}"
         )
     elif kind in ("literal_error", "union_tag_invalid"):
-        choices = ["files", "kafka", "delta"] if kind == "union_tag_invalid" else _choices(item["ctx"]["expected"])
+        choices = list(PLANNED) if kind == "union_tag_invalid" else _choices(item["ctx"]["expected"])
         found = item["ctx"]["tag"] if kind == "union_tag_invalid" else _as_written(raw, loc)
         what = "feed.type" if kind == "union_tag_invalid" else key
         fault |= {"what": f"{what} has a value that is not known", "expected": ", ".join(choices), "found": found}
@@ -109,7 +108,7 @@ def _fault(item: dict[str, Any], raw: dict[str, Any], path: Path) -> dict[str, A
 
 def _plain_location(loc: tuple[Any, ...]) -> tuple[Any, ...]:
     """Pydantic's location without the tag of the feed and without the lifted list."""
-    if len(loc) > 1 and loc[0] == "feed" and loc[1] in FEEDS:
+    if len(loc) > 1 and loc[0] == "feed" and loc[1] in PLANNED:
         loc = (loc[0], *loc[2:])
     if loc and loc[0] == "columns.ignore":
         loc = ("columns", "ignore", *loc[1:])
@@ -141,13 +140,18 @@ def _known_keys(loc: tuple[Any, ...], raw: dict[str, Any]) -> list[str]:
     for step in loc:
         if model is StreamModel and step == "feed":
             feed = raw.get("feed")
-            model = FEEDS.get(feed.get("type", ""), FilesFeedModel) if isinstance(feed, dict) else FilesFeedModel
+            model = _feed_model(feed.get("type") if isinstance(feed, dict) else None)
         elif model is not None and step in model.model_fields:
             model = _model_of(model.model_fields[step].annotation) or model
     if model is None:
         return []
     names = [field.alias or name for name, field in model.model_fields.items()]
     return [name for name in names if name != "columns.ignore"]
+
+
+def _feed_model(kind: object) -> type[BaseModel]:
+    known = kind if isinstance(kind, str) and (kind in PLANNED or is_foreign(kind)) else FIRST
+    return settings_of(known)
 
 
 def _model_of(annotation: Any) -> type[BaseModel] | None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ingest.options.files import FeedSpec
+from ingest.feeds.table import feed_of
+from ingest.options.frames import FramesOptions
+from ingest.settings.base_model import SettingsModel
 from ingest.spec import NO_BAD_ROWS, StreamSpec
-from jobs.settings.base_model import SettingsModel
 from jobs.settings.faults import translate
 from jobs.settings.stream_file import partition_of
 from jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
@@ -46,13 +47,17 @@ class FrameOptions:
     durability: Durability
     keep_epochs: int
     quarantine: Path | None
-    allow_gap: bool
     adopt: bool
 
     @property
     def stream(self) -> str:
         """Name of the stream."""
         return self.spec.stream
+
+    @property
+    def allow_gap(self) -> bool:
+        """Whether offsets between batches may be missing."""
+        return feed_of(self.spec).resume.allow_gap
 
 
 def frame_options(
@@ -98,7 +103,7 @@ def frame_options(
     spec = StreamSpec(
         stream,
         str(TableName.parse(table)),
-        FeedSpec("frame"),
+        FramesOptions(part.allow_gap),
         partition_of(part.partition),
         ignore=tuple(part.ignore),
         bad_rows=NO_BAD_ROWS if bad is None else bad.budget,
@@ -117,7 +122,6 @@ def frame_options(
         part.commit.durability,
         part.commit.keep_epochs,
         quarantine,
-        part.allow_gap,
         part.adopt,
     )
 

@@ -9,20 +9,18 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from ingest.options.delta import DeltaFeed
-from ingest.options.files import FeedSpec
-from ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
-from ingest.options.kafka import KafkaFeed
+from ingest.feeds.base import PlannedFeed
+from ingest.feeds.table import is_foreign, planned_class, planned_feed
+from ingest.settings.base_model import beside
 from ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, TextForm, ValueRule
 from jobs.settings.faults import translate
-from jobs.settings.kafka_model import AvroModel, KafkaFeedModel, ProtobufModel
-from jobs.settings.stream_model import ColumnModel, FeedModel, FilesFeedModel, PartitionModel, StreamModel, ValueModel
+from jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
 from jobs.settings.toml_values import as_written, fill_environment, named_in
 from store.epochs.state.values import Durability
 from store.errors import InvalidNameError, SettingsError
@@ -47,6 +45,11 @@ class StreamSettings:
     trigger_s: float
     quarantine: Path | None
     sync_s: float = SYNC_SECONDS
+
+    @property
+    def feed(self) -> PlannedFeed[Any, Any]:
+        """What the stream reads."""
+        return planned_feed(self.spec)
 
 
 def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSettings:
@@ -77,11 +80,11 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
         ) from None
     with as_in_file(raw, environ):
         try:
-            part = StreamModel.model_validate(_lift_ignored(filled))
+            part = stream_model(_foreign_feed(raw, path)).model_validate(_lift_ignored(filled))
         except ValidationError as error:
             raise translate(error, _lift_ignored(raw), path) from None
         with names_of(path):
-            return _settings(part, part.feed, path, fs or Fs())
+            return _settings(part, path, fs or Fs())
 
 
 @contextmanager
@@ -113,13 +116,32 @@ def names_of(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _settings(part: StreamModel, feed: FeedModel, path: Path, fs: Fs) -> StreamSettings:
+def _foreign_feed(raw: Mapping[str, Any], path: Path) -> str | None:
+    """The class that ``feed.type`` names, as it is written: code is loaded by no name that the environment says."""
+    feed = raw.get("feed")
+    name = feed.get("type") if isinstance(feed, Mapping) else None
+    if not isinstance(name, str) or not is_foreign(name):
+        return None
+    try:
+        planned_class(name)
+    except SettingsError as error:
+        where = f"{path}: {error.where}"
+        raise SettingsError(
+            error.what, where=where, expected=error.expected, found=error.found, hint=error.hint
+        ) from error
+    return name
+
+
+def _settings(part: StreamModel, path: Path, fs: Fs) -> StreamSettings:
     base = path.absolute().parent
-    columns = tuple(_column(name, item, feed, path) for name, item in part.columns.items())
+    kind = str(part.feed.type)  # type: ignore[attr-defined]  # every model of a feed has it
+    options = planned_class(kind).read(part.feed, base, fs)
+    keys = options.traits.keys
+    columns = tuple(_column(name, item, path, keys=keys) for name, item in part.columns.items())
     spec = StreamSpec(
         stream=check_stream(part.name),
         table=str(TableName.parse(part.table)),
-        feed=_feed(feed, base, fs),
+        feed=options,
         partition=partition_of(part.partition),
         columns=columns,
         ignore=tuple(part.ignore),
@@ -131,19 +153,19 @@ def _settings(part: StreamModel, feed: FeedModel, path: Path, fs: Fs) -> StreamS
         file=path,
         spec=spec,
         table=TableName.parse(part.table),
-        schema_file=_beside(base, part.deployed_from),
+        schema_file=beside(base, part.deployed_from),
         durability=part.commit.durability,
         keep_epochs=part.commit.keep_epochs,
         trigger_s=part.commit.trigger,
-        quarantine=None if quarantine is None else _beside(base, quarantine),
+        quarantine=None if quarantine is None else beside(base, quarantine),
         sync_s=SYNC_SECONDS if part.commit.sync_interval is None else part.commit.sync_interval,
     )
 
 
-def _column(name: str, item: ColumnModel, feed: FeedModel, path: Path) -> ColumnSpec:
+def _column(name: str, item: ColumnModel, path: Path, *, keys: bool) -> ColumnSpec:
     if item.key is None:
         return ColumnSpec(name, item.source, item.unit or "iso", item.zone, item.meta, far=item.far, form=_form(item))
-    if not isinstance(feed, KafkaFeedModel):
+    if not keys:
         raise SettingsError(
             "only messages have keys",
             where=f"{path}: columns.{name}.key",
@@ -166,100 +188,6 @@ def _form(item: ColumnModel) -> TextForm | None:
     return None if form == TextForm() else form
 
 
-def _feed(feed: FeedModel, base: Path, fs: Fs) -> FeedSpec | KafkaFeed | DeltaFeed:
-    if isinstance(feed, FilesFeedModel):
-        return _files(feed, base)
-    if isinstance(feed, KafkaFeedModel):
-        return _kafka(feed, base, fs)
-    limit = Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows, feed.max_per_trigger.files)
-    return DeltaFeed(
-        str(_beside(base, feed.path)), feed.start_version, limit, feed.ignore_changes, feed.missing_columns
-    )
-
-
-def _files(feed: FilesFeedModel, base: Path) -> FeedSpec:
-    limit = feed.max_per_trigger
-    return FeedSpec(
-        path=str(_beside(base, feed.path)),
-        format=feed.format,
-        csv=replace(CsvOptions(), **_tuples(feed.csv)),
-        max_per_trigger=Limit(limit.bytes, limit.rows, limit.files),
-        max_file_age_s=feed.max_file_age,
-        settle_s=feed.settle,
-        unfinished=tuple(feed.unfinished),
-        missing_directory=feed.missing_directory,
-        missing_columns=feed.missing_columns,
-        encoding=feed.encoding or "utf-8",
-        binary_as_text=feed.binary_as_text,
-    )
-
-
-def _avro(part: AvroModel | None, base: Path, fs: Fs) -> AvroSource | None:
-    """The text of a schema file, or where a registry is; a directory is relative to the stream file."""
-    if part is None:
-        return None
-    if part.registry is not None:
-        if part.registry.startswith(("http://", "https://")):
-            return AvroSource(registry=part.registry)
-        directory = _beside(base, part.registry)
-        found = fs.stat(directory)
-        if found is None or not found.is_dir:
-            raise SettingsError(
-                "no such registry of Avro schemas",
-                where=directory,
-                expected="a directory of files <id>.avsc, or an address that begins with http:// or https://",
-                found="nothing" if found is None else "a file",
-                hint="correct `avro` in [feed]",
-            )
-        return AvroSource(registry=str(directory))
-    return AvroSource(_schema(fs, _beside(base, str(part.definition)), "avro").decode("utf-8", "replace"))
-
-
-def _protobuf(part: ProtobufModel | None, base: Path, fs: Fs) -> ProtobufSource | None:
-    if part is None:
-        return None
-    path = _beside(base, part.definition)
-    return ProtobufSource(_schema(fs, path, "protobuf"), part.message, str(path))
-
-
-def _schema(fs: Fs, path: Path, key: str) -> bytes:
-    found = fs.stat(path)
-    if found is None or found.is_dir:
-        raise SettingsError(
-            f"no such {key.title()} schema",
-            where=path,
-            found="nothing" if found is None else "a directory",
-            hint=f"correct `{key}` in [feed]",
-        )
-    return fs.read(path)
-
-
-def _kafka(feed: KafkaFeedModel, base: Path, fs: Fs) -> KafkaFeed:
-    return KafkaFeed(
-        bootstrap=feed.bootstrap,
-        topics=tuple(dict.fromkeys(feed.topics or ())),
-        pattern=feed.pattern,
-        start=feed.start,
-        format=feed.format,
-        csv=replace(CsvOptions(header=False), **_tuples(feed.csv)),
-        key_format=feed.key.format,
-        avro=_avro(feed.avro, base, fs),
-        key_avro=_avro(feed.key.avro, base, fs),
-        protobuf=_protobuf(feed.protobuf, base, fs),
-        key_protobuf=_protobuf(feed.key.protobuf, base, fs),
-        client=feed.client,
-        max_per_trigger=Limit(feed.max_per_trigger.bytes, feed.max_per_trigger.rows),
-        tombstones=feed.tombstones,
-        allow_gap=feed.allow_gap,
-        missing_columns=feed.missing_columns,
-        encoding=feed.encoding or "utf-8",
-    )
-
-
-def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
 def partition_of(part: PartitionModel) -> PartitionSpec:
     """The routing that ``[partition]`` describes."""
     internal = part.internal
@@ -277,18 +205,6 @@ def _value(part: ValueModel) -> ValueRule:
     if part.fixed is not None:
         return ValueRule(fixed=part.fixed)
     return ValueRule(part.column, part.zone or "UTC", part.format or "yyyy-MM-dd", part.unit)
-
-
-def _beside(base: Path, text: str) -> Path:
-    """``text`` as a path, relative to ``base``, with ``..`` taken out so that a feed's path has one spelling."""
-    joined = base / Path(text).expanduser()
-    parts: list[str] = []
-    for piece in joined.parts:
-        if piece == ".." and len(parts) > 1:
-            parts.pop()
-        elif piece != "..":
-            parts.append(piece)
-    return Path(*parts)
 
 
 def _lift_ignored(raw: dict[str, Any]) -> dict[str, Any]:

@@ -2,114 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
-from ingest.options.files import UNFINISHED, MissingDirectory
-from ingest.options.formats import MissingColumns
+from ingest.feeds.table import PLANNED, settings_of
+from ingest.settings.base_model import Count, Seconds, SettingsModel
+from ingest.settings.units import parse_instant_ns
 from ingest.spec import BadRowBudget
-from jobs.settings.base_model import DIALECT, Count, Encoding, MaxPerTrigger, Seconds, SettingsModel
-from jobs.settings.kafka_model import KafkaFeedModel
-from jobs.settings.toml_values import parse_instant_ns
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
-
-
-def _mounted(path: str) -> str:
-    """A path of this machine; an address would be taken for a directory that is not there yet."""
-    if "://" in path:
-        raise ValueError("expected a path of this machine; mount other storage and name it by its path")
-    return path
-
-
-FeedPath = Annotated[str, Field(min_length=1), AfterValidator(_mounted)]
-
-
-class FilesFeedModel(SettingsModel):
-    """``[feed]`` with type files."""
-
-    type: Literal["files"]
-    """Feed of files: a directory or glob on a mounted file system."""
-    path: FeedPath
-    """Directory or glob like `feed/*.json`; relative to the stream file."""
-    format: Literal["json", "csv", "parquet"] = "json"
-    """Format of the files; JSON is one object a line."""
-    header: bool | None = None
-    """CSV: whether the first line names the columns. Default: true."""
-    names: list[str] | None = None
-    """CSV: names of the columns, with `header = false`."""
-    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
-    """CSV: one character. Default: `","`."""
-    quote: str | None = Field(default=None, min_length=1, max_length=1)
-    """CSV: one character. Default: the double quote."""
-    null: list[str] | None = None
-    """CSV: texts that mean null where they are not quoted. Default: `[""]`."""
-    quoted_null: bool | None = None
-    """CSV: the texts of `null` mean null in quotes too. Default: false."""
-    skip_lines: int | None = Field(default=None, ge=0)
-    """CSV: lines to skip at the start of a file, before the header. Default: 0."""
-    comment: Annotated[str, Field(min_length=1, pattern=r"^[^\r\n]+$")] | None = None
-    """CSV: lines that begin with this text are skipped, except inside a quoted field."""
-    trailing_delimiter: bool | None = None
-    """CSV: a record, and the header, may end with one delimiter more. Default: false."""
-    encoding: Encoding | None = None
-    """Encoding of JSON and CSV. Default: `"utf-8"`."""
-    binary_as_text: bool = False
-    """Parquet: columns of bytes without annotation are texts in UTF-8."""
-    max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
-    """Largest batch: the smallest of the limits given."""
-    max_file_age: Seconds = 7 * 86_400.0
-    """A file older by this than the newest one that was ingested is skipped; one that arrives so late is reported by
-    name.
-    """
-    settle: Seconds = 10.0
-    """A text file that ends within a line is left until it has not changed for this long; `"0 s"`: ingested at once."""
-    unfinished: list[Annotated[str, Field(min_length=1)]] = list(UNFINISHED)
-    """Files whose names end so, in whatever case, are skipped; so are names that begin with a dot."""
-    missing_directory: MissingDirectory = "fail"
-    """A directory that does not exist: exit code 2, or wait for it."""
-    missing_columns: MissingColumns = "fail"
-    """A file whose header or schema lacks a stored column: refused, or null in that column."""
-
-    @property
-    def csv(self) -> dict[str, Any]:
-        """The options of the CSV dialect that were given."""
-        given = {name: getattr(self, name) for name in ("header", "skip_lines", "comment", *DIALECT)}
-        return {name: value for name, value in given.items() if value is not None}
-
-    @model_validator(mode="after")
-    def _csv_only(self) -> FilesFeedModel:
-        if self.csv and self.format != "csv":
-            raise ValueError(f'only read with format = "csv": {", ".join(self.csv)}')
-        if self.encoding is not None and self.format == "parquet":
-            raise ValueError('encoding is that of texts, read with format = "json" or "csv"')
-        if self.binary_as_text and self.format != "parquet":
-            raise ValueError('binary_as_text is only read with format = "parquet"')
-        if self.header is False and not self.names:
-            raise ValueError('header = false needs names = ["first", "second"]')
-        if self.names and self.header is not False:
-            raise ValueError("names are only read with header = false")
-        return self
-
-
-class DeltaFeedModel(SettingsModel):
-    """``[feed]`` with type delta."""
-
-    type: Literal["delta"]
-    """Feed of a Delta table, followed by version."""
-    path: FeedPath
-    """Directory of the Delta table; relative to the stream file."""
-    start_version: int | None = Field(default=None, ge=0)
-    """First version to ingest. Default: what the table holds now, then each later version."""
-    max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
-    """Largest batch: the smallest of the limits given."""
-    ignore_changes: bool = False
-    """Versions that rewrite or delete rows: ingest the files that they add, instead of stopping. Copied rows then come
-    twice.
-    """
-    missing_columns: MissingColumns = "fail"
-    """A stored column that neither a data file nor the table declares: refused, or null."""
 
 
 class ColumnModel(SettingsModel):
@@ -265,11 +169,8 @@ class CommitModel(SettingsModel):
         return self
 
 
-FeedModel = FilesFeedModel | KafkaFeedModel | DeltaFeedModel
-
-
 class StreamModel(SettingsModel):
-    """The whole file."""
+    """The whole file, but for the keys of ``[feed]``: ``stream_model`` adds those."""
 
     name: str = Field(min_length=1)
     """Name of the stream and of its commit log."""
@@ -277,7 +178,7 @@ class StreamModel(SettingsModel):
     """Namespace and table, like `Nyc13.Flight`."""
     deployed_from: str = Field(alias="schema", min_length=1)
     """Schema file (Deephaven's `.schema` XML); relative to the stream file."""
-    feed: Annotated[FeedModel, Field(discriminator="type")]
+    feed: SettingsModel
     """Where rows come from; `type` decides which other keys there are."""
     columns: dict[str, ColumnModel] = Field(default_factory=dict)
     """Columns whose values do not come from a field of the same name, or need more than the strict rules."""
@@ -289,3 +190,12 @@ class StreamModel(SettingsModel):
     """What happens to rows that cannot be stored."""
     commit: CommitModel = CommitModel()
     """When and how batches are committed."""
+
+
+@lru_cache
+def stream_model(foreign: str | None = None) -> type[StreamModel]:
+    """The model of a stream file whose feed is one of ours, told apart by ``type``; or the ``foreign`` one."""
+    if foreign is not None:
+        return create_model("StreamFile", __base__=StreamModel, feed=(settings_of(foreign), ...))
+    feed: Any = reduce(or_, (settings_of(name) for name in PLANNED))
+    return create_model("StreamFile", __base__=StreamModel, feed=(feed, Field(discriminator="type")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ingest.options.kafka import KafkaFeed
 from ingest.targets import resolve_targets
 from jobs.settings.stream_file import StreamSettings, names_of
 from store.errors import SettingsError
@@ -22,17 +21,7 @@ def checked_schema(fs: Fs, settings: StreamSettings) -> TableSchema:
             found=f"{schema.full_name} in {settings.schema_file}",
             hint="correct `table` or `schema` in the stream file",
         )
-    feed = settings.spec.feed
     with names_of(settings.file):
         targets = resolve_targets(settings.spec, schema)
-    # a decoder that cannot be says so here, not in a task; imported where needed, since duckdb takes its time
-    if isinstance(feed, KafkaFeed):
-        from ingest.feeds.kafka.messages import MessageRows
-
-        MessageRows(targets, feed, settings.spec)
-    elif feed.format == "csv":
-        from ingest.formats.csv.rows import CsvRows
-
-        payload = [target for target in targets if target.meta is None]
-        CsvRows(payload, settings.spec.ignore, feed.csv, missing=feed.missing_columns)
+    settings.feed.check_columns(targets)  # what a decoder refuses is said here, not in a task
     return schema

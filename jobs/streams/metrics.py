@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric as MetricFamily
 from prometheus_client.registry import Collector
 
 from ingest.bad_rows import reason_code
-from ingest.feeds.delta.decode import DATA_BYTES
+from ingest.feeds.base import DATA_BYTES
 from ingest.router import NULL_DATE, OUT_OF_BOUNDS
 from jobs.metrics import catalogue as named
 from jobs.metrics.catalogue import CATALOGUE, OF_TOPICS, PREFIX, STREAM, Metric

@@ -8,7 +8,8 @@ from datetime import datetime
 from rich.console import Console
 from rich.markup import escape
 
-from ingest.feeds.delta.decode import DATA_FILES
+from ingest.feeds.base import DATA_FILES
+from ingest.options.traits import FILES
 from jobs.streams.partition_progress import SHOWN
 from store.epochs.recovery.recover import RecoveryReport
 from store.epochs.state.values import Durability
@@ -16,11 +17,9 @@ from writers.batch.commit import BatchOutcome
 from writers.spark.stream import BatchProgress, StreamTotals
 
 
-def taken(done: BatchOutcome | StreamTotals, *, topic: bool) -> tuple[int, str]:
-    """How much of its source a batch or a run has read, and what that counts; ``topic``: it reads messages."""
-    if topic:
-        return done.messages, "messages"
-    return done.counts.get(DATA_FILES, done.splits), "files"
+def taken(done: BatchOutcome | StreamTotals, unit: str) -> int:
+    """How much of its source a batch or a run has read, in the unit of its feed."""
+    return done.counts.get(DATA_FILES, done.splits) if unit == FILES else done.messages
 
 
 class Progress:
@@ -69,13 +68,13 @@ class Progress:
         """How many partitions a line of progress names; None = all."""
         return None if self._verbose else SHOWN
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, topic: bool = False) -> None:
-        """One committed batch; ``places`` tells of the partitions of its source, which are those of a ``topic``."""
+    def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = FILES) -> None:
+        """One committed batch; ``places`` tells of the partitions of its source, ``unit`` is what it has read."""
         outcome = done.outcome
         if outcome.epoch is None:
             self.say(stream, f"batch {outcome.batch_id}: all of it was committed before, nothing to do")
             return
-        read, unit = taken(outcome, topic=topic)
+        read = taken(outcome, unit)
         lag = "" if done.lag is None else f", lag {done.lag:,} {unit}"
         self.say(
             stream,

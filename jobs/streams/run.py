@@ -14,16 +14,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ingest.options.files import DAY_S
-from ingest.options.kafka import KafkaFeed
 from ingest.spec import NO_BAD_ROWS
 from jobs.session.spark_session import is_alive
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
-from jobs.streams.broker_watch import broker_watch, check_feed
 from jobs.streams.budget import Budget
 from jobs.streams.data_warnings import DataWarnings
 from jobs.streams.decoding import Decoder
-from jobs.streams.feeds import max_file_age_s, open_feed, passed_lines
+from jobs.streams.feeds import open_feed, passed_lines, watch_ends
 from jobs.streams.metrics import Metrics
 from jobs.streams.partition_progress import PartitionProgress, total_lag
 from jobs.streams.progress import Progress
@@ -84,7 +82,7 @@ class Run:
         def listen(said: Mapping[str, Any]) -> None:
             count = int(said.get("older_files", 0))
             if count > self.older:
-                days = max_file_age_s(self.settings.spec.feed) / DAY_S
+                days = self.settings.feed.resume.remember_s / DAY_S
                 progress.older(self.name, count - self.older, said.get("older", ()), days)
             self.older = count
             fresh = {reason: found for reason, found in said.get("passed", {}).items() if reason not in self.passed}
@@ -135,11 +133,12 @@ def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Opt
         since[0] = time.monotonic()
 
     since = [time.monotonic()]
-    feed = run.settings.spec.feed
     try:
-        check_feed(feed)
-        watch = broker_watch(feed, lambda: run.log.state.offsets.positions(), told)
-        run.watch = opened.enter_context(watch) if watch is not None else None
+        remote = run.settings.feed.remote()
+        if remote is not None:
+            remote.check()
+            watch = watch_ends(remote, lambda: run.log.state.offsets.positions(), told)
+            run.watch = opened.enter_context(watch)
     except SparkhavenError as error:
         run.error = error
         progress.stopped(run.name, error)
@@ -163,7 +162,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
             clock=time.time,
             pid=os.getpid(),
             host=socket.gethostname(),
-            retention=Retention(settings.durability, settings.keep_epochs, max_file_age_s(settings.spec.feed)),
+            retention=Retention(settings.durability, settings.keep_epochs, settings.feed.resume.remember_s),
             zone=settings.spec.partition.value.day_zone,
         )
     )
@@ -220,7 +219,7 @@ def run_one(app: Application, run: Run) -> None:
     if metrics is not None:
         metrics.on_disk(fs, layout, settings.durability, settings.sync_s, run.opened_s)
     listen, places = run.heard(progress), PartitionProgress(run.log.state.offsets.positions())
-    budget, topic = Budget(spec.bad_rows), isinstance(settings.spec.feed, KafkaFeed)
+    budget, unit = Budget(spec.bad_rows), spec.feed.traits.unit
 
     def batch(done: BatchProgress) -> None:
         run.so_far.add(done.outcome)
@@ -235,7 +234,7 @@ def run_one(app: Application, run: Run) -> None:
             ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
             done = replace(done, lag=total_lag(positions, ends))
         line = places.line(positions, ends, done.seconds, shown=progress.places_shown)
-        progress.batch(run.name, done, line, topic=topic)
+        progress.batch(run.name, done, line, unit=unit)
 
     def heard(said: Mapping[str, Any]) -> None:
         if metrics is not None:

@@ -11,7 +11,6 @@ from typing import TypeVar
 from jobs.context import CliContext, report
 from jobs.settings.stream_file import StreamSettings, load_stream_file
 from jobs.settings.stream_schema import checked_schema
-from jobs.streams.feeds import require_there
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
@@ -76,7 +75,7 @@ def try_each(
 def checked(fs: Fs, settings: StreamSettings) -> StreamSettings:
     """The settings, if schema and feed fit them; raises what is wrong, nothing is made."""
     checked_schema(fs, settings)
-    require_there(fs, settings)
+    settings.feed.check(fs)
     return settings
 
 

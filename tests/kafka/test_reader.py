@@ -10,7 +10,7 @@ import pytest
 from ingest.feeds.kafka import reader as kafka_reader
 from ingest.feeds.kafka.reader import KafkaReader
 from ingest.feeds.kafka.topics import KafkaTopics
-from ingest.options.kafka import ClientSettings, KafkaFeed
+from ingest.options.kafka import ClientSettings, KafkaOptions
 from jobs.demo.broker import Broker
 from store.epochs.state.values import OffsetRange
 from store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 
 @pytest.fixture(scope="module")
 def reader(broker: Broker) -> Iterator[KafkaReader]:
-    made = KafkaReader(KafkaFeed(broker.bootstrap), patience=10)
+    made = KafkaReader(KafkaOptions(broker.bootstrap), patience=10)
     yield made
     made.close()
 
@@ -38,7 +38,7 @@ def numbered(start: int, stop: int) -> list[bytes]:
 
 
 def id_of(broker: Broker, topic: str) -> str:
-    return KafkaTopics(KafkaFeed(broker.bootstrap, (topic,))).look()[topic].topic_id
+    return KafkaTopics(KafkaOptions(broker.bootstrap, (topic,))).look()[topic].topic_id
 
 
 def test_ranges_that_follow_overlap_and_jump(broker: Broker, reader: KafkaReader) -> None:
@@ -75,7 +75,7 @@ def test_what_is_fetched_ahead_for_nobody_is_little(broker: Broker) -> None:
     topic = make_topic(broker.bootstrap)
     for _ in range(3):
         send(broker.bootstrap, topic, [b"x" * 160] * 50_000)
-    reader = KafkaReader(KafkaFeed(broker.bootstrap), patience=10)
+    reader = KafkaReader(KafkaOptions(broker.bootstrap), patience=10)
     assert len(values(reader, topic, 0, 100)) == 100
     time.sleep(0.5)  # another worker reads what follows, and this consumer's messages are thrown away
     (held,) = reader._held.values()
@@ -94,11 +94,13 @@ def test_aborted_transactions_and_their_markers(broker: Broker, reader: KafkaRea
     topic = make_topic(broker.bootstrap)
     groups = [(True, [b"a", b"b"]), (False, [b"no", b"no"]), (True, [b"c"]), (False, [b"no"])]
     send_in_transactions(broker.bootstrap, topic, groups)
-    bounds = KafkaTopics(KafkaFeed(broker.bootstrap, (topic,))).look()[topic].partitions[0]
+    bounds = KafkaTopics(KafkaOptions(broker.bootstrap, (topic,))).look()[topic].partitions[0]
     assert bounds.end == 6 + 4  # six messages and four markers
     assert values(reader, topic, 0, bounds.end) == [b"a", b"b", b"c"]
     assert values(reader, topic, 6, bounds.end) == [b"c"]
-    both = KafkaReader(KafkaFeed(broker.bootstrap, client=ClientSettings((("isolation.level", "read_uncommitted"),))))
+    both = KafkaReader(
+        KafkaOptions(broker.bootstrap, client=ClientSettings((("isolation.level", "read_uncommitted"),)))
+    )
     assert len(values(both, topic, 0, bounds.end)) == 6
     both.close()
 
@@ -134,7 +136,7 @@ def test_a_topic_made_again_while_it_was_read(broker: Broker, reader: KafkaReade
 
 
 def test_no_broker_is_told_with_its_reason() -> None:
-    feed = KafkaFeed("127.0.0.1:1", ("t",))
+    feed = KafkaOptions("127.0.0.1:1", ("t",))
     lonely = KafkaReader(feed, patience=5)
     with pytest.raises(RetryableFeedError, match="no message came") as caught:
         list(lonely.read(OffsetRange("t", 0, 0, 5)))
@@ -146,10 +148,10 @@ def test_no_broker_is_told_with_its_reason() -> None:
 def test_settings_that_are_wrong_show_no_secret() -> None:
     secret = ClientSettings((("sasl.password", "tiger"), ("security.protocol", "tiger")))
     with pytest.raises(SettingsError, match="refuses its settings") as caught:
-        KafkaTopics(KafkaFeed("127.0.0.1:1", ("t",), client=secret))
+        KafkaTopics(KafkaOptions("127.0.0.1:1", ("t",), client=secret))
     assert "tiger" not in str(caught.value) + repr(secret) and "sasl.password" in repr(secret)
     with pytest.raises(SettingsError, match="not yours to choose"):
-        KafkaTopics(KafkaFeed("127.0.0.1:1", ("t",), client=ClientSettings((("auto.offset.reset", "latest"),))))
+        KafkaTopics(KafkaOptions("127.0.0.1:1", ("t",), client=ClientSettings((("auto.offset.reset", "latest"),))))
 
 
 def test_few_consumers_are_kept(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +159,7 @@ def test_few_consumers_are_kept(broker: Broker, monkeypatch: pytest.MonkeyPatch)
     topics = [make_topic(broker.bootstrap) for _ in range(2)]
     for topic in topics:
         send(broker.bootstrap, topic, numbered(0, 20))
-    reader = KafkaReader(KafkaFeed(broker.bootstrap), patience=10)
+    reader = KafkaReader(KafkaOptions(broker.bootstrap), patience=10)
     for start in (0, 10):
         for topic in topics:
             assert values(reader, topic, start, start + 10) == numbered(start, start + 10)

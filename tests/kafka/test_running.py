@@ -14,11 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from ingest.options.kafka import KafkaFeed
+from ingest.feeds.kafka.broker import Broker as Remote
+from ingest.options.kafka import KafkaOptions
 from jobs.demo.broker import Broker
 from jobs.session.spark_session import build_session
 from jobs.settings.stream_file import load_stream_file
-from jobs.streams.broker_watch import broker_watch, check_feed
+from jobs.streams.feeds import watch_ends
 from jobs.streams.progress import Progress
 from jobs.streams.restarts import is_worth_another_try
 from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
@@ -154,10 +155,8 @@ def test_a_broker_that_is_away_is_seen_beside_the_stream(own_broker: Broker, tmp
     send(own_broker.bootstrap, topic, ticks(range(5)), 1)
     positions = {f"{topic}/0": 0, f"{topic}/1": 2, "gone/0": 7}
     told: queue.Queue[Seen] = queue.Queue()
-    feed = KafkaFeed(own_broker.bootstrap, (topic, "gone"))
-    watch = broker_watch(feed, lambda: positions, told.put)
-    assert watch is not None
-    with watch:
+    feed = KafkaOptions(own_broker.bootstrap, (topic, "gone"))
+    with watch_ends(Remote(feed), lambda: positions, told.put) as watch:
         assert watch.fresh().ends == {f"{topic}/0": 0, f"{topic}/1": 5}
         send(own_broker.bootstrap, topic, ticks(range(5)), 0)
         assert watch.fresh().ends == {f"{topic}/0": 5, f"{topic}/1": 5}
@@ -171,8 +170,8 @@ def test_a_broker_that_is_away_is_seen_beside_the_stream(own_broker: Broker, tmp
 
 def test_what_can_be_known_before_spark_starts(own_broker: Broker) -> None:
     topic = make_topic(own_broker.bootstrap)
-    check_feed(KafkaFeed(own_broker.bootstrap, (topic,)))
-    check_feed(KafkaFeed(own_broker.bootstrap, pattern="no-such-.*"))
+    Remote(KafkaOptions(own_broker.bootstrap, (topic,))).check()
+    Remote(KafkaOptions(own_broker.bootstrap, pattern="no-such-.*")).check()
     with pytest.raises(FeedSettingsError, match="no such topic") as wrong:
-        check_feed(KafkaFeed(own_broker.bootstrap, (topic, "flihgts")))
+        Remote(KafkaOptions(own_broker.bootstrap, (topic, "flihgts"))).check()
     assert wrong.value.exit_code == EXIT_USAGE and wrong.value.where == "flihgts"

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ingest.feeds.kafka.reader import KafkaReader
 from ingest.feeds.kafka.topics import KafkaTopics
-from ingest.options.kafka import ClientSettings, KafkaFeed
+from ingest.options.kafka import ClientSettings, KafkaOptions
 from jobs.demo.broker import Broker, free_port
 from jobs.session.spark_session import import_root
 from store.epochs.state.values import OffsetRange
@@ -63,7 +63,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
         broker.stop()
 
 
-def _feed(secure: tuple[str, Path, str], mechanism: str, password: str) -> KafkaFeed:
+def _feed(secure: tuple[str, Path, str], mechanism: str, password: str) -> KafkaOptions:
     values = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanisms": mechanism,
@@ -71,7 +71,7 @@ def _feed(secure: tuple[str, Path, str], mechanism: str, password: str) -> Kafka
         "sasl.password": password,
         "ssl.ca.location": str(secure[1]),
     }
-    return KafkaFeed(secure[0], ("t",), client=ClientSettings(tuple(values.items())))
+    return KafkaOptions(secure[0], ("t",), client=ClientSettings(tuple(values.items())))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])

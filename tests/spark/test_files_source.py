@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from ingest.feeds.files.source import SOURCE, FilesSource, source_options
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import Limit
 from store.epochs.state.values import FileId
 from store.errors import PositionGapError, carried_error
@@ -44,7 +44,7 @@ def _put(feed: Path, *numbers: int) -> None:
 def _run(spark: SparkSession, tmp_path: Path, checkpoint: str) -> tuple[list[list[str]], list[dict[str, object]]]:
     """Names of the files of each batch, and its progress."""
     batches: list[list[str]] = []
-    feed = FeedSpec(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
+    feed = FilesOptions(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
     options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=2)
 
     def take(frame: DataFrame, batch_id: int) -> None:
@@ -80,7 +80,7 @@ def test_a_batch_of_one_task_runs_in_the_driver(spark: SparkSession, tmp_path: P
         with (tmp_path / "feed" / str(number)).open("wb") as file:
             file.truncate(size)
         os.utime(tmp_path / "feed" / str(number), (1_400_000_000 + number,) * 2)
-    feed = FeedSpec(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
+    feed = FilesOptions(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
     options = source_options(tmp_path / "db", TABLE, STREAM, feed, tasks=2)
     source = spark.readStream.format(SOURCE).options(**options).load()
     seen: list[BatchProgress] = []

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ingest.feeds.delta.planner import DeltaPlanner, share_out
-from ingest.options.delta import DeltaFeed
+from ingest.options.delta import DeltaOptions
 from ingest.options.formats import Limit
 from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from jobs.streams.decoding import Decoder
@@ -15,7 +15,7 @@ from store.io.fs import Fs
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log
 
 
-def run(fs: Fs, root: Path, feed: DeltaFeed) -> None:
+def run(fs: Fs, root: Path, feed: DeltaOptions) -> None:
     """What is there, in batches of three files by two tasks; the position comes from the commit log."""
     partition = PartitionSpec(InternalRule("fixed", "a"), ValueRule(fixed="2026-11-20"))
     columns = tuple(ColumnSpec(name, source) for name, source in (("N", "id"), ("Src", "name"), ("Sym", "name")))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.files.decode import decode_split
-from ingest.options.files import FeedSpec
+from ingest.feeds.base import route
+from ingest.feeds.files.decode import NOTHING, Known, file_blocks
+from ingest.options.files import FilesOptions
 from ingest.options.formats import CsvOptions, Format, MissingColumns
 from ingest.router import Routed
 from ingest.spec import (
@@ -71,7 +73,7 @@ def stream(
         value or ValueRule(fixed="2013-01-01"),
         clock or Clock("fixed", NOW_NS),
     )
-    feed = FeedSpec("/feed", form, csv or CsvOptions(), missing_columns=missing)
+    feed = FilesOptions("/feed", form, csv or CsvOptions(), missing_columns=missing)
     return StreamSpec("s", "Test.Rows", feed, partition, columns, ignore, budget, **rest)
 
 
@@ -90,6 +92,21 @@ def write(path: Path, content: bytes | str | Iterable[dict[str, Any] | str]) -> 
         content = "".join(line + "\n" for line in lines).encode()
     path.write_bytes(content)
     return file_id(path)
+
+
+def decode_split(
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    table: TableSchema,
+    rejects: Rejects,
+    *,
+    clock: Callable[[], float] = time.time,
+    known: Known = NOTHING,
+) -> Iterator[Routed]:
+    """Routed batches of a file."""
+    options: Any = spec.feed
+    return route(file_blocks(fs, split, spec, options, table, rejects, clock, known), rejects)
 
 
 def decode(split: FileId, spec: StreamSpec, table: TableSchema, fs: Fs | None = None) -> tuple[list[Routed], Rejects]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.kafka.messages import MessageBlock, MessageRows
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets
 from ingest.values.rows import Rows
@@ -47,7 +47,7 @@ def decode(
     text = f'<Table namespace="T" name="T" storageType="NestedPartitionedOnDisk"><Partitions keyFormula="${{autobalance_single}}"/><Column name="Date" dataType="String" columnType="Partitioning"/>{xml}</Table>'  # noqa: E501
     schema = parse_schema(text.encode(), "T.T.schema").schema
     part = PartitionSpec(InternalRule("meta", "partition"), ValueRule(fixed="2026-11-21"))
-    made = KafkaFeed("h", ("ticks",), **feed)
+    made = KafkaOptions("h", ("ticks",), **feed)
     spec = StreamSpec("s", "T.T", made, part, tuple(specs), bad_rows=BadRowBudget(max_rows=10_000))
     targets = resolve_targets(spec, schema)
     rejects = Rejects(spec.bad_rows, sink=lambda rows: parked.extend(rows))

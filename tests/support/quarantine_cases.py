@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
 from jobs.operations.requeue import Requeued, requeue_rows
 from jobs.streams.budget import Budget
@@ -38,7 +38,7 @@ PLENTY = BadRowBudget(1000, 1.0)
 def spec(budget: BadRowBudget = PLENTY, late: Refused = "quarantine") -> StreamSpec:
     """JSON lines by ``Src`` into one date."""
     partition = PartitionSpec(InternalRule("column", "Src"), ValueRule(fixed=DATE), late=late)
-    return StreamSpec(STREAM, str(TABLE), FeedSpec("/feed"), partition, ignore=("Date",), bad_rows=budget)
+    return StreamSpec(STREAM, str(TABLE), FilesOptions("/feed"), partition, ignore=("Date",), bad_rows=budget)
 
 
 def bad(number: int) -> Record:

@@ -1,67 +1,54 @@
-"""A range of a Delta table's files to routed batches: the log says which files, the Parquet decoder reads them."""
+"""A range of a Delta table's files to typed rows: the log says which files, the Parquet decoder reads them."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from ingest.bad_rows import Rejects
+from ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from ingest.feeds.delta.errors import damaged, file_gone
 from ingest.feeds.delta.log import Added
 from ingest.feeds.delta.planner import entries_of
 from ingest.feeds.delta.snapshot import look, snapshot
-from ingest.feeds.files.decode import Known, decode_split, late_rows
-from ingest.options.delta import DeltaFeed
-from ingest.router import Routed
+from ingest.feeds.files.decode import Known, file_blocks
+from ingest.options.delta import DeltaOptions
+from ingest.options.files import FilesOptions
 from ingest.spec import StreamSpec
 from store.epochs.state.values import FileId, OffsetRange
 from store.epochs.state.versions import unpacked
 from store.io.fs import Fs
-from store.layout import LocationKey
 from store.types.model import TableSchema
 
-DATA_FILES, DATA_BYTES = "data_files", "data_bytes"  # counts of what was read, since a range does not tell it
 _MS = 1_000_000
 _HELD: dict[tuple[str, str, int], list[Added]] = {}
 
 
-def decode_versions(
+def version_blocks(
     fs: Fs,
     split: OffsetRange,
     spec: StreamSpec,
-    feed: DeltaFeed,
+    options: DeltaOptions,
     schema: TableSchema,
     rejects: Rejects,
-    *,
-    clock: Callable[[], float] = time.time,
-) -> Iterator[Routed]:
-    """Routed batches of the files of a range; bad rows and counts go to ``rejects``.
+    clock: Clock,
+) -> Iterator[Block]:
+    """Typed rows of the files of a range; bad rows and counts go to ``rejects``.
 
-    A caller must not commit anything of a range before the iterator has ended. Raises what ``decode_split`` raises, and
+    Nothing of a range may be committed before the iterator has ended. Raises what ``file_blocks`` raises, and
     PositionGapError for a file that is gone.
     """
-    for file, known in _files(fs, split, feed):
-        yield from decode_split(fs, file, spec, schema, rejects, clock=clock, known=known)
+    plain = data_files(options)
+    for file, known in _files(fs, split, options):
+        yield from file_blocks(fs, file, spec, plain, schema, rejects, clock, known)
         rejects.others[DATA_FILES] += 1
         rejects.others[DATA_BYTES] += file.size
 
 
-def late_in_versions(
-    fs: Fs,
-    split: OffsetRange,
-    spec: StreamSpec,
-    feed: DeltaFeed,
-    schema: TableSchema,
-    keys: frozenset[LocationKey],
-    rejects: Rejects,
-    *,
-    clock: Callable[[], float] = time.time,
-) -> int:
-    """Reads a range again to reject the rows that go to ``keys``, and no others; returns how many they are."""
-    files = _files(fs, split, feed)
-    return sum(late_rows(fs, file, spec, schema, keys, rejects, clock=clock, known=known) for file, known in files)
+def data_files(options: DeltaOptions) -> FilesOptions:
+    """How the data files of the table are read."""
+    return FilesOptions(options.path, "parquet", missing_columns=options.missing_columns)
 
 
 def place_name(version: int, path: str) -> str:
@@ -74,7 +61,7 @@ def path_of(place: str) -> str:
     return place.partition(": ")[2] or place
 
 
-def _files(fs: Fs, split: OffsetRange, feed: DeltaFeed) -> Iterator[tuple[FileId, Known]]:
+def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, Known]]:
     entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
     declared = partial(_declared, fs, feed)  # by the table; files from before a column was added lack it
     for entry in entries:
@@ -90,11 +77,11 @@ def _files(fs: Fs, split: OffsetRange, feed: DeltaFeed) -> Iterator[tuple[FileId
         yield FileId(file.path, file.size, found.mtime_ns), known
 
 
-def _declared(fs: Fs, feed: DeltaFeed) -> frozenset[str]:
+def _declared(fs: Fs, feed: DeltaOptions) -> frozenset[str]:
     return look(fs, Path(feed.path)).metadata.columns
 
 
-def _snapshot(fs: Fs, feed: DeltaFeed, table_id: str, version: int) -> list[Added]:
+def _snapshot(fs: Fs, feed: DeltaOptions, table_id: str, version: int) -> list[Added]:
     """The files of a snapshot, held for the next task of this process: many tasks read parts of the same one."""
     key = feed.path, table_id, version
     if key not in _HELD:

@@ -22,7 +22,7 @@ from ingest.feeds.delta.log import (
     version_file,
 )
 from ingest.feeds.delta.snapshot import TableView, look, snapshot
-from ingest.options.delta import DeltaFeed
+from ingest.options.delta import DeltaOptions
 from ingest.options.formats import Limit
 from store.epochs.state.values import OffsetRange
 from store.epochs.state.versions import TABLE, packed, unpacked
@@ -56,7 +56,7 @@ class DeltaPlanner:
     """Follows one table. ``position`` and ``table_id`` are those of the commit log, None before the first epoch."""
 
     def __init__(
-        self, fs: Fs, feed: DeltaFeed, position: int | None, table_id: str, row_bytes: RowBytes | None = None
+        self, fs: Fs, feed: DeltaOptions, position: int | None, table_id: str, row_bytes: RowBytes | None = None
     ) -> None:
         self._fs, self._feed, self._table = fs, feed, Path(feed.path)
         self._row_bytes = row_bytes
@@ -212,7 +212,7 @@ def share_out(batch: Planned, table_id: str, tasks: int, small: int = SMALL_BATC
 
 
 def entries_of(
-    fs: Fs, feed: DeltaFeed, start: int, stop: int, snapshot_of: Callable[[int], Sequence[Added]]
+    fs: Fs, feed: DeltaOptions, start: int, stop: int, snapshot_of: Callable[[int], Sequence[Added]]
 ) -> list[Entry]:
     """The files between two positions, read from the log once more; PositionGapError if they cannot be told any more.
 

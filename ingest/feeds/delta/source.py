@@ -16,7 +16,7 @@ from ingest.feeds.delta.log import Added
 from ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
 from ingest.feeds.files.row_size import row_bytes
 from ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, range_source
-from ingest.options.delta import DeltaFeed
+from ingest.options.delta import DeltaOptions
 from store.epochs.files.load import load_positions
 from store.epochs.state.values import FileId
 from store.epochs.state.versions import TABLE, unpacked
@@ -24,7 +24,7 @@ from store.errors import PositionGapError, TableNotFoundError, carrying
 from store.io.fs import Fs
 from store.layout import Layout
 
-DeltaStream = RangeStream[DeltaFeed]
+DeltaStream = RangeStream[DeltaOptions]
 
 
 def delta_source(stream: DeltaStream) -> type[DataSource]:

@@ -1,13 +1,12 @@
-"""One planned file to routed batches, in bounded memory: the entry of this package.
+"""One planned file to blocks of typed rows, in bounded memory.
 
 1. The file is compared with the plan (size, time); 2. its bytes are unpacked and cut into blocks; 3. a decoder
-makes typed rows of each block; 4. rows are routed to locations; 5. the file is compared with the plan again. A
-caller must not commit anything of a split before the iterator has ended, since step 5 may still refuse the file.
+makes typed rows of each block; 4. the caller routes them to locations; 5. the file is compared with the plan again.
+Nothing of a split may be committed before the iterator has ended, since step 5 may still refuse the file.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,26 +14,26 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects, Unit
+from ingest.bad_rows import Rejects, Unit
 from ingest.content.file import changed, chunks, verify
 from ingest.content.lines import LineBlock, line_blocks
 from ingest.content.parts import part_lines
 from ingest.declared import require_columns
 from ingest.encodings import in_own_bytes, utf8_chunks
+from ingest.feeds.base import SILENT, Block, Clock
 from ingest.formats.csv.parts import RecordRange, find_records, record_lines
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows
 from ingest.formats.parquet.rows import ParquetRows
-from ingest.options.files import FeedSpec
-from ingest.options.formats import UTF8
-from ingest.router import Routed, Router, newest_instant
-from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.options.files import FilesOptions
+from ingest.options.formats import UTF8, Format
+from ingest.router import Router, newest_instant
+from ingest.spec import StreamSpec, Target
 from ingest.targets import resolve_targets
 from ingest.values.rows import Rows
 from store.epochs.state.values import FileId, FilePart
 from store.errors import SettingsError
 from store.io.fs import Fs
-from store.layout import LocationKey
 from store.types.model import TableSchema
 
 Payload = Callable[[int], bytes]
@@ -57,89 +56,54 @@ class Known:
 NOTHING = Known()
 
 
-def decode_split(
+def file_blocks(
     fs: Fs,
     split: FileId,
     spec: StreamSpec,
+    options: FilesOptions,
     schema: TableSchema,
-    rejects: Rejects | None = None,
-    *,
-    clock: Callable[[], float] = time.time,
+    rejects: Rejects,
+    clock: Clock,
     known: Known = NOTHING,
-) -> Iterator[Routed]:
-    """Routed batches of one file; bad rows and counts go to ``rejects`` (default: the budget of the stream).
+) -> Iterator[Block]:
+    """Steps 1 to 3 and 5: typed rows block by block; bad rows and counts go to ``rejects``.
 
     Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
     read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
     """
-    rejects = Rejects(spec.bad_rows) if rejects is None else rejects
     rejects.time_ns = _time_ns(split, known)
-    rejects.complete = _own_bytes(spec)
-    for router, rows, payload in _to_route(fs, split, spec, schema, rejects, clock, known):
-        yield from router.route(rows, payload, rejects)
-    rejects.complete = None
-    rejects.flush()
-
-
-def late_rows(
-    fs: Fs,
-    split: FileId,
-    spec: StreamSpec,
-    schema: TableSchema,
-    keys: frozenset[LocationKey],
-    rejects: Rejects,
-    *,
-    clock: Callable[[], float] = time.time,
-    known: Known = NOTHING,
-) -> int:
-    """Decodes a file again to reject the rows that go to ``keys``, and no others; returns how many they are."""
-    rejects.time_ns = _time_ns(split, known)
-    rejects.complete = _own_bytes(spec)
-    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
-    found = 0
-    for router, rows, payload in _to_route(fs, split, spec, schema, silent, clock, known):
-        rejects.header = silent.header
-        found += router.late(rows, payload, keys, rejects)
-    rejects.complete = None
-    rejects.flush()
-    return found
-
-
-def _own_bytes(spec: StreamSpec) -> Callable[[BadRow], BadRow] | None:
-    """What gives rejected rows their own bytes back, where they were turned into UTF-8."""
-    feed = spec.feed
-    return partial(in_own_bytes, feed.encoding) if isinstance(feed, FeedSpec) and feed.encoding != UTF8 else None
-
-
-def _to_route(
-    fs: Fs,
-    split: FileId,
-    spec: StreamSpec,
-    schema: TableSchema,
-    rejects: Rejects,
-    clock: Callable[[], float],
-    known: Known,
-) -> Iterator[tuple[Router, Rows, Payload]]:
-    """Steps 1 to 3 and 5: typed rows block by block, with the router that they are for."""
+    rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
     targets = resolve_targets(spec, schema)
     before = verify(fs, split)
-    unit: Unit = "row" if spec.feed.format == "parquet" else "line"
-    clock_ns = _clock_ns(fs, split, spec, targets, clock, known)
+    unit = unit_of(options.format)
+    clock_ns = _clock_ns(fs, split, spec, options, targets, clock, known)
     router = Router(targets, spec.partition, known.place or split.path, clock_ns, unit)
     payload_targets = [t for t in targets if t.meta is None]
-    for rows, payload in decoded(fs, split, spec, payload_targets, rejects, known):
+    for rows, payload in decoded(fs, split, spec, options, payload_targets, rejects, known):
         yield router, _with_meta(rows, targets, split, clock, known), payload
     after = verify(fs, split)
     if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
         raise changed(split, after.size, after.mtime_ns)
+    rejects.complete = None
+
+
+def unit_of(format: Format) -> Unit:
+    """What rows of a file are numbered by."""
+    return "row" if format == "parquet" else "line"
 
 
 def decoded(
-    fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], rejects: Rejects, known: Known = NOTHING
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    options: FilesOptions,
+    targets: Sequence[Target],
+    rejects: Rejects,
+    known: Known = NOTHING,
 ) -> Iterator[tuple[Rows, Payload]]:
     """Typed rows of a file block by block, with the text of each line by number."""
-    alias, missing = spec.allow_null_alias, spec.feed.missing_columns
-    if spec.feed.format == "parquet":
+    alias, missing = spec.allow_null_alias, options.missing_columns
+    if options.format == "parquet":
         parquet_rows = ParquetRows(
             targets,
             spec.ignore,
@@ -147,7 +111,7 @@ def decoded(
             constants=known.constants,
             place=known.place,
             utc96=known.utc96,
-            bytes_too=isinstance(spec.feed, FeedSpec) and spec.feed.binary_as_text,
+            bytes_too=options.binary_as_text,
         )
         text = parquet_rows.payload(fs, split)
 
@@ -157,7 +121,7 @@ def decoded(
         for rows in parquet_rows.decode(fs, split, rejects, check):
             yield rows, text
         return
-    encoding = spec.feed.encoding
+    encoding = options.encoding
 
     def blocks(records: RecordRange | None = None) -> Iterator[LineBlock]:
         first, pieces = 1, chunks(fs, split)
@@ -165,17 +129,17 @@ def decoded(
             first, pieces = part_lines(fs, split) if records is None else record_lines(fs, split, records)
         return line_blocks(utf8_chunks(pieces, encoding, split.path), first=first)
 
-    if spec.feed.format == "json":
+    if options.format == "json":
         json_rows = JsonRows(targets, spec.ignore, alias=alias)
         for block in blocks():
             yield json_rows.decode(block, split.path, rejects), block.line_of
         return
-    if spec.feed.format != "csv":
-        raise SettingsError("unknown feed format", expected="json, csv or parquet", found=spec.feed.format)
-    csv_rows = CsvRows(targets, spec.ignore, spec.feed.csv, alias=alias, missing=missing)
+    if options.format != "csv":
+        raise SettingsError("unknown feed format", expected="json, csv or parquet", found=options.format)
+    csv_rows = CsvRows(targets, spec.ignore, options.csv, alias=alias, missing=missing)
     records: RecordRange | None = None
     if isinstance(split, FilePart):
-        records = find_records(fs, split, spec.feed.csv, partial(csv_rows.start, file=split.path))
+        records = find_records(fs, split, options.csv, partial(csv_rows.start, file=split.path))
     first: int | None = 1
     while first is not None:  # a second time for a file with a quote that nothing closes
         yield from _csv_rows(csv_rows, blocks(records), first, split.path, rejects)
@@ -200,7 +164,13 @@ def _csv_rows(
 
 
 def _clock_ns(
-    fs: Fs, split: FileId, spec: StreamSpec, targets: Sequence[Target], clock: Callable[[], float], known: Known
+    fs: Fs,
+    split: FileId,
+    spec: StreamSpec,
+    options: FilesOptions,
+    targets: Sequence[Target],
+    clock: Clock,
+    known: Known,
 ) -> int:
     """What the bounds are measured from. ``batch`` is the newest instant of the file itself.
 
@@ -215,8 +185,9 @@ def _clock_ns(
     target = next(t for t in targets if t.column.name == rule.column)
     if target.meta is not None:
         return _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS)
-    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
-    found = (newest_instant(rows, [target], rule) for rows, _ in decoded(fs, split, spec, [target], silent, known))
+    silent = Rejects(SILENT, keep=0)
+    blocks = decoded(fs, split, spec, options, [target], silent, known)
+    found = (newest_instant(rows, [target], rule) for rows, _ in blocks)
     return max((value for value in found if value is not None), default=0)
 
 
@@ -224,7 +195,7 @@ def _time_ns(split: FileId, known: Known) -> int:
     return split.mtime_ns if known.time_ns is None else known.time_ns
 
 
-def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Callable[[], float], known: Known) -> Rows:
+def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Clock, known: Known) -> Rows:
     """Rows with the columns that come from the source position put in their places."""
     if not any(t.meta for t in targets):
         return rows
@@ -233,7 +204,7 @@ def _with_meta(rows: Rows, targets: Sequence[Target], split: FileId, clock: Call
     return replace(rows, columns=tuple(columns))
 
 
-def _meta(target: Target, rows: Rows, split: FileId, clock: Callable[[], float], known: Known) -> pa.Array:
+def _meta(target: Target, rows: Rows, split: FileId, clock: Clock, known: Known) -> pa.Array:
     if target.meta == "file":
         return pa.repeat(split.path, len(rows))
     if target.meta == "line":

@@ -19,7 +19,7 @@ from pathlib import Path
 from ingest.content.file import changed
 from ingest.feeds.files.listing import FeedListing, Found, Passed, missing_directory, split_pattern
 from ingest.feeds.files.settling import Settling
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import Limit
 from store.epochs.state.files import FileWindow, moment
 from store.epochs.state.values import FileId
@@ -59,7 +59,7 @@ class FilePlanner:
     def __init__(
         self,
         fs: Fs,
-        feed: FeedSpec,
+        feed: FilesOptions,
         taken: FileWindow,
         clock: Callable[[], float],
         *,

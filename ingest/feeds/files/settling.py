@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ingest.content.packing import MAGIC_BYTES, PACKINGS, packing_of_name
 from ingest.encodings import line_feed
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from store.epochs.state.values import FileId
 from store.errors import CorruptFileError
 from store.io.fs import Fs
@@ -22,7 +22,7 @@ _FOOTERS = (b"PAR1", b"PARE")
 class Settling:
     """Watches files of one feed that end as no complete file does."""
 
-    def __init__(self, fs: Fs, feed: FeedSpec) -> None:
+    def __init__(self, fs: Fs, feed: FilesOptions) -> None:
         self._fs, self._feed = fs, feed
         self._watched: dict[str, tuple[FileId, float, float]] = {}  # as it was last seen, since when, first seen
 

@@ -23,7 +23,7 @@ from ingest.content.parts import MIN_PART, is_cuttable
 from ingest.feeds.files.planner import FilePlanner
 from ingest.feeds.files.row_size import row_bytes
 from ingest.feeds.planning import Offset, PlanningReader
-from ingest.options.files import FeedSpec, MissingDirectory
+from ingest.options.files import FilesOptions, MissingDirectory
 from ingest.options.formats import Format, Limit
 from store.epochs.files.load import load_positions
 from store.epochs.state.files import FileWindow
@@ -42,7 +42,7 @@ GROWING_NAMED = 20
 
 
 def source_options(
-    root: Path, table: TableName, stream: str, feed: FeedSpec, *, tasks: int, parts: bool = False
+    root: Path, table: TableName, stream: str, feed: FilesOptions, *, tasks: int, parts: bool = False
 ) -> dict[str, str]:
     """Options of the source for one stream, to be given to ``spark.readStream.options(**...)``.
 
@@ -216,7 +216,7 @@ def _pieces(
         at += file.size + per_file
 
 
-def _feed(options: dict[str, str]) -> FeedSpec:
+def _feed(options: dict[str, str]) -> FilesOptions:
     missing = sorted({"root", "table", "stream", "path"} - options.keys())
     if missing:
         raise SettingsError(f"the source {SOURCE} lacks options", found=", ".join(missing), hint="use source_options")
@@ -224,7 +224,7 @@ def _feed(options: dict[str, str]) -> FeedSpec:
         name: options.get(key) for name, key in (("bytes", "maxbytes"), ("rows", "maxrows"), ("files", "maxfiles"))
     }
     limit = Limit(**{name: int(value) for name, value in numbers.items() if value is not None})
-    feed = FeedSpec(options["path"], max_per_trigger=limit)
+    feed = FilesOptions(options["path"], max_per_trigger=limit)
     return replace(
         feed,
         format=cast("Format", options.get("format", feed.format)),

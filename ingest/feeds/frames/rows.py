@@ -1,4 +1,4 @@
-"""Rows of a data frame, typed already, to routed batches: types are checked once, values like those of any feed.
+"""Rows of a data frame, typed already, to blocks: types are checked once, values like those of any feed.
 
 =========================  =======================================================================
 column of the table        column of the frame, by its Spark type
@@ -18,24 +18,23 @@ as a position, or as ignored: neither nulls nor losses come from a name that was
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
-from ingest.bad_rows import BadRow, Rejects, Unit
+from ingest.bad_rows import BadRow, Rejects
+from ingest.feeds.base import Block, Clock
 from ingest.formats.parquet.file import Batch
 from ingest.formats.parquet.rows import ParquetRows
 from ingest.formats.parquet.text import row_text
-from ingest.router import Routed, Router
+from ingest.options.frames import FrameBatch
+from ingest.router import Router
 from ingest.spec import ColumnSpec, StreamSpec, Target
 from ingest.targets import resolve_targets
 from ingest.values.rows import Ints
 from store.errors import SchemaMismatchError, SettingsError
-from store.layout import LocationKey
 from store.types.model import TableSchema
 
 NS = 1_000_000_000
@@ -99,46 +98,24 @@ def _check_type(schema: TableSchema, target: Target, found: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FrameRows:
-    """Decoder of batches of a frame, with settings that ``fit_frame`` has made."""
+def frame_blocks(
+    split: FrameBatch, spec: StreamSpec, schema: TableSchema, rejects: Rejects, clock: Clock
+) -> Iterator[Block]:
+    """Typed rows of one batch, with settings that ``fit_frame`` has made; bad rows go to ``rejects``."""
+    targets = resolve_targets(spec, schema)
+    batch, origin, unit = split.rows, split.origin, split.unit
+    places = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
+    rejects.complete = partial(_numbered, split.numbers)
+    decoder = ParquetRows(targets, (), alias=spec.allow_null_alias, unit=unit)
+    rows = decoder.typed(Batch(batch), places, origin, rejects)
+    fixed = spec.partition.clock.at_ns
+    router = Router(targets, spec.partition, origin, round(clock() * NS) if fixed is None else fixed, unit)
 
-    spec: StreamSpec
-    schema: TableSchema
-    clock: Callable[[], float] = time.time
+    def text(place: int) -> bytes:
+        return row_text({name: batch.column(name)[place] for name in batch.schema.names})
 
-    def decode(
-        self,
-        batch: pa.RecordBatch,
-        origin: str,
-        numbers: Ints,
-        unit: Unit,
-        rejects: Rejects,
-        closed: frozenset[LocationKey] = frozenset(),
-    ) -> Iterator[Routed]:
-        """Routed rows of one batch; ``origin`` and ``numbers`` (in ``unit``) tell where they come from.
-
-        Rows for the locations ``closed``, which take no more, are rejected as late.
-        """
-        targets = resolve_targets(self.spec, self.schema)
-        places = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
-        rejects.complete = partial(_numbered, numbers)
-        decoder = ParquetRows(targets, (), alias=self.spec.allow_null_alias, unit=unit)
-        rows = decoder.typed(Batch(batch), places, origin, rejects)
-        fixed = self.spec.partition.clock.at_ns
-        clock_ns = round(self.clock() * NS) if fixed is None else fixed
-        router = Router(targets, self.spec.partition, origin, clock_ns, unit)
-
-        def text(place: int) -> bytes:
-            return row_text({name: batch.column(name)[place] for name in batch.schema.names})
-
-        if closed:
-            router.late(rows, text, closed, rejects)
-        for routed in router.route(rows, text, rejects):
-            if routed.key not in closed:
-                yield routed
-        rejects.flush()
-        rejects.complete = None
+    yield router, rows, text
+    rejects.complete = None
 
 
 def _numbered(numbers: Ints, row: BadRow) -> BadRow:

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from store.errors import SettingsError
 
 OURS = frozenset(
@@ -58,7 +58,7 @@ class Troubles:
     time: a broker that goes down while a client says who it is looks the same once.
     """
 
-    def __init__(self, feed: KafkaFeed) -> None:
+    def __init__(self, feed: KafkaOptions) -> None:
         self._feed = feed
         self._last: str | None = None
         self._refusals = 0
@@ -77,18 +77,18 @@ class Troubles:
         return self._last or otherwise
 
 
-def make_consumer(feed: KafkaFeed, troubles: Troubles) -> Consumer:
+def make_consumer(feed: KafkaOptions, troubles: Troubles) -> Consumer:
     """A consumer that jumps nowhere by itself. SettingsError for settings that librdkafka refuses."""
     group = {"group.id": "sparkhaven"}  # only named to be allowed to read: nothing is committed to it
     return _make(Consumer, feed, troubles, {**group, **READING}, READING_OURS)
 
 
-def make_admin(feed: KafkaFeed, troubles: Troubles) -> AdminClient:
+def make_admin(feed: KafkaOptions, troubles: Troubles) -> AdminClient:
     """A client for metadata and offsets; it must be kept until its answers are there."""
     return _make(AdminClient, feed, troubles, {}, {})
 
 
-def _make(kind: Any, feed: KafkaFeed, troubles: Troubles, defaults: dict[str, Any], ours: dict[str, Any]) -> Any:
+def _make(kind: Any, feed: KafkaOptions, troubles: Troubles, defaults: dict[str, Any], ours: dict[str, Any]) -> Any:
     given = dict(feed.client.values)
     refused = sorted(given.keys() & OURS)
     if refused:

@@ -1,24 +1,22 @@
-"""One planned range of offsets to routed batches, in bounded memory: what ``feeds.files.decode`` is, for messages."""
+"""One planned range of offsets to blocks of typed rows, in bounded memory."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from confluent_kafka import Message
 
 from ingest.bad_rows import Rejects
+from ingest.feeds.base import SILENT, Block, Clock
 from ingest.feeds.kafka.errors import place_name
 from ingest.feeds.kafka.messages import MessageBlock, MessageRows
 from ingest.feeds.kafka.reader import KafkaReader
-from ingest.options.kafka import KafkaFeed
-from ingest.router import Routed, Router, newest_instant
-from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.options.kafka import KafkaOptions
+from ingest.router import Router, newest_instant
+from ingest.spec import StreamSpec, Target
 from ingest.targets import resolve_targets
-from ingest.values.rows import Rows
 from store.collector import gc_paused
 from store.epochs.state.values import OffsetRange
-from store.layout import LocationKey
 from store.types.model import TableSchema
 
 BLOCK_MESSAGES = 100_000
@@ -27,65 +25,25 @@ HELD_BYTES, HELD_MESSAGES = 64 << 20, 4 * BLOCK_MESSAGES  # of a range that is l
 NS = 1_000_000_000
 
 Sized = tuple[MessageBlock, int]
-Decoded = tuple[Router, Rows, Callable[[int], bytes]]
 
 
-def decode_range(
+def message_blocks(
     reader: KafkaReader,
     split: OffsetRange,
     spec: StreamSpec,
-    feed: KafkaFeed,
+    options: KafkaOptions,
     schema: TableSchema,
     rejects: Rejects,
-    *,
-    clock: Callable[[], float] = time.time,
-) -> Iterator[Routed]:
-    """Routed batches of one range; bad rows and counts go to ``rejects``.
+    clock: Clock,
+) -> Iterator[Block]:
+    """Typed rows of one range block by block; bad rows and counts go to ``rejects``.
 
-    A caller must not commit anything of a range before the iterator has ended, since it proves last that the topic is
-    still the one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has
-    more bad rows than a batch may have.
+    Nothing of a range may be committed before the iterator has ended, since it proves last that the topic is still the
+    one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has more bad
+    rows than a batch may have.
     """
-    with gc_paused():
-        for router, rows, payload in _to_route(reader, split, spec, feed, schema, rejects, clock):
-            yield from router.route(rows, payload, rejects)
-            rejects.complete = None
-        rejects.flush()
-
-
-def late_messages(
-    reader: KafkaReader,
-    split: OffsetRange,
-    spec: StreamSpec,
-    feed: KafkaFeed,
-    schema: TableSchema,
-    keys: frozenset[LocationKey],
-    rejects: Rejects,
-    *,
-    clock: Callable[[], float] = time.time,
-) -> int:
-    """Reads a range again to reject the rows that go to ``keys``, and no others; returns how many they are."""
-    silent = Rejects(BadRowBudget(max_rows=2**62), keep=0)
-    found = 0
-    for router, rows, payload in _to_route(reader, split, spec, feed, schema, silent, clock):
-        rejects.complete = silent.complete
-        found += router.late(rows, payload, keys, rejects)
-        rejects.complete = None
-    rejects.flush()
-    return found
-
-
-def _to_route(
-    reader: KafkaReader,
-    split: OffsetRange,
-    spec: StreamSpec,
-    feed: KafkaFeed,
-    schema: TableSchema,
-    rejects: Rejects,
-    clock: Callable[[], float],
-) -> Iterator[Decoded]:
     targets = resolve_targets(spec, schema)
-    decoder = MessageRows(targets, feed, spec)
+    decoder = MessageRows(targets, options, spec)
     place = place_name(split.topic, split.partition)
     blocks: Iterable[Sized] = _blocks(reader.read(split))
     chosen = spec.partition.clock
@@ -94,8 +52,10 @@ def _to_route(
         clock_ns, held = _newest(decoder, blocks, place, targets, spec)
         blocks = _blocks(reader.read(split)) if held is None else held
     router = Router(targets, spec.partition, place, clock_ns, "offset")
-    for block, _ in blocks:
-        yield router, decoder.decode(block, place, round(clock() * NS), rejects), block.value_at
+    with gc_paused():
+        for block, _ in blocks:
+            yield router, decoder.decode(block, place, round(clock() * NS), rejects), block.value_at
+            rejects.complete = None
 
 
 def _blocks(read: Iterator[list[Message]]) -> Iterator[Sized]:
@@ -119,7 +79,7 @@ def _newest(
 
     It is known when all of the range was seen.
     """
-    silent, rule = Rejects(BadRowBudget(max_rows=2**62), keep=0), spec.partition.value
+    silent, rule = Rejects(SILENT, keep=0), spec.partition.value
     found: list[int] = []
     held: list[Sized] | None = []
     size = messages = 0

@@ -24,7 +24,7 @@ from ingest.formats.json.rows import JsonRows
 from ingest.formats.raw import RawRows
 from ingest.formats.records import RecordRows
 from ingest.options.formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
 from ingest.values.columns import Mask
 from ingest.values.rows import Ints, Rows
@@ -100,7 +100,7 @@ class _Part:
 class MessageRows:
     """Decoder of the messages of one stream. ``targets`` are all columns, in the order of the rows made."""
 
-    def __init__(self, targets: Sequence[Target], feed: KafkaFeed, spec: StreamSpec) -> None:
+    def __init__(self, targets: Sequence[Target], feed: KafkaOptions, spec: StreamSpec) -> None:
         self._targets, self._feed = tuple(targets), feed
         wholes = [n for n, t in enumerate(targets) if t.meta == "key"]
         keys = [n for n, t in enumerate(targets) if t.meta is None and t.of == "key"]
@@ -150,7 +150,11 @@ def time_ns(message: Message) -> int | None:
 
 
 def _decoder(
-    format: PayloadFormat, schema: PayloadSchema | None, targets: tuple[Target, ...], feed: KafkaFeed, spec: StreamSpec
+    format: PayloadFormat,
+    schema: PayloadSchema | None,
+    targets: tuple[Target, ...],
+    feed: KafkaOptions,
+    spec: StreamSpec,
 ) -> Decode:
     ignore, alias = spec.ignore, spec.allow_null_alias
     if format == "json":

@@ -28,7 +28,7 @@ from ingest.feeds.kafka.errors import (
     unreachable,
 )
 from ingest.feeds.kafka.topics import topic_partitions
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError
 
@@ -61,7 +61,7 @@ class KafkaReader:
     """Reads ranges of one feed in one process."""
 
     def __init__(
-        self, feed: KafkaFeed, *, patience: float = PATIENCE_SECONDS, clock: Callable[[], float] = time.monotonic
+        self, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._feed, self._patience, self._clock = feed, patience, clock
         self._troubles = Troubles(feed)
@@ -213,11 +213,11 @@ def _take(surplus: deque[Message], stop: int) -> tuple[list[Message], bool]:
 
 
 @lru_cache(maxsize=8)
-def _reader_of(process: int, feed: KafkaFeed) -> KafkaReader:
+def _reader_of(process: int, feed: KafkaOptions) -> KafkaReader:
     del process  # a forked worker must not use the consumers of its parent
     return KafkaReader(feed)
 
 
-def kept_reader(feed: KafkaFeed) -> KafkaReader:
+def kept_reader(feed: KafkaOptions) -> KafkaReader:
     """The reader of this process for a feed; it and its consumers are kept as long as the process."""
     return _reader_of(os.getpid(), feed)

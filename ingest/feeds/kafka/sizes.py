@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ingest.feeds.kafka.planner import Position
 from ingest.feeds.kafka.reader import KafkaReader
 from ingest.feeds.kafka.topics import Place
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from store.epochs.state.values import OffsetRange
 
 SAMPLE = 200  # messages that are looked at
@@ -17,7 +17,7 @@ LASTS = 100  # batches for which a guess is good
 class MessageSizes:
     """Looks at messages that wait, where most of them do, and again from time to time."""
 
-    def __init__(self, feed: KafkaFeed) -> None:
+    def __init__(self, feed: KafkaOptions) -> None:
         self._feed = feed
         self._guess = 0.0
         self._left = 0

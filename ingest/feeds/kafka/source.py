@@ -19,7 +19,7 @@ from ingest.feeds.kafka.starts import first_offsets
 from ingest.feeds.kafka.topics import KafkaTopics, Place, TopicView
 from ingest.feeds.planning import RangeReader, RangeRun, RangeStream, range_source
 from ingest.options.formats import Limit
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from store.epochs.files.load import load_positions
 from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError, TableNotFoundError, carrying
@@ -27,7 +27,7 @@ from store.io.fs import Fs
 from store.layout import Layout
 
 Offset = dict[str, int]
-KafkaStream = RangeStream[KafkaFeed]
+KafkaStream = RangeStream[KafkaOptions]
 
 
 def kafka_source(stream: KafkaStream) -> type[DataSource]:

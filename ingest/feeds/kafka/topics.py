@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ingest.feeds.kafka.clients import Troubles, make_admin, make_consumer
 from ingest.feeds.kafka.errors import place_name, topic_gone, translated
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from store.errors import SparkhavenError
 
 PATIENCE_SECONDS = 30.0
@@ -46,7 +46,7 @@ class TopicView:
 class KafkaTopics:
     """The administrative side of a feed."""
 
-    def __init__(self, feed: KafkaFeed, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS) -> None:
         self._feed, self._patience = feed, patience
         self._troubles = Troubles(feed)
         self._admin = make_admin(feed, self._troubles)
@@ -140,7 +140,7 @@ class KafkaTopics:
 
 
 def topic_partitions(
-    admin: AdminClient, feed: KafkaFeed, names: Sequence[str], troubles: Troubles, patience: float = PATIENCE_SECONDS
+    admin: AdminClient, feed: KafkaOptions, names: Sequence[str], troubles: Troubles, patience: float = PATIENCE_SECONDS
 ) -> dict[str, tuple[str, list[int]]]:
     """Id and partition numbers of each topic; FeedError when one does not exist."""
     if not names:
@@ -175,7 +175,7 @@ def _result(future: Future[Any], admin: AdminClient, troubles: Troubles, patienc
 
 
 def _translated(
-    error: KafkaException, where: str, admin: AdminClient, feed: KafkaFeed, troubles: Troubles
+    error: KafkaException, where: str, admin: AdminClient, feed: KafkaOptions, troubles: Troubles
 ) -> SparkhavenError:
     admin.poll(0)  # lets the client tell its troubles
     if troubles.denied is not None:

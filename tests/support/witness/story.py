@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from jobs.streams.budget import Budget
 from jobs.streams.decoding import Decoder
@@ -75,7 +75,7 @@ def spec(stream: str, date: str) -> StreamSpec:
     """JSON lines by ``Src`` into one date."""
     partition = PartitionSpec(InternalRule("column", "Src"), ValueRule(fixed=date))
     return StreamSpec(
-        stream, str(TABLE), FeedSpec("/feed"), partition, ignore=("Date",), bad_rows=BadRowBudget(1000, 1.0)
+        stream, str(TABLE), FilesOptions("/feed"), partition, ignore=("Date",), bad_rows=BadRowBudget(1000, 1.0)
     )
 
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from ingest.bad_rows import BadRow, Rejects, as_batch
 from ingest.encodings import ENCODINGS, from_utf8, to_utf8, utf8_chunks
-from ingest.feeds.files.decode import decode_split
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import CsvOptions, Format
 from ingest.requeued import decode_requeued
 from ingest.spec import ColumnSpec, InternalRule, StreamSpec, TextForm
@@ -25,7 +24,7 @@ from ingest.targets import resolve_targets
 from jobs.settings.stream_file import StreamSettings, parse_stream
 from store.errors import FeedError, SchemaMismatchError, SettingsError
 from store.io.fs import Fs
-from tests.support.ingest_cases import PLENTY, decode, file_id, schema, stream, values, write
+from tests.support.ingest_cases import PLENTY, decode, decode_split, file_id, schema, stream, values, write
 from tests.support.messages import Fake
 from tests.support.messages import decode as decode_messages
 
@@ -36,10 +35,11 @@ TABLE = schema(a="int", b="String")
 def in_encoding(encoding: str, form: Format = "csv", **rest: Any) -> StreamSpec:
     """A stream of files in an encoding."""
     made = stream(form=form, **rest)
+    assert isinstance(made.feed, FilesOptions)
     return StreamSpec(
         made.stream,
         made.table,
-        FeedSpec("/feed", form, made.feed.csv, encoding=encoding),
+        FilesOptions("/feed", form, made.feed.csv, encoding=encoding),
         made.partition,
         made.columns,
         bad_rows=PLENTY,
@@ -181,7 +181,11 @@ def test_parquet_texts_that_are_not_marked_as_such(tmp_path: Path, kind: pa.Data
         decode(split, plain, TABLE)
     assert "binary_as_text" in str(caught.value.hint)
     spec = StreamSpec(
-        plain.stream, plain.table, FeedSpec("/feed", "parquet", binary_as_text=True), plain.partition, bad_rows=PLENTY
+        plain.stream,
+        plain.table,
+        FilesOptions("/feed", "parquet", binary_as_text=True),
+        plain.partition,
+        bad_rows=PLENTY,
     )
     routed, rejects = decode(split, spec, TABLE)
     assert values(routed, "b") == ["é", "", None, "x"]
@@ -229,7 +233,7 @@ def test_settings_of_messy_feeds() -> None:
     columns = 'a = { trim = true, thousands = ",", quoted = true }\nb = { true = ["1"], false = ["0"] }\n'
     columns += 't = { format = "%Y/%m/%d", zone = "UTC", far = "clamp" }'
     spec = parse(csv + "trailing_delimiter = true", columns).spec
-    assert isinstance(spec.feed, FeedSpec)
+    assert isinstance(spec.feed, FilesOptions)
     assert spec.feed.encoding == "latin-1"
     assert spec.feed.csv == CsvOptions(quoted_null=True, skip_lines=2, comment="#", trailing_delimiter=True)
     assert spec.columns == (
@@ -237,9 +241,9 @@ def test_settings_of_messy_feeds() -> None:
         ColumnSpec("b", form=TextForm(true=("1",), false=("0",))),
         ColumnSpec("t", zone="UTC", far="clamp", form=TextForm(pattern="%Y/%m/%d")),
     )
-    assert parse('format = "parquet"\nbinary_as_text = true').spec.feed.binary_as_text  # type: ignore[union-attr]
+    assert parse('format = "parquet"\nbinary_as_text = true').spec.feed.binary_as_text  # type: ignore[attr-defined]
     kafka = 'type = "kafka"\nbootstrap = "h:1"\ntopics = ["t"]\nencoding = "utf-16"'
-    assert parse(kafka).spec.feed.encoding == "utf-16"  # type: ignore[union-attr]
+    assert parse(kafka).spec.feed.encoding == "utf-16"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.bad_rows import HELD_BYTES, MAX_PAYLOAD, BadRow, Rejects, as_batch, bad_row, check_budget, reason_code
-from ingest.feeds.files.decode import decode_split
 from ingest.formats.parquet.file import BATCH_ROWS
 from ingest.formats.parquet.text import from_row_text
 from ingest.spec import BadRowBudget, StreamSpec
@@ -24,7 +23,7 @@ from store.errors import ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.rejected import REJECTED, decode_rejected, encode_rejected
 from store.types.model import TableSchema
-from tests.support.ingest_cases import PLENTY, column, file_id, schema, stream, target, write
+from tests.support.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write
 
 
 def rejected(path: Path, spec: StreamSpec, table: TableSchema) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pytest
 
 from ingest.bad_rows import BadRow, Rejects, as_batch
 from ingest.feeds.kafka.messages import MessageBlock, MessageRows
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets
@@ -36,7 +36,7 @@ SPECS = (
 SPEC = StreamSpec(
     "s",
     "Test.Rows",
-    KafkaFeed("h", ("ticks",), key_format="json"),
+    KafkaOptions("h", ("ticks",), key_format="json"),
     PartitionSpec(InternalRule("meta", "partition"), ValueRule(fixed="2026-11-21")),
     SPECS,
     bad_rows=BadRowBudget(1000, 1.0),
@@ -84,7 +84,7 @@ def test_a_mended_message_keeps_its_key_its_time_and_its_place() -> None:
 def test_a_message_without_a_value_stays_one_without() -> None:
     table = rejected([Fake(5, None, b'{"id":"x"}'), Fake(6, b"", b'{"id":"x"}')])
     assert table["Payload"].to_pylist() == [None, b""]
-    lenient = replace(SPEC, columns=SPECS[1:], feed=KafkaFeed("h", ("ticks",)))
+    lenient = replace(SPEC, columns=SPECS[1:], feed=KafkaOptions("h", ("ticks",)))
     rows, rejects = again(table, lenient)
     assert [(row["v"], row["k"], row["at"]) for row in rows] == [(None, None, 5)]
     assert [(row.line, row.code, row.unit) for row in rejects.rows] == [(6, "not-json", "offset")]

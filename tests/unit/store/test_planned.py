@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxFiles
 
 from ingest.feeds.files.source import FilesReader, source_options
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import Limit
 from store.io.fs import Fs
 from store.layout import Layout, TableName
@@ -54,7 +54,7 @@ def test_every_batch_is_left_with_the_task_of_each_file(tmp_path: Path) -> None:
         with (tmp_path / "feed" / str(number)).open("wb") as file:
             file.truncate(size)
         os.utime(tmp_path / "feed" / str(number), (1_400_000_000 + number,) * 2)
-    table, feed = TableName("A", "B"), FeedSpec(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
+    table, feed = TableName("A", "B"), FilesOptions(str(tmp_path / "feed"), max_per_trigger=Limit(files=2))
     options = source_options(tmp_path / "db", table, "s", feed, tasks=2)
     reader = FilesReader(FS, options, lambda: 1_400_000_100.0)
     plan = Layout(tmp_path / "db").scratch(table, "s") / "planned.json"

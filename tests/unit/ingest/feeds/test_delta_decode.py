@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.bad_rows import Rejects, as_batch
-from ingest.feeds.delta.decode import decode_versions, late_in_versions, path_of
+from ingest.feeds.base import reject_late, route
+from ingest.feeds.delta.decode import path_of
+from ingest.feeds.delta.feed import DeltaFeed
 from ingest.feeds.delta.planner import DeltaPlanner
-from ingest.options.delta import DeltaFeed
+from ingest.options.delta import DeltaOptions
 from ingest.options.formats import Limit
 from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
@@ -49,7 +53,7 @@ def spec_of(table: Path) -> StreamSpec:
     return StreamSpec(
         "copy",
         "Test.Copy",
-        DeltaFeed(str(table)),
+        DeltaOptions(str(table)),
         PartitionSpec(InternalRule("fixed", "0"), ValueRule(fixed="2026-11-21")),
         (ColumnSpec("File", meta="file"), ColumnSpec("Row", meta="line")),
         bad_rows=BadRowBudget(10, 1.0),
@@ -59,9 +63,8 @@ def spec_of(table: Path) -> StreamSpec:
 def decoded(table: Path, start: int, stop: int, rejects: Rejects | None = None, **changes: Any) -> pa.Table:
     spec = replace(spec_of(table), **changes)
     split = OffsetRange(TABLE, 0, start, stop, TABLE_ID)
-    assert isinstance(spec.feed, DeltaFeed)
     rejects = rejects or Rejects(spec.bad_rows)
-    routed = list(decode_versions(FS, split, spec, spec.feed, SCHEMA, rejects))
+    routed = list(route(DeltaFeed(spec).decode(FS, split, SCHEMA, rejects, time.time), rejects))
     return pa.Table.from_batches([part.batch for part in routed])
 
 
@@ -96,7 +99,7 @@ def test_a_part_of_a_version_and_of_a_snapshot(tmp_path: Path) -> None:
     assert decoded(table, packed(2, 1), packed(3, 1))["id"].to_pylist() == [4, 5, 6]
     whole = decoded(table, packed(8, snapshot=True), packed(9))
     assert sorted(whole["id"].to_pylist()) == list(range(21))
-    plan = DeltaPlanner(FS, DeltaFeed(str(table)), None, "")
+    plan = DeltaPlanner(FS, DeltaOptions(str(table)), None, "")
     first = plan.plan(Limit(files=1))
     assert first is not None
     parts = [decoded(table, first.start, first.stop), decoded(table, first.stop, packed(9))]
@@ -136,7 +139,7 @@ def test_a_file_from_before_a_column_was_added_has_nulls_and_an_undeclared_colum
     with pytest.raises(FeedError, match="lacks columns that the table stores") as caught:
         decoded(table, packed(5), packed(6))
     assert (caught.value.expected, caught.value.where) == ("'name'", str(table / "x.parquet"))
-    feed = replace(spec_of(table).feed, missing_columns="null")
+    feed = DeltaOptions(str(table), missing_columns="null")
     assert decoded(table, packed(5), packed(6), feed=feed)["name"].to_pylist() == [None]
 
 
@@ -145,9 +148,9 @@ def test_rows_whose_timestamp_is_int96_can_be_sent_again(tmp_path: Path) -> None
     key = LocationKey("0", "2026-11-21")
     rejects = Rejects(BadRowBudget(100, 1.0))
     spec = spec_of(table)
-    assert isinstance(spec.feed, DeltaFeed)
     split = OffsetRange(TABLE, 0, packed(1), packed(2), TABLE_ID)
-    assert late_in_versions(FS, split, spec, spec.feed, SCHEMA, frozenset({key}), rejects) == 3
+    decode = partial(DeltaFeed(spec).decode, FS, split, SCHEMA, clock=time.time)
+    assert reject_late(decode, frozenset({key}), rejects) == 3
     rows = pa.Table.from_batches([as_batch(rejects.rows)])
     parts = [part.batch for part in decode_requeued(rows, spec, SCHEMA, Rejects(BadRowBudget()))]
     assert pa.Table.from_batches(parts) == decoded(table, packed(1), packed(2))
@@ -161,7 +164,7 @@ def test_a_partition_value_of_the_wrong_type_is_a_bad_row(tmp_path: Path) -> Non
     put_version(table, 9, actions[0])
     rejects = Rejects(BadRowBudget(10, 1.0))
     split = OffsetRange(TABLE, 0, packed(9), packed(10), TABLE_ID)
-    assert list(decode_versions(FS, split, spec_of(table), DeltaFeed(str(table)), SCHEMA, rejects)) == []
+    assert list(route(DeltaFeed(spec_of(table)).decode(FS, split, SCHEMA, rejects, time.time), rejects)) == []
     assert [(row.line, row.column, row.value) for row in rejects.rows] == [(n, "id", "seven") for n in (1, 2, 3)]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.options.delta import DeltaFeed
+from ingest.options.delta import DeltaOptions
 from store.epochs.files.load import load_stream
 from store.errors import PositionGapError
 from store.io.fs import Fs
@@ -28,7 +28,7 @@ def ids(root: Path) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [None, 0])
 def test_killed_anywhere_and_started_again(tmp_path: Path, start: int | None) -> None:
-    feed = DeltaFeed(str(unpack(tmp_path, until=7)), start)
+    feed = DeltaOptions(str(unpack(tmp_path, until=7)), start)
     counted = CrashingFs()
     run(counted, tmp_path / "whole", feed)
     expected = ids(tmp_path / "whole")
@@ -44,7 +44,7 @@ def test_killed_anywhere_and_started_again(tmp_path: Path, start: int | None) ->
 
 
 def test_a_rollback_takes_the_position_along(tmp_path: Path) -> None:
-    feed = DeltaFeed(str(unpack(tmp_path, until=7)))
+    feed = DeltaOptions(str(unpack(tmp_path, until=7)))
     root = tmp_path / "db"
     run(FS, root, feed)
     expected = ids(root)
@@ -56,7 +56,7 @@ def test_a_rollback_takes_the_position_along(tmp_path: Path) -> None:
 
 
 def test_another_table_at_the_path_is_no_continuation(tmp_path: Path) -> None:
-    feed = DeltaFeed(str(unpack(tmp_path, until=4)), 0)
+    feed = DeltaOptions(str(unpack(tmp_path, until=4)), 0)
     run(FS, tmp_path / "db", feed)
     change_metadata(Path(feed.path), id="other")
     with pytest.raises(PositionGapError, match="made again"):

@@ -10,7 +10,7 @@ import pytest
 
 from ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
 from ingest.feeds.delta.snapshot import snapshot
-from ingest.options.delta import DeltaFeed
+from ingest.options.delta import DeltaOptions
 from ingest.options.formats import Limit
 from store.epochs.state.versions import TABLE, packed, unpacked
 from store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
@@ -24,7 +24,7 @@ NO_LIMIT = Limit()
 def planner(
     table: Path, position: int | None = None, start: int | None = None, *, changes: bool = False
 ) -> DeltaPlanner:
-    feed = DeltaFeed(str(table), start, ignore_changes=changes)
+    feed = DeltaOptions(str(table), start, ignore_changes=changes)
     return DeltaPlanner(FS, feed, position, TABLE_ID if position is not None else "")
 
 
@@ -83,7 +83,7 @@ def test_a_restart_after_any_batch_goes_on_with_the_same_files(tmp_path: Path, l
         assert limit.files is None or len(batch.entries) <= limit.files
         rows = sum(entry.file.rows or 0 for entry in batch.entries)
         assert limit.rows is None or rows <= limit.rows or len(batch.entries) == 1
-        read = entries_of(FS, DeltaFeed(str(table)), batch.start, batch.stop, lambda at: snapshot(FS, table, at))
+        read = entries_of(FS, DeltaOptions(str(table)), batch.start, batch.stop, lambda at: snapshot(FS, table, at))
         assert tuple(read) == batch.entries  # as a task finds them
     for number, batch in enumerate(whole):
         assert batches(planner(table, batch.stop), limit) == whole[number + 1 :]
@@ -139,7 +139,7 @@ def test_a_table_that_is_made_again_is_told(tmp_path: Path) -> None:
     running = planner(table, start=0)
     batches(running)
     with pytest.raises(PositionGapError, match="made again") as caught:
-        DeltaPlanner(FS, DeltaFeed(str(table)), packed(2), "another-id")
+        DeltaPlanner(FS, DeltaOptions(str(table)), packed(2), "another-id")
     assert caught.value.found == f"table id {TABLE_ID}"
     put_version(table, 5, {"metaData": {"id": "other", "configuration": {}}})  # CREATE OR REPLACE
     with pytest.raises(PositionGapError, match="made again"):

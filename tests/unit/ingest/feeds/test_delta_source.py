@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from ingest.feeds.delta.source import DeltaStream, VersionReader, delta_source, open_planner
 from ingest.feeds.planning import RangeRun
-from ingest.options.delta import DeltaFeed
+from ingest.options.delta import DeltaOptions
 from ingest.options.formats import Limit
 from store.epochs.state.values import OffsetRange
 from store.epochs.state.versions import TABLE as PLACE
@@ -25,7 +25,7 @@ FS = Fs()
 
 
 def stream(tmp_path: Path, limit: Limit, *, until: int = 7, start: int | None = None) -> DeltaStream:
-    feed = DeltaFeed(str(unpack(tmp_path, until=until)), start, limit)
+    feed = DeltaOptions(str(unpack(tmp_path, until=until)), start, limit)
     return DeltaStream(tmp_path / "db", TABLE, STREAM, feed, tasks=2)
 
 

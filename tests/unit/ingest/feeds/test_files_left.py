@@ -13,7 +13,7 @@ import pytest
 
 from ingest.feeds.files.listing import HIDDEN, NO_FILE, OTHER, UNFINISHED
 from ingest.feeds.files.planner import COUNT_AS_TAKEN, FilePlanner
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import Format
 from store.epochs.state.files import FileWindow
 from store.epochs.state.values import FileId
@@ -45,7 +45,7 @@ def put(path: Path, content: bytes = b"{}\n", age: float = 0.0) -> Path:
 
 
 def planner(path: Path, time: Time, taken: FileWindow | None = None, **feed: object) -> FilePlanner:
-    spec = FeedSpec(str(path), **feed)  # type: ignore[arg-type]
+    spec = FilesOptions(str(path), **feed)  # type: ignore[arg-type]
     window = FileWindow() if taken is None else taken
     return FilePlanner(Fs(), spec, window, lambda: time.now, steady=lambda: time.steady, pause=time.pause)
 
@@ -165,7 +165,7 @@ def test_files_that_came_while_the_clock_was_behind_are_told(tmp_path: Path) -> 
             found = super().stat(path, follow=follow)
             return replace(found, ctime_ns=found.mtime_ns) if found else None
 
-    spec = FeedSpec(str(tmp_path))
+    spec = FilesOptions(str(tmp_path))
     plans = FilePlanner(Kernel(), spec, FileWindow([], horizon), lambda: time.now)
     first = plans.plan()
     assert (names(first.files), first.older, plans.passed().counts) == (["new.json"], (), {COUNT_AS_TAKEN: 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,12 @@ import pyarrow as pa
 import pytest
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.frames.rows import FrameRows
-from ingest.options.files import FeedSpec
+from ingest.feeds.base import route
+from ingest.feeds.frames.feed import FramesFeed
+from ingest.options.frames import FrameBatch, FramesOptions
 from ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from store.errors import ErrorBudgetExceeded
+from store.io.fs import Fs
 from store.layout import LocationKey
 from tests.support.ingest_cases import schema
 
@@ -24,7 +27,7 @@ TABLE = schema(n="int", at="Instant", src="String")
 PARTITION = PartitionSpec(
     InternalRule("column", "src"), ValueRule("at"), Clock("fixed", 10 * DAY), max_past_s=2 * 86_400.0
 )
-SPEC = StreamSpec("s", "T.T", FeedSpec("frame"), PARTITION, bad_rows=BadRowBudget(100, 1.0))
+SPEC = StreamSpec("s", "T.T", FramesOptions(), PARTITION, bad_rows=BadRowBudget(100, 1.0))
 
 
 def decode(
@@ -39,10 +42,11 @@ def decode(
     batch = pa.RecordBatch.from_pydict({"n": pa.array(n, pa.int64()), "at": stamps, "src": pa.array(src, pa.string())})
     parked: list[Any] = []
     rejects = Rejects(spec.bad_rows, sink=parked.extend)
-    frame = FrameRows(spec, TABLE)
+    split = FrameBatch(batch, "t/0", np.array(numbers, np.int64), "offset")
+    blocks = FramesFeed(spec).decode(Fs(), split, TABLE, rejects, time.time)
     found = [
         (routed.key.internal, routed.key.value, routed.batch.column("n").to_pylist())
-        for routed in frame.decode(batch, "t/0", np.array(numbers, np.int64), "offset", rejects, closed)
+        for routed in route(blocks, rejects, closed)
     ]
     return found, parked
 

@@ -15,7 +15,7 @@ from ingest.content.lines import line_blocks
 from ingest.content.packing import MAGIC_BYTES
 from ingest.feeds.files.planner import FilePlanner, split_pattern
 from ingest.feeds.files.row_size import row_bytes
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import Format, Limit
 from store.epochs.state.files import FileWindow
 from store.epochs.state.values import FileId
@@ -169,7 +169,7 @@ def _put(path: Path, age_s: float, size: int = 10) -> None:
 
 
 def _planner(pattern: Path, fs: Fs | None = None, taken: FileWindow | None = None, **limit: int) -> FilePlanner:
-    feed = FeedSpec(str(pattern), max_per_trigger=Limit(**limit))
+    feed = FilesOptions(str(pattern), max_per_trigger=Limit(**limit))
     return FilePlanner(fs or Fs(), feed, taken or FileWindow(), lambda: float(NOW), row_bytes=lambda file: 5.0)
 
 

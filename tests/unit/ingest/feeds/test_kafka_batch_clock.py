@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -10,16 +11,17 @@ from typing import Any
 import pytest
 
 from ingest.bad_rows import Rejects
+from ingest.feeds.base import route
 from ingest.feeds.kafka import decode as kafka_decode
-from ingest.feeds.kafka.decode import decode_range
-from ingest.options.kafka import KafkaFeed
+from ingest.feeds.kafka.decode import message_blocks
+from ingest.options.kafka import KafkaOptions
 from ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from store.epochs.state.values import OffsetRange
 from tests.support.ingest_cases import PLENTY, schema, values
 
 DAY_MS = 86_400_000
 COUNT, AT_ONCE = 3000, 100
-FEED = KafkaFeed("h", ("t",))
+FEED = KafkaOptions("h", ("t",))
 SPEC = StreamSpec(
     "s",
     "Test.Rows",
@@ -87,7 +89,8 @@ def test_a_range_that_is_too_large_to_hold_is_read_twice(
     rejects = Rejects(PLENTY)
     found: list[int] = []
     split = OffsetRange("t", 0, 0, COUNT)
-    for routed in decode_range(reader, split, SPEC, FEED, schema(v="int", at="Instant"), rejects):
+    blocks = message_blocks(reader, split, SPEC, FEED, schema(v="int", at="Instant"), rejects, time.time)
+    for routed in route(blocks, rejects):
         found += values([routed])
     assert sorted(found) == list(range(1, COUNT))
     assert [(row.line, row.reason.partition(" (")[0]) for row in rejects.rows] == [(0, "instant out of bounds")]

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from ingest.feeds.kafka.planner import Position
 from ingest.feeds.kafka.source import KafkaStream, TopicReader
 from ingest.feeds.kafka.topics import Bounds, Place, TopicView
-from ingest.options.kafka import KafkaFeed, Start
+from ingest.options.kafka import KafkaOptions, Start
 from store.layout import TableName
 
 View = Mapping[str, TopicView]
@@ -35,7 +35,7 @@ class Topics:
 def reader(
     tmp_path: Path, topics: Topics, start: Start, positions: Mapping[Place, Position] | None = None
 ) -> TopicReader:
-    feed = KafkaFeed("nowhere", pattern="t.*", start=start)
+    feed = KafkaOptions("nowhere", pattern="t.*", start=start)
     stream = KafkaStream(tmp_path, TableName("Test", "Tick"), "ticks", feed, 1)
     return TopicReader(stream, topics, positions or {})  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ from ingest.feeds.kafka.messages import MessageBlock, MessageRows
 from ingest.formats.protobuf.records import ProtobufRecords
 from ingest.formats.records import RecordRows
 from ingest.options.formats import ProtobufSource
-from ingest.options.kafka import KafkaFeed
+from ingest.options.kafka import KafkaOptions
 from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, Target, Unit, ValueRule
 from ingest.values.rows import Rows
 from store.errors import SettingsError
@@ -308,7 +308,7 @@ def test_what_is_no_schema_is_refused_at_the_door(tmp_path: Path) -> None:
 def test_keys_and_values_of_messages_by_a_feed_that_went_to_a_worker() -> None:
     feed = pickle.loads(
         pickle.dumps(
-            KafkaFeed(
+            KafkaOptions(
                 "h",
                 ("t",),
                 format="protobuf",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.options.formats import AvroSource, CsvOptions, Limit, ProtobufSource
-from ingest.options.kafka import ClientSettings, KafkaFeed, Start
+from ingest.options.kafka import ClientSettings, KafkaOptions, Start
 from ingest.spec import ColumnSpec, StreamSpec
 from jobs.settings.stream_file import parse_stream
 from jobs.settings.stream_schema import checked_schema
@@ -32,15 +32,17 @@ def parse(feed: str, columns: str = "", **environ: str) -> StreamSpec:
     return parse_stream(tomllib.loads(text), FILE, environ).spec
 
 
-def feed_of(text: str, **environ: str) -> KafkaFeed:
+def feed_of(text: str, **environ: str) -> KafkaOptions:
     feed = parse(text, **environ).feed
-    assert isinstance(feed, KafkaFeed)
+    assert isinstance(feed, KafkaOptions)
     return feed
 
 
 def test_defaults_and_all_keys() -> None:
     plain = feed_of('topics = ["a", "b", "a"]')
-    assert plain == KafkaFeed("h:9092", ("a", "b"), csv=CsvOptions(header=False), max_per_trigger=Limit(rows=1_000_000))
+    assert plain == KafkaOptions(
+        "h:9092", ("a", "b"), csv=CsvOptions(header=False), max_per_trigger=Limit(rows=1_000_000)
+    )
     full = feed_of(
         """pattern = "tick-.*"
         start = { timestamp = "2026-11-21T00:00:00Z" }

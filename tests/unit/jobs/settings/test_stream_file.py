@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.options.delta import DeltaFeed
+from ingest.options.delta import DeltaOptions
 from ingest.options.formats import CsvOptions, Limit
 from ingest.spec import Clock, ColumnSpec, InternalRule, ValueRule
 from jobs.settings.stream_file import StreamSettings, load_stream_file, parse_stream
@@ -117,7 +117,7 @@ def test_what_is_no_duration(value: str) -> None:
 )
 def test_sizes(text: str, size: int) -> None:
     found = parse(('format = "json"', f"max_per_trigger = {{ bytes = {text}, rows = 5 }}"))
-    assert found.spec.feed.max_per_trigger == Limit(bytes=size, rows=5)
+    assert found.spec.feed.max_per_trigger == Limit(bytes=size, rows=5)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("value", ['"64"', '"0MB"', "0", "-1", "true", '"64 parsecs"'])
@@ -320,10 +320,10 @@ def test_every_fault_is_named() -> None:
 def test_a_feed_of_a_delta_table() -> None:
     files = 'type = "files"\npath = "feed/*.json"\nformat = "json"'
     plain = parse((files, 'type = "delta"\npath = "../d"')).spec.feed
-    assert plain == DeltaFeed(str(FILE.parent.parent / "d"), None, Limit(bytes=256_000_000))
+    assert plain == DeltaOptions(str(FILE.parent.parent / "d"), None, Limit(bytes=256_000_000))
     full = "start_version = 3\nmax_per_trigger = { files = 2, rows = 9 }\nignore_changes = true"
     found = parse((files, f'type = "delta"\npath = "/d"\n{full}')).spec.feed
-    assert found == DeltaFeed("/d", 3, Limit(rows=9, files=2), True)
+    assert found == DeltaOptions("/d", 3, Limit(rows=9, files=2), True)
     assert refused((files, 'type = "delta"\npath = "/d"\nstart_version = -1')).what.startswith("start_version: ")
     assert refused((files, 'type = "delta"\npath = "/d"\nformat = "csv"')).what == "unknown key 'format'"
 
@@ -341,7 +341,7 @@ def test_csv_clock_bounds_and_ignored_fields() -> None:
         ("[columns]", '[columns]\nignore = ["extra"]'),
         ("[bad_rows]", 'clock = "2013-12-31T23:59:59Z"\nmax_past = "400 d"\n[bad_rows]'),
     ).spec
-    assert found.feed.csv == CsvOptions(delimiter=";", null=("", "NA"))
+    assert found.feed.csv == CsvOptions(delimiter=";", null=("", "NA"))  # type: ignore[attr-defined]
     assert found.ignore == ("extra",)
     assert found.partition.clock == Clock("fixed", 1_388_534_399_000_000_000)
     assert found.partition.max_past_s == 400 * 86_400

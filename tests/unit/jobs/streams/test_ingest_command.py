@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ingest.options.files import FeedSpec
+from ingest.feeds.files.feed import FilesFeed
+from ingest.options.files import FilesOptions
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import process
 from jobs.streams import run as ingest_run
@@ -154,7 +155,8 @@ def test_stats_ask_the_source_of_a_stream(tmp_path: Path, monkeypatch: pytest.Mo
 def test_progress_names_newcomers_that_are_too_old() -> None:
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))
-    run = Run(SimpleNamespace(spec=SimpleNamespace(stream="s", feed=FeedSpec("/feed"))), None, None)  # type: ignore[arg-type]
+    spec: Any = SimpleNamespace(stream="s", feed=FilesOptions("/feed"))
+    run = Run(SimpleNamespace(spec=spec, feed=FilesFeed(spec)), None, None)  # type: ignore[arg-type]
     listen = run.heard(progress)
     listen({"waiting_files": 3})
     assert out.getvalue() == ""

@@ -12,7 +12,7 @@ import pytest
 from ingest.bad_rows import NAMED, Rejects
 from ingest.declared import near_name, require_columns
 from ingest.formats.csv.rows import CsvRows
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec, StreamSpec
 from jobs.streams.data_warnings import DataWarnings
@@ -27,7 +27,7 @@ TABLE = schema(price="double", size="int")
 
 def _spec(form: str, missing: str = "fail", *columns: ColumnSpec, **csv: Any) -> StreamSpec:
     spec = stream(*columns, form=form)  # type: ignore[arg-type]
-    feed = FeedSpec("/feed", form, CsvOptions(**csv), missing_columns=missing)  # type: ignore[arg-type]
+    feed = FilesOptions("/feed", form, CsvOptions(**csv), missing_columns=missing)  # type: ignore[arg-type]
     return StreamSpec(spec.stream, spec.table, feed, spec.partition, columns, (), PLENTY)
 
 

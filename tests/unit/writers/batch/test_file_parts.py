@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.content.parts import can_be_cut, is_cuttable, part_lines
+from ingest.options.files import FilesOptions
 from ingest.options.formats import Format
 from ingest.spec import Clock, ColumnSpec
 from store.epochs.state.files import FileWindow, Resolution
@@ -79,11 +80,11 @@ def test_rows_numbers_and_bad_rows_of_all_parts_are_those_of_the_file(tmp_path: 
 
 
 def test_what_is_cut(tmp_path: Path) -> None:
-    assert can_be_cut(stream()) and can_be_cut(stream(form="parquet"))
-    latin = stream(form="csv")
-    latin = replace(latin, feed=replace(latin.feed, encoding="latin-1"))
-    assert can_be_cut(stream(form="csv")) and not can_be_cut(latin)
-    assert not can_be_cut(stream(clock=Clock("batch"))) and not can_be_cut(stream(form="csv", clock=Clock("batch")))
+    plain, wall, batch = FilesOptions("/feed"), Clock(), Clock("batch")
+    for form in ("json", "csv", "parquet"):
+        options = replace(plain, format=form)
+        assert can_be_cut(options, wall) and not can_be_cut(options, batch)
+    assert not can_be_cut(replace(plain, format="csv", encoding="latin-1"), wall)
     assert is_cuttable(FS, write(tmp_path / "a.json", b"{}\n"))
     assert not is_cuttable(FS, write(tmp_path / "a.json.gz", b"{}\n"))
     assert not is_cuttable(FS, write(tmp_path / "b.json", b"\x1f\x8b..."))

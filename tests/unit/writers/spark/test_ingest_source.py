@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from ingest.content.parts import MIN_PART
 from ingest.feeds.files.source import FILE_COST, SCHEMA, FilesReader, FilesSource, Run, group_files, source_options
-from ingest.options.files import FeedSpec
+from ingest.options.files import FilesOptions
 from ingest.options.formats import Limit
 from store.epochs.state.values import FileId, FilePart
 from store.errors import PositionGapError, SettingsError, carried_error
@@ -36,7 +36,7 @@ def _feed(path: Path, count: int, size: int = 100) -> list[FileId]:
 
 
 def _reader(tmp_path: Path, limit: Limit | None = None, tasks: int = 2) -> FilesReader:
-    feed = FeedSpec(str(tmp_path / "feed"), max_per_trigger=limit or Limit())
+    feed = FilesOptions(str(tmp_path / "feed"), max_per_trigger=limit or Limit())
     options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=tasks)
     return FilesReader(Fs(), options, lambda: float(NOW))
 
@@ -177,7 +177,7 @@ def test_parts_go_the_way_to_the_driver_and_back(tmp_path: Path) -> None:
     with file.open("wb") as out:
         out.truncate(4 * MIN_PART)
     os.utime(file, (NOW - 100, NOW - 100))
-    feed = FeedSpec(str(file.parent))
+    feed = FilesOptions(str(file.parent))
     options = source_options(tmp_path / "db", TableName("A", "B"), "s", feed, tasks=2, parts=True)
     reader = FilesReader(Fs(), options, lambda: float(NOW))
     end = reader.latestOffset(START, ReadAllAvailable())

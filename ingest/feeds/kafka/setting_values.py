@@ -1,4 +1,4 @@
-"""Values of ``[feed]`` that only a feed of Kafka topics has, from TOML to the frozen values of ``ingest``."""
+"""Values of ``[feed]`` that only a feed of Kafka topics has, from TOML to values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ingest.options.kafka import ClientSettings, Start
-from jobs.settings.toml_values import parse_instant_ns
+from ingest.settings.units import parse_instant_ns
 
 _PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<partition>\d{1,9})\Z")
 _KINDS = ("earliest", "latest", "committed")

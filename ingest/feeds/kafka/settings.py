@@ -1,15 +1,19 @@
-"""``[feed]`` of a stream file with type kafka, as pydantic models."""
+"""``[feed]`` of a stream file with type kafka: pydantic models, and the options that they stand for."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from ingest.options.formats import MissingColumns, PayloadFormat
-from ingest.options.kafka import ClientSettings, Start
-from jobs.settings.base_model import DIALECT, Encoding, MaxPerTrigger, SettingsModel
-from jobs.settings.kafka_values import parse_client, parse_pattern, parse_start
+from ingest.feeds.kafka.setting_values import parse_client, parse_pattern, parse_start
+from ingest.options.formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
+from ingest.options.kafka import ClientSettings, KafkaOptions, Start
+from ingest.settings.base_model import DIALECT, Encoding, MaxPerTrigger, SettingsModel, beside, dialect
+from store.errors import SettingsError
+from store.io.fs import Fs
 
 
 class AvroModel(SettingsModel):
@@ -101,7 +105,7 @@ class KafkaFeedModel(SettingsModel):
     def csv(self) -> dict[str, Any]:
         """The options of the CSV dialect that were given."""
         given = {name: getattr(self, name) for name in DIALECT}
-        return {name: value for name, value in given.items() if value is not None}
+        return dialect(given)
 
     @model_validator(mode="after")
     def _fits(self) -> KafkaFeedModel:
@@ -123,3 +127,69 @@ class KafkaFeedModel(SettingsModel):
         if self.max_per_trigger.files is not None:
             raise ValueError("max_per_trigger of a kafka feed is in rows or bytes, it has no files")
         return self
+
+
+def kafka_options(feed: KafkaFeedModel, base: Path, fs: Fs) -> KafkaOptions:
+    """The options of a checked ``[feed]``; relative paths start from ``base``.
+
+    SettingsError for a schema or a registry that is not there.
+    """
+    return KafkaOptions(
+        bootstrap=feed.bootstrap,
+        topics=tuple(dict.fromkeys(feed.topics or ())),
+        pattern=feed.pattern,
+        start=feed.start,
+        format=feed.format,
+        csv=replace(CsvOptions(header=False), **feed.csv),
+        key_format=feed.key.format,
+        avro=_avro(feed.avro, base, fs),
+        key_avro=_avro(feed.key.avro, base, fs),
+        protobuf=_protobuf(feed.protobuf, base, fs),
+        key_protobuf=_protobuf(feed.key.protobuf, base, fs),
+        client=feed.client,
+        max_per_trigger=feed.max_per_trigger.limit,
+        tombstones=feed.tombstones,
+        allow_gap=feed.allow_gap,
+        missing_columns=feed.missing_columns,
+        encoding=feed.encoding or "utf-8",
+    )
+
+
+def _avro(part: AvroModel | None, base: Path, fs: Fs) -> AvroSource | None:
+    """The text of a schema file, or where a registry is; a directory is relative to the stream file."""
+    if part is None:
+        return None
+    if part.registry is not None:
+        if part.registry.startswith(("http://", "https://")):
+            return AvroSource(registry=part.registry)
+        directory = beside(base, part.registry)
+        found = fs.stat(directory)
+        if found is None or not found.is_dir:
+            raise SettingsError(
+                "no such registry of Avro schemas",
+                where=directory,
+                expected="a directory of files <id>.avsc, or an address that begins with http:// or https://",
+                found="nothing" if found is None else "a file",
+                hint="correct `avro` in [feed]",
+            )
+        return AvroSource(registry=str(directory))
+    return AvroSource(_schema(fs, beside(base, str(part.definition)), "avro").decode("utf-8", "replace"))
+
+
+def _protobuf(part: ProtobufModel | None, base: Path, fs: Fs) -> ProtobufSource | None:
+    if part is None:
+        return None
+    path = beside(base, part.definition)
+    return ProtobufSource(_schema(fs, path, "protobuf"), part.message, str(path))
+
+
+def _schema(fs: Fs, path: Path, key: str) -> bytes:
+    found = fs.stat(path)
+    if found is None or found.is_dir:
+        raise SettingsError(
+            f"no such {key.title()} schema",
+            where=path,
+            found="nothing" if found is None else "a directory",
+            hint=f"correct `{key}` in [feed]",
+        )
+    return fs.read(path)

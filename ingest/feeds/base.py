@@ -1,0 +1,193 @@
+"""What a feed is to the rest of the project: the interface of every source of rows, and how its blocks become batches.
+
+A ``Feed`` decodes splits. A ``PlannedFeed`` is one that a stream file can name: it also says which splits come next.
+``tests/contracts`` holds the suite that each of them passes; ``ingest.feeds.table`` lists them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+
+from ingest.bad_rows import BadRow, Rejects, Unit
+from ingest.options.traits import FeedOptions
+from ingest.router import Routed, Router
+from ingest.settings.base_model import SettingsModel
+from ingest.spec import BadRowBudget, StreamSpec, Target
+from ingest.values.rows import Rows
+from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
+from store.epochs.state.replay import StreamState
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import LocationKey
+from store.types.model import TableSchema
+
+DATA_FILES, DATA_BYTES = "data_files", "data_bytes"
+"""Counts by which a feed tells how many files a split held, and how large they were, where the split does not."""
+
+PATIENCE_S = 30.0
+SILENT = BadRowBudget(max_rows=2**62)
+
+O = TypeVar("O", bound=FeedOptions)  # noqa: E741 of options
+S = TypeVar("S")  # of splits
+
+Clock = Callable[[], float]
+Row = dict[str, Any]
+Block = tuple[Router, Rows, Callable[[int], bytes]]
+"""Typed rows in the order of the split, the router they are for, and the payload of a row by its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRules:
+    """``allow_gap``: offsets may be missing before a range, and are recorded; else that is a PositionGapError.
+
+    ``remember_s``: how long a taken file is remembered, in seconds; of no meaning to feeds of ranges.
+    """
+
+    allow_gap: bool = False
+    remember_s: float = DEFAULT_MAX_FILE_AGE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A subclass of Spark's DataSource whose rows name splits, and its options; those show in plans: no secrets."""
+
+    kind: type[Any]
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a run would take: counts by name for machines, and the same in a few words."""
+
+    counts: Mapping[str, Any]
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Rows of one source partition that left quarantine, decoded once more; all columns.
+
+    ``complete`` adds to a row that is bad again what its decoder does not know.
+    """
+
+    source: str
+    rows: Rows
+    payloads: Mapping[int, bytes]
+    unit: Unit
+    complete: Callable[[BadRow], BadRow] | None = None
+
+
+class Remote(Protocol):
+    """A server that can be asked beside the stream. Without an answer it raises RetryableFeedError."""
+
+    def check(self) -> None:
+        """Raises what would stop the stream at its first batch; a server that does not answer is waited for later."""
+
+    def ends(self, known: Sequence[str]) -> Mapping[str, int]:
+        """Where partitions end now, by ``name/number``; of ``known`` ones, or of all where none is known yet."""
+
+
+class Feed(ABC, Generic[O, S]):
+    """A source of rows, with the settings of one stream. It pickles: workers decode with it."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self.spec = spec
+        self.options = cast("O", spec.feed)
+
+    @property
+    def resume(self) -> ResumeRules:
+        """What holds when a stream goes on after its last epoch."""
+        return ResumeRules()
+
+    @abstractmethod
+    def decode(self, fs: Fs, split: S, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
+        """Blocks of one split; bad rows and counts go to ``rejects``. The same split gives the same rows each time.
+
+        Nothing of a split may be committed before the iterator has ended, since it proves last that what was read is
+        what was planned. PositionGapError where it is not, FeedError where it cannot be read.
+        """
+
+
+class PlannedFeed(Feed[O, S]):
+    """A feed that a stream file can name."""
+
+    settings: ClassVar[type[SettingsModel]]
+    """Model of the keys of ``[feed]``. Its ``type`` is the name of the feed."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, part: Any, base: Path, fs: Fs) -> O:
+        """The options that a checked ``[feed]``, a value of ``settings``, stands for; paths are relative to ``base``.
+
+        SettingsError for a file of the settings that is missing or cannot be used.
+        """
+
+    def check(self, fs: Fs) -> None:
+        """SettingsError for what is missing on this machine; called before the stream is opened."""
+        del fs
+
+    def check_columns(self, targets: Sequence[Target]) -> None:
+        """SettingsError or SchemaMismatchError if rows of the feed cannot fill these columns."""
+        del targets
+
+    @abstractmethod
+    def source(self, root: Path, tasks: int) -> Source:
+        """The planner as a Spark source, which starts from the stream's commit log below ``root``.
+
+        ``tasks`` may share a batch. Rows of the source name splits of ``options.traits.split``.
+        """
+
+    @abstractmethod
+    def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
+        """What a run would take after ``state``; nothing is opened for writing. A server has ``patience`` seconds."""
+
+    @abstractmethod
+    def requeue(
+        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+    ) -> Again:
+        """Rows of one source partition, of schema ``store.rejected.REJECTED``, decoded by the rules as they are now."""
+
+    def remote(self) -> Remote | None:
+        """The server that the feed reads from; None where there is none to ask."""
+        return None
+
+
+def split_of(feed: Feed[Any, S], split: object) -> S:
+    """The split, if it is of the feed's kind; else a SettingsError."""
+    expected = feed.options.traits.split
+    if not isinstance(split, expected):
+        raise SettingsError(
+            "split type does not match the feed",
+            where=getattr(split, "path", None),
+            expected=f"{expected.__name__}, as the feed {feed.options.traits.feed} has",
+            found=type(split).__name__,
+            hint="a stream keeps the type of its feed; read another source as a new stream",
+        )
+    return cast("S", split)
+
+
+def route(blocks: Iterator[Block], rejects: Rejects, closed: frozenset[LocationKey] = frozenset()) -> Iterator[Routed]:
+    """Routed batches of the blocks of a split. Rows for ``closed``, locations that take no more, are rejected."""
+    for router, rows, payload in blocks:
+        if closed:
+            router.late(rows, payload, closed, rejects)
+        for routed in router.route(rows, payload, rejects):
+            if routed.key not in closed:
+                yield routed
+    rejects.flush()
+
+
+def reject_late(decode: Callable[[Rejects], Iterator[Block]], keys: frozenset[LocationKey], rejects: Rejects) -> int:
+    """Decodes a split again to reject the rows that go to ``keys``, and no others; returns how many they are."""
+    silent = Rejects(SILENT, keep=0)
+    found = 0
+    for router, rows, payload in decode(silent):
+        rejects.header, rejects.time_ns, rejects.complete = silent.header, silent.time_ns, silent.complete
+        found += router.late(rows, payload, keys, rejects)
+    rejects.complete = None
+    rejects.flush()
+    return found

@@ -1,0 +1,63 @@
+"""A Delta table that is followed by version, as a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.base import PATIENCE_S, Again, Block, Clock, PlannedFeed, Row, Source, Waiting
+from ingest.feeds.delta.decode import data_files, path_of, version_blocks
+from ingest.feeds.delta.planner import DeltaPlanner
+from ingest.feeds.delta.settings import DeltaFeedModel, delta_options
+from ingest.options.delta import DeltaOptions
+from ingest.spec import Target
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import OffsetRange
+from store.epochs.state.versions import TABLE
+from store.io.fs import Fs
+from store.layout import TableName
+from store.types.model import TableSchema
+
+
+class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
+    """Ranges of data files, in the order of versions."""
+
+    settings = DeltaFeedModel
+
+    @classmethod
+    def read(cls, part: DeltaFeedModel, base: Path, fs: Fs) -> DeltaOptions:
+        """The options that ``[feed]`` stands for."""
+        del fs
+        return delta_options(part, base)
+
+    def source(self, root: Path, tasks: int) -> Source:
+        """Rows that name ranges of versions and files."""
+        from ingest.feeds.delta.source import DeltaStream, delta_source
+
+        table = TableName.parse(self.spec.table)
+        return Source(delta_source(DeltaStream(root, table, self.spec.stream, self.options, tasks)), {})
+
+    def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
+        """Data files and bytes."""
+        del patience
+        end = state.offsets.get((TABLE, 0)) if state else None
+        versions = DeltaPlanner(fs, self.options, end.stop if end else None, end.topic_id if end else "")
+        versions.look()
+        files, size = versions.waiting()
+        return Waiting({"waiting_files": files, "waiting_bytes": size}, f"{files:,} data files, {size:,} bytes,")
+
+    def decode(
+        self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
+    ) -> Iterator[Block]:
+        """Rows of the data files of a range."""
+        return version_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
+
+    def requeue(
+        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+    ) -> Again:
+        """Rows of one data file."""
+        from ingest.feeds.files.requeue import file_rows_again
+
+        plain = data_files(self.options)
+        return file_rows_again(source, rows, self.spec, plain, targets, now_ns, rejects, path_of(source))

@@ -1,0 +1,86 @@
+"""Files below a directory, as a feed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ingest.bad_rows import Rejects
+from ingest.content.parts import can_be_cut
+from ingest.feeds.base import PATIENCE_S, Again, Block, Clock, PlannedFeed, ResumeRules, Row, Source, Waiting
+from ingest.feeds.files.decode import file_blocks
+from ingest.feeds.files.listing import missing_directory, split_pattern
+from ingest.feeds.files.planner import FilePlanner
+from ingest.feeds.files.settings import FilesFeedModel, files_options
+from ingest.options.files import FilesOptions
+from ingest.spec import Target
+from store.epochs.state.files import FileWindow
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import FileId
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import TableName
+from store.types.model import TableSchema
+
+
+class FilesFeed(PlannedFeed[FilesOptions, FileId]):
+    """Files, or parts of them, each taken once."""
+
+    settings = FilesFeedModel
+
+    @classmethod
+    def read(cls, part: FilesFeedModel, base: Path, fs: Fs) -> FilesOptions:
+        """The options that ``[feed]`` stands for."""
+        del fs
+        return files_options(part, base)
+
+    @property
+    def resume(self) -> ResumeRules:
+        """A file that was taken is remembered for ``max_file_age``."""
+        return ResumeRules(remember_s=self.options.max_file_age_s)
+
+    def check(self, fs: Fs) -> None:
+        """SettingsError for a directory that does not exist, unless the feed waits for it."""
+        root, _ = split_pattern(self.options.path)
+        if self.options.missing_directory != "wait" and fs.stat(root) is None:
+            raise missing_directory(root, SettingsError)
+
+    def check_columns(self, targets: Sequence[Target]) -> None:
+        """What a decoder of CSV refuses, before a task does."""
+        options = self.options
+        if options.format == "csv":
+            from ingest.formats.csv.rows import CsvRows  # DuckDB takes its time to import
+
+            payload = [target for target in targets if target.meta is None]
+            CsvRows(payload, self.spec.ignore, options.csv, missing=options.missing_columns)
+
+    def source(self, root: Path, tasks: int) -> Source:
+        """Rows that name files."""
+        from ingest.feeds.files.source import FilesSource, source_options
+
+        table, stream = TableName.parse(self.spec.table), self.spec.stream
+        parts = can_be_cut(self.options, self.spec.partition.clock)
+        return Source(FilesSource, source_options(root, table, stream, self.options, tasks=tasks, parts=parts))
+
+    def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
+        """Files and bytes, and what lies there and is not taken."""
+        del patience
+        self.check(fs)
+        planner = FilePlanner(fs, self.options, state.files if state else FileWindow(), time.time)
+        planner.look()
+        files, size = planner.waiting()
+        counts = {"waiting_files": files, "waiting_bytes": size, "passed": planner.passed().to_json()}
+        return Waiting(counts, f"{files:,} files, {size:,} bytes,")
+
+    def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
+        """Rows of a file, or of a part of one."""
+        return file_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
+
+    def requeue(
+        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+    ) -> Again:
+        """Rows of one file."""
+        from ingest.feeds.files.requeue import file_rows_again
+
+        return file_rows_again(source, rows, self.spec, self.options, targets, now_ns, rejects)

@@ -1,0 +1,113 @@
+"""Rejected rows of files decoded once more, one at a time, from what quarantine keeps of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.bad_rows import BadRow, Rejects, bad_row
+from ingest.encodings import in_own_bytes, to_utf8
+from ingest.feeds.base import Again, Row
+from ingest.feeds.files.decode import unit_of
+from ingest.formats.csv.records import Header
+from ingest.formats.csv.rows import CsvRows
+from ingest.formats.json.rows import JsonRows, strict_object
+from ingest.formats.parquet.text import from_row_text
+from ingest.options.files import FilesOptions
+from ingest.options.formats import UTF8
+from ingest.spec import StreamSpec, Target
+from ingest.values.exact import Refusal, Value
+from ingest.values.rows import Rows, typed_array
+
+One = Callable[[bytes, Row, Rejects], "list[Value] | BadRow"]
+
+
+def file_rows_again(
+    source: str,
+    rows: Sequence[Row],
+    spec: StreamSpec,
+    options: FilesOptions,
+    targets: Sequence[Target],
+    now_ns: int,
+    rejects: Rejects,
+    path: str | None = None,
+) -> Again:
+    """Rows of one file, each by the exact rules of its format; ``path`` of the file (default: ``source``)."""
+    payload_targets = [target for target in targets if target.meta is None]
+    one, unit, encoding = _decoder(spec, options, payload_targets), unit_of(options.format), options.encoding
+    complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
+    rejects.complete = complete
+    kept: list[Row] = []
+    values: list[list[Value]] = []
+    for row in rows:
+        rejects.read += 1
+        payload, number = to_utf8(row["Payload"] or b"", encoding), row["Position"]
+        found: list[Value] | BadRow
+        if payload.strip():
+            found = one(payload, row, rejects)
+        else:
+            found = bad_row(source, number, None, "empty", "a row", "", payload, unit=unit)
+        if isinstance(found, BadRow):
+            rejects.add_all([found])
+        else:
+            kept.append({**row, "Payload": payload})
+            values.append(found)
+    made = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
+    file = source if path is None else path
+    columns = tuple(next(made) if t.meta is None else _meta(t, file, kept, now_ns) for t in targets)
+    numbers = np.array([row["Position"] for row in kept], np.int64)
+    payloads = {row["Position"]: row["Payload"] for row in kept}
+    return Again(source, Rows(columns, numbers), payloads, unit, complete)
+
+
+def _decoder(spec: StreamSpec, options: FilesOptions, targets: Sequence[Target]) -> One:
+    """Exact values of one payload of the feed's format."""
+    alias, csv = spec.allow_null_alias, options.csv
+    if options.format == "csv":
+        csv_rows = CsvRows(targets, spec.ignore, csv, alias=alias)
+
+        def csv_row(payload: bytes, row: Row, rejects: Rejects) -> list[Value] | BadRow:
+            names = csv.names if row["Header"] is None else tuple(json.loads(row["Header"]))
+            return csv_rows.one(payload, Header(names), row["SourcePartition"], row["Position"], rejects)
+
+        return csv_row
+    json_rows = JsonRows(targets, spec.ignore, alias=alias)
+
+    def json_row(payload: bytes, row: Row, rejects: Rejects) -> list[Value] | BadRow:
+        return json_rows.one(payload, row["SourcePartition"], row["Position"], rejects)
+
+    def parquet_row(payload: bytes, row: Row, rejects: Rejects) -> list[Value] | BadRow:
+        return _parquet_values(payload, row, targets, alias)
+
+    return parquet_row if options.format == "parquet" else json_row
+
+
+def _parquet_values(payload: bytes, row: Row, targets: Sequence[Target], alias: bool) -> list[Value] | BadRow:
+    source, number = row["SourcePartition"], row["Position"]
+    try:
+        record = strict_object(payload.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        shown = payload.decode("utf-8", "replace")
+        return bad_row(source, number, None, f"not JSON ({error})", "one JSON object", shown, payload, unit="row")
+    values: list[Value] = []
+    for target in targets:
+        value = from_row_text(record.get(target.source), target, alias)
+        if isinstance(value, Refusal):
+            shown, column = str(record[target.source]), target.column.name
+            return bad_row(source, number, column, value.reason, value.expected, shown, payload, unit="row")
+        values.append(value)
+    return values
+
+
+def _meta(target: Target, source: str, kept: Sequence[Row], now_ns: int) -> pa.Array:
+    arrow = target.column.type.arrow
+    if target.meta == "file":
+        return pa.repeat(source, len(kept))
+    if target.meta == "line":
+        return pa.array([row["Position"] for row in kept], pa.int64()).cast(arrow)
+    stamps = [row["SourceTime"] if target.meta == "timestamp" else now_ns for row in kept]
+    return pa.array(stamps, pa.int64()).view(arrow)

@@ -1,0 +1,25 @@
+"""Rows that a query hands over, as a feed: nothing is planned, Spark brings every batch to its task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.base import Block, Clock, Feed, ResumeRules
+from ingest.feeds.frames.rows import frame_blocks
+from ingest.options.frames import FrameBatch, FramesOptions
+from store.io.fs import Fs
+from store.types.model import TableSchema
+
+
+class FramesFeed(Feed[FramesOptions, FrameBatch]):
+    """Batches of a data frame, with settings that ``fit_frame`` has made."""
+
+    @property
+    def resume(self) -> ResumeRules:
+        """Offsets may be missing where the writer says so."""
+        return ResumeRules(self.options.allow_gap)
+
+    def decode(self, fs: Fs, split: FrameBatch, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
+        """The rows of a batch, as one block."""
+        return frame_blocks(split, self.spec, schema, rejects, clock)

@@ -1,0 +1,93 @@
+"""Topics of a Kafka broker, as a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.base import PATIENCE_S, Again, Block, Clock, PlannedFeed, Remote, ResumeRules, Row, Source, Waiting
+from ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
+from ingest.options.kafka import KafkaOptions
+from ingest.spec import Target
+from store.epochs.state.offsets import Offsets
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import OffsetRange
+from store.io.fs import Fs
+from store.layout import TableName
+from store.types.model import TableSchema
+
+
+class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
+    """Ranges of offsets, each fetched by the task that decodes it. The client is imported where it is used."""
+
+    settings = KafkaFeedModel
+
+    @classmethod
+    def read(cls, part: KafkaFeedModel, base: Path, fs: Fs) -> KafkaOptions:
+        """The options that ``[feed]`` stands for."""
+        return kafka_options(part, base, fs)
+
+    @property
+    def resume(self) -> ResumeRules:
+        """Offsets may be missing where the stream file allows it."""
+        return ResumeRules(self.options.allow_gap)
+
+    def check_columns(self, targets: Sequence[Target]) -> None:
+        """What a decoder of values or keys refuses, before a task does."""
+        from ingest.feeds.kafka.messages import MessageRows
+
+        MessageRows(targets, self.options, self.spec)
+
+    def source(self, root: Path, tasks: int) -> Source:
+        """Rows that name ranges of offsets."""
+        from ingest.feeds.kafka.source import KafkaStream, kafka_source
+
+        table = TableName.parse(self.spec.table)
+        return Source(kafka_source(KafkaStream(root, table, self.spec.stream, self.options, tasks)), {})
+
+    def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
+        """Offsets between the positions and the ends."""
+        from ingest.feeds.kafka.planner import Position, lag, newcomers, verified
+        from ingest.feeds.kafka.starts import first_offsets
+        from ingest.feeds.kafka.topics import KafkaTopics
+
+        del fs
+        feed = self.options
+        topics = KafkaTopics(feed, patience=patience)
+        view = topics.look()
+        ends = (state.offsets if state else Offsets()).items()
+        known = {place: Position(end.stop, end.topic_id) for place, end in ends}
+        fresh = newcomers(known, view)
+        positions = verified(known, view, allow_gap=feed.allow_gap)
+        positions |= first_offsets(feed.start, fresh, view, topics, begun=bool(known))
+        left = {f"{topic}/{partition}": amount for (topic, partition), amount in sorted(lag(positions, view).items())}
+        there = {
+            f"{topic}/{n}": b.end for topic, now in sorted(view.items()) for n, b in sorted(now.partitions.items())
+        }
+        waiting = sum(left.values())
+        return Waiting({"waiting_messages": waiting, "lag": left, "ends": there}, f"{waiting:,} messages")
+
+    def decode(
+        self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
+    ) -> Iterator[Block]:
+        """Messages of a range, by a consumer that this process keeps."""
+        from ingest.feeds.kafka.decode import message_blocks
+        from ingest.feeds.kafka.reader import kept_reader
+
+        del fs
+        return message_blocks(kept_reader(self.options), split, self.spec, self.options, schema, rejects, clock)
+
+    def requeue(
+        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+    ) -> Again:
+        """Messages of one topic and partition."""
+        from ingest.feeds.kafka.requeue import messages_again
+
+        return messages_again(source, rows, self.spec, self.options, targets, now_ns, rejects)
+
+    def remote(self) -> Remote:
+        """The broker; SettingsError for a setting that its client refuses."""
+        from ingest.feeds.kafka.broker import Broker
+
+        return Broker(self.options)

@@ -1,0 +1,48 @@
+"""Rejected messages decoded once more, from what quarantine keeps of them: value, key, time and place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.base import Again, Row
+from ingest.feeds.kafka.messages import MS, MessageBlock, MessageRows
+from ingest.options.kafka import KafkaOptions
+from ingest.spec import StreamSpec, Target
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A row as the message that it was."""
+
+    row: Row
+
+    def offset(self) -> int:
+        return int(self.row["Position"])
+
+    def value(self) -> bytes | None:
+        return self.row["Payload"]  # type: ignore[no-any-return]
+
+    def key(self) -> bytes | None:
+        return self.row["Key"]  # type: ignore[no-any-return]
+
+    def timestamp(self) -> tuple[int, int]:
+        at_ns = self.row["SourceTime"]
+        return (0, -1) if at_ns is None else (1, at_ns // MS)
+
+
+def messages_again(
+    source: str,
+    rows: Sequence[Row],
+    spec: StreamSpec,
+    options: KafkaOptions,
+    targets: Sequence[Target],
+    now_ns: int,
+    rejects: Rejects,
+) -> Again:
+    """Rows of one topic and partition, by the decoder of messages."""
+    messages = [_Message(row) for row in rows]
+    found = MessageRows(targets, options, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
+    payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
+    return Again(source, found, payloads, "offset", rejects.complete)

@@ -1,0 +1,85 @@
+"""What the models of the tables of a stream file share: known keys only, units, sizes of batches, paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ingest.options.formats import Limit
+from ingest.settings.units import parse_duration, parse_size
+
+
+def _mounted(path: str) -> str:
+    """A path of this machine; an address would be taken for a directory that is not there yet."""
+    if "://" in path:
+        raise ValueError("expected a path of this machine; mount other storage and name it by its path")
+    return path
+
+
+Seconds = Annotated[float, BeforeValidator(parse_duration)]
+Bytes = Annotated[int, BeforeValidator(parse_size)]
+Count = Annotated[int, Field(ge=1)]
+FeedPath = Annotated[str, Field(min_length=1), AfterValidator(_mounted)]
+Encoding = Literal[
+    "utf-8",
+    "latin-1",
+    "iso-8859-1",
+    "iso-8859-15",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
+    "utf-16",
+    "utf-16le",
+    "utf-16be",
+]
+DIALECT = ("names", "delimiter", "quote", "null", "quoted_null", "trailing_delimiter")  # of CSV, in files and messages
+
+
+class SettingsModel(BaseModel):
+    """A table of the file: only known keys, no silent conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False)
+
+
+class MaxPerTrigger(SettingsModel):
+    """Most that one batch takes."""
+
+    bytes: Bytes | None = None
+    """Bytes, as a number or a text like `"64MB"` (10^6) or `"64 MiB"` (2^20)."""
+    rows: Count | None = None
+    """Rows; those of files are estimated from their bytes before they are read."""
+    files: Count | None = None
+    """Files; not for topics."""
+
+    @model_validator(mode="after")
+    def _any(self) -> MaxPerTrigger:
+        if self.bytes is None and self.rows is None and self.files is None:
+            raise ValueError('give at least one of bytes, rows, files, like { bytes = "64MB" }')
+        return self
+
+    @property
+    def limit(self) -> Limit:
+        """As planners take it."""
+        return Limit(self.bytes, self.rows, self.files)
+
+
+def dialect(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the options of a CSV dialect those that were given, as values that do not change."""
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in given.items() if value is not None
+    }
+
+
+def beside(base: Path, text: str) -> Path:
+    """``text`` as a path, relative to ``base``, with ``..`` taken out so that a feed's path has one spelling."""
+    joined = base / Path(text).expanduser()
+    parts: list[str] = []
+    for piece in joined.parts:
+        if piece == ".." and len(parts) > 1:
+            parts.pop()
+        elif piece != "..":
+            parts.append(piece)
+    return Path(*parts)
