@@ -23,8 +23,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ingest.options.formats import Limit
+from store.epochs.files.load import load_positions
+from store.epochs.state.offsets import Offsets
 from store.epochs.state.values import OffsetRange
-from store.errors import carrying
+from store.errors import TableNotFoundError, carrying
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.planned import leave_plan
@@ -108,6 +110,14 @@ class RangeStream(Generic[Feed]):
     def spool(self) -> Path:
         """Scratch of the stream."""
         return Layout(self.root).scratch(self.table, self.stream)
+
+
+def committed_ends(fs: Fs, stream: RangeStream[Any]) -> Offsets:
+    """The positions that the commit log has; none before the first epoch of a stream."""
+    try:
+        return load_positions(fs, Layout(stream.root), stream.table, stream.stream)[1]
+    except TableNotFoundError:
+        return Offsets()
 
 
 def range_source(

@@ -15,14 +15,12 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from ingest.feeds.delta.log import Added
 from ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
 from ingest.feeds.files.row_size import row_bytes
-from ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, range_source
+from ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
 from ingest.options.delta import DeltaOptions
-from store.epochs.files.load import load_positions
 from store.epochs.state.values import FileId
 from store.epochs.state.versions import TABLE, unpacked
-from store.errors import PositionGapError, TableNotFoundError, carrying
+from store.errors import PositionGapError, carrying
 from store.io.fs import Fs
-from store.layout import Layout
 
 DeltaStream = RangeStream[DeltaOptions]
 
@@ -34,11 +32,7 @@ def delta_source(stream: DeltaStream) -> type[DataSource]:
 
 def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:
     """The planner of a stream, at the position that its commit log has."""
-    try:
-        _, offsets = load_positions(fs, Layout(stream.root), stream.table, stream.stream)
-        end = offsets.get((TABLE, 0))
-    except TableNotFoundError:
-        end = None  # the first start of a stream
+    end = committed_ends(fs, stream).get((TABLE, 0))
     position, table_id = (end.stop, end.topic_id) if end else (None, "")
     return DeltaPlanner(fs, stream.feed, position, table_id, lambda file: _row_bytes(fs, file))
 

@@ -17,14 +17,12 @@ from ingest.feeds.kafka.planner import Position, lag, newcomers, next_ranges, sh
 from ingest.feeds.kafka.sizes import MessageSizes
 from ingest.feeds.kafka.starts import first_offsets
 from ingest.feeds.kafka.topics import KafkaTopics, Place, TopicView
-from ingest.feeds.planning import RangeReader, RangeRun, RangeStream, range_source
+from ingest.feeds.planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
 from ingest.options.formats import Limit
 from ingest.options.kafka import KafkaOptions
-from store.epochs.files.load import load_positions
 from store.epochs.state.values import OffsetRange
-from store.errors import PositionGapError, TableNotFoundError, carrying
+from store.errors import PositionGapError, carrying
 from store.io.fs import Fs
-from store.layout import Layout
 
 Offset = dict[str, int]
 KafkaStream = RangeStream[KafkaOptions]
@@ -42,11 +40,7 @@ def open_reader(stream: KafkaStream) -> TopicReader:
 
 def committed(fs: Fs, stream: KafkaStream) -> dict[Place, Position]:
     """The positions that the commit log has; none before the first epoch of a stream."""
-    try:
-        _, offsets = load_positions(fs, Layout(stream.root), stream.table, stream.stream)
-    except TableNotFoundError:
-        return {}
-    return {place: Position(end.stop, end.topic_id) for place, end in offsets.items()}
+    return {place: Position(end.stop, end.topic_id) for place, end in committed_ends(fs, stream).items()}
 
 
 class TopicReader(RangeReader):

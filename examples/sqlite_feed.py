@@ -1,0 +1,176 @@
+"""Rows of an SQLite table with a rising id, as a feed: one module behind ``ingest.feeds.base``, known to no other.
+
+In a stream file::
+
+    [feed]
+    type = "examples.sqlite_feed:SqliteFeed"
+    path = "orders.db"
+    table = "orders"
+
+A position is the next id to read, kept as the offset of partition 0 of a topic named like the table. SQLite has one
+writer at a time, so with AUTOINCREMENT rows are committed in the order of their ids, and rows that were read never
+change. Each row is decoded as a JSON object of its columns, by the rules for JSON lines.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+
+from ingest.bad_rows import Rejects
+from ingest.content.lines import framed_block
+from ingest.feeds.base import PATIENCE_S, Again, Block, Clock, PlannedFeed, Row, Source, Waiting
+from ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
+from ingest.formats.json.rows import JsonRows
+from ingest.options.formats import Limit
+from ingest.options.traits import Traits
+from ingest.router import Router
+from ingest.settings.base_model import FeedPath, MaxPerTrigger, SettingsModel, beside
+from ingest.spec import Target
+from ingest.targets import resolve_targets
+from store.epochs.state.replay import StreamState
+from store.epochs.state.values import OffsetRange
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import TableName
+from store.types.model import TableSchema
+
+NAME = "examples.sqlite_feed:SqliteFeed"
+BLOCK_ROWS = 50_000
+
+
+class SqliteFeedModel(SettingsModel):
+    """``[feed]`` of a stream file."""
+
+    type: str
+    path: FeedPath
+    table: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    max_per_trigger: MaxPerTrigger = MaxPerTrigger(rows=100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteOptions:
+    """A database file and a table of it, whose column ``id`` is its integer primary key."""
+
+    traits: ClassVar[Traits] = Traits(NAME, OffsetRange, "records")
+
+    path: str
+    table: str
+    max_per_trigger: Limit = field(default_factory=Limit)
+
+    def behind(self, start: int, rows: int | None = None, below: int = 2**62) -> int:
+        """The id behind the row that is so many rows after ``start`` (None: behind the last row); ``start`` if none."""
+        with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as database:
+            chosen = f"SELECT id FROM {self.table} WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
+            some = (start, below, -1 if rows is None else rows)
+            (last,) = database.execute(f"SELECT max(id) FROM ({chosen})", some).fetchone()
+        return start if last is None else last + 1
+
+    def rows(self, start: int, stop: int) -> Iterator[list[tuple[int, bytes]]]:
+        """Ids and rows as JSON objects, some thousands at a time."""
+        with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as database:
+            query = f"SELECT * FROM {self.table} WHERE id >= ? AND id < ? ORDER BY id"
+            cursor = database.execute(query, (start, stop))
+            names = [column[0] for column in cursor.description]
+            while some := cursor.fetchmany(BLOCK_ROWS):
+                objects = [dict(zip(names, row, strict=True)) for row in some]
+                yield [(row["id"], json.dumps(row, default=bytes.hex).encode()) for row in objects]
+
+
+class SqliteReader(RangeReader):
+    """Plans ranges of ids for Spark; ``begin`` is the position of the commit log."""
+
+    def __init__(self, stream: RangeStream[SqliteOptions]) -> None:
+        self.own, self.spool, self._options = stream.feed.max_per_trigger, stream.spool, stream.feed
+        ends = committed_ends(Fs(), stream).get((stream.feed.table, 0))
+        self._begin, self._below = (ends.stop if ends else 0), 2**62
+
+    def initialOffset(self) -> Offset:
+        """The committed position."""
+        return {"id": self._begin}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """The id behind the next batch, or ``start`` when nothing is new."""
+        rows = self.limited(limit).rows
+        stop = self._options.behind(start["id"], rows, self._below)
+        return start if stop == start["id"] else self.planned(start, {"id": stop})
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Only the rows that are there now."""
+        self._below = self._options.behind(0)
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """One task: ids tell little about how many rows there are."""
+        if start == end:
+            return []
+        return [RangeRun((OffsetRange(self._options.table, 0, start["id"], end["id"]),), 0, 0)]
+
+
+class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
+    """Ranges of ids."""
+
+    settings = SqliteFeedModel
+
+    @classmethod
+    def read(cls, part: SqliteFeedModel, base: Path, fs: Fs) -> SqliteOptions:
+        """The options that ``[feed]`` stands for."""
+        del fs
+        return SqliteOptions(str(beside(base, part.path)), part.table, part.max_per_trigger.limit)
+
+    def check(self, fs: Fs) -> None:
+        """SettingsError for a file that is not there."""
+        if fs.stat(Path(self.options.path)) is None:
+            raise SettingsError("no such database", where=self.options.path, hint="correct feed.path")
+
+    def source(self, root: Path, tasks: int) -> Source:
+        """Rows that name ranges of ids."""
+        table = TableName.parse(self.spec.table)
+        stream = RangeStream(root, table, self.spec.stream, self.options, tasks)
+        return Source(range_source("sqlite", stream, SqliteReader), {})
+
+    def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
+        """Ids between the position and the end."""
+        del patience
+        self.check(fs)
+        end = state.offsets.get((self.options.table, 0)) if state else None
+        position = end.stop if end else 0
+        left = self.options.behind(position) - position
+        return Waiting({"waiting_messages": left}, f"{left:,} ids")
+
+    def decode(
+        self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
+    ) -> Iterator[Block]:
+        """Rows of a range, in the order of their ids."""
+        del fs
+        targets = resolve_targets(self.spec, schema)
+        decoder = JsonRows(targets, self.spec.ignore, alias=self.spec.allow_null_alias)
+        fixed = self.spec.partition.clock.at_ns
+        clock_ns = round(clock() * 1e9) if fixed is None else fixed
+        router = Router(targets, self.spec.partition, split.place, clock_ns, "offset")
+        for some in self.options.rows(split.start, split.stop):
+            block = framed_block([payload for _, payload in some], np.array([number for number, _ in some], np.int64))
+            rejects.complete = partial(replace, unit="offset")
+            yield router, decoder.decode(block, split.place, rejects), block.line_of
+            rejects.complete = None
+
+    def requeue(
+        self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
+    ) -> Again:
+        """Rows as they were read, or as somebody has mended them."""
+        del now_ns
+        payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
+        block = framed_block(list(payloads.values()), np.array(list(payloads), np.int64))
+        rejects.complete = partial(replace, unit="offset")
+        found = JsonRows(targets, self.spec.ignore, alias=self.spec.allow_null_alias).decode(block, source, rejects)
+        return Again(source, found, payloads, "offset", rejects.complete)

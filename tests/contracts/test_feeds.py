@@ -1,0 +1,144 @@
+"""Every feed passes one suite; the Kafka feed does so beside its broker, in ``tests/kafka``."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from examples.sqlite_feed import NAME
+from ingest.feeds.frames.feed import FramesFeed
+from ingest.feeds.table import GIVEN, PLANNED, feed_class, planned_class
+from ingest.options.formats import Limit
+from ingest.options.frames import FrameBatch, FramesOptions
+from store.errors import SettingsError
+from tests.support.delta_tables import put_version, unpack
+from tests.support.feed_contract import Case, FeedContract, PlannedCase, PlannedContract, rows_of, spec_of
+from tests.support.streams.stream_kit import put_file
+
+
+class FilesCase(PlannedCase):
+    """One file for each addition."""
+
+    small = Limit(files=1)
+
+    def __init__(self, base: Path) -> None:
+        self._directory, self._numbers = base / "feed", count(1)
+        self._directory.mkdir()
+        keys = {"type": "files", "path": "feed/*.json"}
+        self.open(base, keys, {**keys, "path": "nowhere/*.json"})
+
+    def add(self, numbers: Sequence[int]) -> None:
+        name = next(self._numbers)
+        put_file(self._directory, f"{name}.json", rows_of(numbers), 1_790_000_000 + name)
+
+
+class DeltaCase(PlannedCase):
+    """One version with one data file for each addition to an empty table."""
+
+    small = Limit(files=1)
+
+    def __init__(self, base: Path) -> None:
+        self._table, self._versions = unpack(base, until=0), count(1)
+        self.open(base, {"type": "delta", "path": "table"}, {"type": "delta", "path": "nowhere"})
+
+    def add(self, numbers: Sequence[int]) -> None:
+        version = next(self._versions)
+        path = self._table / f"{version}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows_of(numbers)), path)
+        add = {"path": path.name, "partitionValues": {}, "size": path.stat().st_size, "modificationTime": version}
+        put_version(self._table, version, {"add": {**add, "dataChange": True}})
+
+
+class SqliteCase(PlannedCase):
+    """The feed of the examples, which no module of the project knows."""
+
+    small = Limit(rows=1)
+
+    def __init__(self, base: Path) -> None:
+        self._path = base / "rows.db"
+        with closing(sqlite3.connect(self._path)) as database, database:
+            columns = "id INTEGER PRIMARY KEY AUTOINCREMENT, Src TEXT, N INTEGER, Sym TEXT, Note TEXT"
+            database.execute(f"CREATE TABLE rows ({columns})")
+        keys = {"type": NAME, "path": "rows.db", "table": "rows"}
+        self.open(base, keys, {**keys, "path": "nowhere.db"})
+
+    def add(self, numbers: Sequence[int]) -> None:
+        rows = [tuple(row[name] for name in ("Src", "N", "Sym", "Note")) for row in rows_of(numbers)]
+        with closing(sqlite3.connect(self._path)) as database, database:
+            database.executemany("INSERT INTO rows (Src, N, Sym, Note) VALUES (?, ?, ?, ?)", rows)
+
+
+class FramesCase(Case):
+    """Batches of a data frame, which carry their rows."""
+
+    def __init__(self) -> None:
+        self.feed = FramesFeed(spec_of(FramesOptions()))
+
+    def put(self, numbers: Sequence[int]) -> list[Any]:
+        rows = pa.RecordBatch.from_pylist(rows_of(numbers), pa.schema(SPARK))
+        return [FrameBatch(rows, "t/0", np.arange(len(numbers), dtype=np.int64), "offset")]
+
+
+SPARK = {"Src": pa.string(), "N": pa.int64(), "Sym": pa.string(), "Note": pa.string()}
+
+
+class TestFiles(PlannedContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> FilesCase:
+        return FilesCase(tmp_path)
+
+
+class TestDelta(PlannedContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> DeltaCase:
+        return DeltaCase(tmp_path)
+
+
+class TestSqlite(PlannedContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SqliteCase:
+        return SqliteCase(tmp_path)
+
+
+class TestFrames(FeedContract):
+    @pytest.fixture
+    def case(self) -> FramesCase:
+        return FramesCase()
+
+
+# --- the table of feeds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*PLANNED, *GIVEN])
+def test_each_row_names_a_class(name: str) -> None:
+    assert feed_class(name).__name__ == f"{name.title()}Feed"
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("parquet", "unknown type of feed"),
+        ("../x:Y", "unknown type of feed"),
+        ("a:b:c", "unknown type of feed"),
+        ("no_such_module:Feed", "cannot be imported"),
+        ("examples.sqlite_feed:Nothing", "the module has no such feed"),
+        ("json:loads", "the module has no such feed"),
+        ("json:JSONDecoder", "the module has no such feed"),
+        ("frames", "cannot be named in a stream file"),
+    ],
+)
+def test_names_of_no_feed_are_refused(name: str, what: str) -> None:
+    with pytest.raises(SettingsError, match=what) as refused:
+        planned_class(name)
+    assert refused.value.where == "feed.type" and '"module:Class"' in str(refused.value.expected)
+    assert refused.value.hint and json.dumps(str(refused.value))

@@ -1,0 +1,36 @@
+"""The Kafka feed passes the suite of all feeds, with a real broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ingest.options.formats import Limit
+from jobs.demo.broker import Broker
+from tests.support.feed_contract import PlannedCase, PlannedContract, rows_of
+from tests.support.kafka.topics import make_topic, send
+
+pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
+
+
+class KafkaCase(PlannedCase):
+    """One message for each row, in a topic of its own."""
+
+    small = Limit(rows=1)
+
+    def __init__(self, base: Path, bootstrap: str) -> None:
+        self._bootstrap, self._topic = bootstrap, make_topic(bootstrap)
+        keys = {"type": "kafka", "bootstrap": bootstrap, "topics": [self._topic]}
+        self.open(base, keys, {**keys, "topics": ["no-such-topic"]})
+
+    def add(self, numbers: Sequence[int]) -> None:
+        send(self._bootstrap, self._topic, [json.dumps(row) for row in rows_of(numbers)])
+
+
+class TestKafka(PlannedContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path, broker: Broker) -> KafkaCase:
+        return KafkaCase(tmp_path, broker.bootstrap)
