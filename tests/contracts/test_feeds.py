@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from examples.sqlite_feed import NAME
+from examples.sqlite_feed import NAME, SqliteOptions
 from ingest.feeds.frames.feed import FramesFeed
 from ingest.feeds.table import GIVEN, PLANNED, feed_class, planned_class
 from ingest.options.formats import Limit
 from ingest.options.frames import FrameBatch, FramesOptions
+from jobs.settings.stream_file import StreamSettings, parse_stream
 from store.errors import SettingsError
 from tests.support.delta_tables import put_version, unpack
 from tests.support.feed_contract import Case, FeedContract, PlannedCase, PlannedContract, rows_of, spec_of
@@ -142,3 +143,35 @@ def test_names_of_no_feed_are_refused(name: str, what: str) -> None:
         planned_class(name)
     assert refused.value.where == "feed.type" and '"module:Class"' in str(refused.value.expected)
     assert refused.value.hint and json.dumps(str(refused.value))
+
+
+STREAM = {
+    "name": "orders",
+    "table": "Test.Order",
+    "schema": "Test.Order.schema",
+    "feed": {"type": NAME, "path": "orders.db", "table": "orders"},
+    "partition": {"internal": {"fixed": "0"}, "value": {"fixed": "2026-11-22"}},
+}
+
+
+def parse(base: Path, environ: dict[str, str] | None = None, **feed: str) -> StreamSettings:
+    raw = {**STREAM, "feed": {**STREAM["feed"], **feed}}  # type: ignore[dict-item]
+    return parse_stream(raw, base / "orders.toml", environ or {})
+
+
+def test_a_stream_file_names_a_class(tmp_path: Path) -> None:
+    settings = parse(tmp_path)
+    assert settings.feed.options == SqliteOptions(str(tmp_path / "orders.db"), "orders", Limit(rows=100_000))
+    with pytest.raises(SettingsError, match="unknown key 'tabel'") as wrong:
+        parse(tmp_path, tabel="orders")
+    assert wrong.value.hint == "did you mean 'table'?"
+    with pytest.raises(SettingsError, match="the module of a feed cannot be imported") as unknown:
+        parse(tmp_path, type="no_such_module:Feed")
+    assert unknown.value.where == f"{tmp_path / 'orders.toml'}: feed.type"
+
+
+@pytest.mark.parametrize("name", ["${FEED}", "${MODULE}:SqliteFeed"])
+def test_the_environment_loads_no_code(tmp_path: Path, name: str) -> None:
+    environ = {"FEED": NAME, "MODULE": "examples.sqlite_feed"}
+    with pytest.raises(SettingsError, match="type"):
+        parse(tmp_path, environ, type=name)
