@@ -1,8 +1,8 @@
-"""What all commands share: the root, the form of results, and how an error leaves the house.
+"""The context of the command line: the root, the form of results, error handling and exit codes.
 
-Results go to standard output, as text for people or, with ``--json``, as JSON and nothing else; progress and
-messages go to standard error. An error is its sentence with where, expected, found and what to do on standard
-error; with ``--json`` it is also ``{"error": {...}}`` on standard output. A traceback only with ``-v``.
+Results go to standard output, as text or, with ``--json``, as JSON and nothing else; progress and messages go to
+standard error. An error is a sentence with where, expected, found and what to do, on standard error; with ``--json``
+it is also ``{"error": {...}}`` on standard output. A traceback appears only with ``-v``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -41,19 +41,19 @@ EXIT_INTERRUPTED = 130
 
 @dataclass(slots=True)
 class CliContext:
-    """State of one call of the command line; commands get it as ``ctx.obj``."""
+    """Context of one call of the command line; commands get it as ``ctx.obj``."""
 
     root: Path | None = None
     json: bool = False
     verbose: bool = False
 
     def layout(self) -> Layout:
-        """The database that the user named; none named is a SettingsError."""
+        """The database root that the user has named, which may not exist yet; SettingsError without one."""
         if self.root is None:
             raise SettingsError(
                 "no database root",
                 expected="sparkhaven --root DIR COMMAND, or SPARKHAVEN_ROOT",
-                hint="name the directory that holds Intraday, Systems and Schemas; ingest makes it",
+                hint="name the directory that holds Intraday, Systems and Schemas; ingest creates it",
             )
         root = self.root.absolute()
         if root.exists() and not root.is_dir():
@@ -68,16 +68,16 @@ class CliContext:
         return Layout(root)
 
     def database(self) -> Layout:
-        """The root, which must be there: for commands that only look at what is."""
+        """The database root, which must exist: TableNotFoundError otherwise."""
         layout = self.layout()
         if not layout.root.is_dir():
             raise TableNotFoundError(
-                "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT; ingest makes one"
+                "no such database root", where=layout.root, hint="check --root or SPARKHAVEN_ROOT; ingest creates it"
             )
         return layout
 
     def result(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
-        """One result: ``value`` as a JSON line with ``--json``, else ``show`` for people."""
+        """Prints one result: ``value`` as a JSON line with ``--json``, else ``show``, a text or what prints one."""
         if self.json:
             print(json_text(value), flush=True)
         elif isinstance(show, str):
@@ -86,12 +86,12 @@ class CliContext:
             show()
 
     def note(self, text: str) -> None:
-        """A message beside the result."""
+        """Prints a message on standard error."""
         print(text, file=sys.stderr, flush=True)
 
 
 def json_text(value: object) -> str:
-    """A value as JSON that every parser takes: JSON has no NaN and no infinities, so they are texts."""
+    """A value as standard JSON, which has no NaN and no infinities: they become texts."""
     try:
         return json.dumps(value, default=_plain, allow_nan=False)
     except ValueError:
@@ -109,9 +109,9 @@ def _finite(value: object) -> object:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, data: bool = False) -> None:
-    """Rows as aligned text on standard output; numbers to the right, nothing cut when it is not a terminal.
+    """Prints rows as aligned text; numbers to the right, nothing cut where the output is not a terminal.
 
-    ``data``: cells are values of a table and stand as they are; otherwise numbers are figures, with separators.
+    ``data``: cells are values of a table, printed as they are; else numbers have thousands separators.
     """
     listed = [list(row) for row in rows]
     made = Table(box=None, pad_edge=False, header_style="bold")
@@ -137,7 +137,7 @@ def _cell(value: object) -> str:
 
 
 def _value(value: object) -> str:
-    """A value of a table; what would move the cursor or colour the terminal is escaped."""
+    """A value of a table; control characters are escaped."""
     if value is None:
         return "-"
     text = str(value)
@@ -145,52 +145,19 @@ def _value(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Values that JSON has no form for: paths, instants and the like as their text."""
+    """The text of a value that JSON has no form for, like a path or an instant."""
     isoformat = getattr(value, "isoformat", None)
     return isoformat() if isoformat else str(value)
 
 
 def quiet_libraries(words: Sequence[str]) -> None:
-    """Keeps libraries from logging tracebacks of what a command then tells in its own words; with ``-v`` they may."""
+    """Keeps libraries from logging tracebacks of errors that the command reports itself; ``-v`` allows them."""
     if not {"-v", "--verbose"} & set(words):
         logging.disable(logging.ERROR)
 
 
-# --- options that every command has ---------------------------------------------------------------------------
-
-
-def _set(name: str) -> Callable[[typer.Context, bool], bool]:
-    def remember(ctx: typer.Context, value: bool) -> bool:
-        if value and isinstance(ctx.obj, CliContext):
-            setattr(ctx.obj, name, True)
-        return value
-
-    return remember
-
-
-Json = Annotated[
-    bool, typer.Option("--json", help="Results as JSON on standard output.", callback=_set("json"), is_eager=True)
-]
-Verbose = Annotated[
-    bool, typer.Option("-v", "--verbose", help="More progress; tracebacks.", callback=_set("verbose"), is_eager=True)
-]
-Feeds = Annotated[
-    list[Path] | None, typer.Option("--feed", metavar="FILE.toml", help="Ask this stream's source how much waits.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")]
-TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
-
-
-def example(*lines: str) -> str:
-    """The epilog of a command's help."""
-    return "Example:\n\n" + "\n\n".join(f"  sparkhaven {line}" for line in lines)
-
-
-# --- errors ---------------------------------------------------------------------------------------------------
-
-
 class Commands(TyperGroup):
-    """The command line as a whole: every error becomes a message and an exit code, here and nowhere else."""
+    """The whole command line: the one place where an error becomes a message and an exit code."""
 
     def main(
         self,
@@ -209,17 +176,17 @@ class Commands(TyperGroup):
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
             code = code if isinstance(code, int) else EXIT_DONE
-        except BrokenPipeError:  # `| head`: nobody listens any more
+        except BrokenPipeError:  # `| head`: the reader has closed the pipe
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             code = EXIT_DONE
-        except BaseException as error:  # noqa: BLE001  the one place where everything ends
-            code = _ended(cli, error)
+        except BaseException as error:  # noqa: BLE001  every error ends here
+            code = _exit_code(cli, error)
         if standalone_mode:
             sys.exit(code)
         return code
 
 
-def _ended(cli: CliContext, error: BaseException) -> int:
+def _exit_code(cli: CliContext, error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         cli.note("stopped")
         return EXIT_INTERRUPTED
@@ -228,18 +195,18 @@ def _ended(cli: CliContext, error: BaseException) -> int:
     if cli.verbose:
         traceback.print_exception(error)
     if isinstance(error, TyperException):
-        return _told(cli, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
+        return _report_text(cli, type(error).__name__, error.format_message(), EXIT_USAGE, hint="see --help")
     if isinstance(error, SparkhavenError):
         return report(cli, error)
     if isinstance(error, OSError):
         return report(cli, as_ours(error))
     what = f"{type(error).__name__}: {error}".splitlines()[0]
-    hint = None if cli.verbose else "this was not foreseen; run it again with -v for the traceback"
-    return _told(cli, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
+    hint = None if cli.verbose else "unexpected error: run the command again with -v for the traceback"
+    return _report_text(cli, type(error).__name__, what, EXIT_BAD_DATA, hint=hint)
 
 
 def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
-    """Tells an error of ours on both outputs as the form asks, and gives its exit code; ``about``: whose it is."""
+    """Prints an error on standard error, with ``--json`` also as a result with ``about``; returns its exit code."""
     cli.note(f"sparkhaven: {error}")
     if cli.json:
         cli.result({**about, "error": error_json(error)}, "")
@@ -247,13 +214,13 @@ def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
 
 
 def error_json(error: SparkhavenError) -> dict[str, Any]:
-    """An error of ours with all its parts, as it stands under ``error`` in a result."""
+    """An error with all its parts, as ``error`` of a JSON result."""
     parts = {"where": error.where, "expected": error.expected, "found": error.found, "hint": error.hint}
     named = {"type": type(error).__name__, "what": error.what, **parts, **error.extra}
     return named | {"exit_code": error.exit_code, "retryable": error.retryable}
 
 
-def _told(cli: CliContext, kind: str, what: str, code: int, *, hint: str | None) -> int:
+def _report_text(cli: CliContext, kind: str, what: str, code: int, *, hint: str | None) -> int:
     cli.note(f"sparkhaven: {what}" + (f"\n  to do: {hint}" if hint else ""))
     if cli.json:
         parts = {"type": kind, "what": what, "hint": hint, "exit_code": code, "retryable": False}

@@ -1,4 +1,4 @@
-"""``checkpoint repair``: Spark's checkpoint of a query, after a power cut."""
+"""The command ``checkpoint repair``: Spark's checkpoint of a query after a power failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, DryRun, Json, Verbose, example, table
+from jobs.context import CliContext, table
+from jobs.options import DryRun, Json, Verbose, group, help_end, old_spelling
 from store.epochs.files.load import load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
@@ -19,11 +20,13 @@ from writers.spark.checkpoint import apply_repair, plan_repair
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    group = typer.Typer(help="Spark's checkpoint of a query.", no_args_is_help=True, rich_markup_mode=None)
+    checkpoints = group("Repair Spark's checkpoint of a query.")
     lines = "checkpoint repair /data/checkpoint", "checkpoint repair /data/checkpoint Nyc13.Flight flights --repair"
-    group.command(epilog=example(*lines))(repair)
-    group.callback()(lambda: None)
-    app.add_typer(group, name="checkpoint")
+    usage = "wrong options, no such directory, table or stream"
+    checkpoints.command(
+        epilog=help_end(*lines, done="no damage, or repaired", bad_data="damage was found", usage=usage)
+    )(repair)
+    app.add_typer(checkpoints, name="checkpoint")
 
 
 def repair(
@@ -31,37 +34,40 @@ def repair(
     checkpoint: Annotated[Path, typer.Argument(metavar="DIR", help="The checkpointLocation of the query.")],
     name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="The table that the query writes.")] = None,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Its stream.")] = None,
-    fix: Annotated[bool, typer.Option("--repair", help="Repair it; without this it is only looked at.")] = False,
+    fix: Annotated[bool, typer.Option("--repair", help="Back it up and repair it; default: only report.")] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Finds empty, torn and missing entries and batches ahead of the epochs; with --repair backs up and repairs."""
+    """Finds and repairs damage of Spark's checkpoint.
+
+    Damage is an empty, torn or missing entry, or a batch that is ahead of the epochs.
+    """
     cli: CliContext = ctx.obj
     if force:
-        cli.note("--force is called --repair now; the old name goes with the next release")
+        old_spelling(cli, "--force", "--repair")
         fix = True
     fs, query, batch = Fs(), None, None
     if name is not None and stream is None:
-        raise SettingsError("a table without its stream", expected="NS.T STREAM, or neither", found=name)
+        raise SettingsError("a table is named without its stream", expected="NS.T STREAM, or neither", found=name)
     if name is not None and stream is not None:
         state = load_stream(fs, cli.database(), TableName.parse(name), check_stream(stream))
         query, batch = state.last_query, state.last_batch
     plan = plan_repair(fs, checkpoint, query_id=query, batch=batch, new_id=str(uuid.uuid4()))
     backup = checkpoint.with_name(f"{checkpoint.name}.backup-{int(time.time() * 1000)}")
-    mended = fix and not dry_run and bool(plan.damages)
-    if mended:
+    repaired = fix and not dry_run and bool(plan.damages)
+    if repaired:
         apply_repair(fs, plan, backup)
     damages = [{"path": str(d.path), "what": d.what, "remedy": d.remedy} for d in plan.damages]
 
     def people() -> None:
         if damages:
             table(["path", "what", "remedy"], [[each["path"], each["what"], each["remedy"]] for each in damages])
-        batches = f"planned up to batch {plan.last}, done up to {plan.done}"
-        print(f"{len(damages)} damages; {'repaired, the old one is in ' + str(backup) if mended else batches}")
+        batches = f"planned up to batch {plan.last}, committed up to {plan.done}"
+        print(f"{len(damages)} damaged entries; {'repaired, backup in ' + str(backup) if repaired else batches}")
 
     result = {"checkpoint": str(checkpoint), "findings": damages, "last": plan.last, "done": plan.done}
-    cli.result({**result, "repaired": mended, "backup": str(backup) if mended else None}, people)
-    if damages and not mended:
+    cli.result({**result, "repaired": repaired, "backup": str(backup) if repaired else None}, people)
+    if damages and not repaired:
         raise typer.Exit(EXIT_BAD_DATA)

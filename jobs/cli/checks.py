@@ -1,4 +1,4 @@
-"""Commands that look for damage and change nothing: ``verify`` and ``inspect``."""
+"""Read-only commands that find damage: ``verify`` and ``inspect``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, Json, Verbose, example
+from jobs.context import CliContext
+from jobs.options import AnyTableArgument, Json, Verbose, help_end
 from readers.checks.verify import verify as verify_tables
 from readers.inspect.file import inspect_file
 from store.errors import EXIT_BAD_DATA
@@ -17,18 +18,22 @@ from store.layout import TableName
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command(epilog=example("verify Nyc13.Flight --deep"))(verify)
-    app.command(epilog=example("inspect db/Intraday/Nyc13/Flight/.streams/flights.log"))(inspect)
+    app.command(epilog=help_end("verify Nyc13.Flight --deep", done="no damage", bad_data="damage was found"))(verify)
+    line = "inspect db/Intraday/Nyc13/Flight/.streams/flights.log"
+    app.command(epilog=help_end(line, done="no damage", bad_data="a file is damaged", usage="no such file"))(inspect)
 
 
 def verify(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="All tables unless told.")] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Read every committed byte.")] = False,
+    name: AnyTableArgument = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Read every committed byte; default: lengths only.")] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Lengths, checksums, symbols, positions, indexes; exit code 1 if something is damaged."""
+    """Checks tables for damage; changes nothing.
+
+    Looks at lengths, checksums, symbols, source positions and indexes.
+    """
     cli: CliContext = ctx.obj
     table = TableName.parse(name) if name is not None else None
     progress = cli.note if verbose else lambda _: None
@@ -44,11 +49,11 @@ def verify(
 
 def inspect(
     ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of the tree, of any kind.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files of a database, of any kind.")],
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """What a file is and says, also when it is damaged: what is wrong, and at which byte; exit code 1 then."""
+    """Decodes single files, reports corruption by byte offset."""
     cli: CliContext = ctx.obj
     sound = True
     for path in files:

@@ -1,4 +1,4 @@
-"""The command ``class-archive``: what lets Spark's JVM start faster on this machine, made once."""
+"""The command ``class-archive``: the class-data archive with which Spark's JVM starts faster on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import typer
 
-from jobs.context import CliContext, Json, Verbose, example
+from jobs.context import CliContext
+from jobs.options import Json, Verbose, help_end
 from jobs.session.fast_start import AT_EXIT, class_archive
 from jobs.session.spark_session import import_root
 from store.errors import SettingsError
@@ -38,17 +39,21 @@ value = { fixed = "2026-01-01" }
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command("class-archive", epilog=example("class-archive"))(archive)
+    usage, retry = "no JDK, or the JVM writes no archive", "no space on the disk"
+    app.command("class-archive", epilog=help_end("class-archive", usage=usage, retry=retry))(archive)
 
 
 def archive(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Makes the archive of classes with which Spark starts faster here. One for this JDK and PySpark is kept."""
+    """Creates a class archive, with which Spark starts faster.
+
+    It is the JVM's class-data sharing on this machine. An archive that fits this JDK and this PySpark is kept.
+    """
     cli: CliContext = ctx.obj
     fs = Fs()
     path = class_archive(fs, os.environ)
     there = fs.stat(path) is not None
     if not there:
-        cli.note("a small stream runs once, and the JVM writes down the classes that it took: half a minute")
+        cli.note("running a small stream once to record the classes that the JVM loads: half a minute")
         fs.mkdirs(path.parent)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="classes-") as scratch:
             _run_stream(Path(scratch), made := Path(scratch) / path.name)
@@ -57,24 +62,24 @@ def archive(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False)
 
 
 def _run_stream(base: Path, target: Path) -> None:
-    """Runs a stream of one row whose JVM writes ``target`` at its end. Raises SettingsError if none comes of it."""
+    """Runs a stream of one row whose JVM writes ``target`` when it ends. SettingsError if it writes none."""
     (base / "Class.Archive.schema").write_text(SCHEMA, encoding="utf-8")
     (base / "archive.toml").write_text(STREAM, encoding="utf-8")
     (base / "row.json").write_text('{"Id": 1}\n', encoding="utf-8")
     line = [sys.executable, "-m", "jobs.cli.main", "--root", str(base / "db"), "ingest", "archive.toml", "--once"]
     environ = {**os.environ, AT_EXIT: str(target), "PYTHONPATH": str(import_root())}
-    try:  # the JVM holds the pipe until it has written all and ended, later than the stream
+    try:  # the JVM keeps the pipe open until it has written the archive and ended, later than the stream
         done = subprocess.run(
             line, cwd=base, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS, check=False
         )
         failed, said = done.returncode != 0 or not target.exists(), done.stdout.decode("utf-8", "replace")
     except subprocess.TimeoutExpired:
-        failed, said = True, f"nothing after {SECONDS:.0f} seconds"
+        failed, said = True, f"no answer within {SECONDS:.0f} seconds"
     if failed:
         raise SettingsError(
-            "the JVM wrote no archive of classes",
+            "the JVM has written no class-data archive",
             where=target.parent.parent,
             expected="a JDK with class-data sharing, and 200 MB of free space",
             found=said[-500:].strip() or "no message",
-            hint="Spark starts without one as well, in twice the time",
+            hint="Spark starts without it too, in twice the time",
         )

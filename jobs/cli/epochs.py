@@ -11,8 +11,18 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.context import CliContext, DryRun, Json, TableArgument, Verbose, error_json, example, table
+from jobs.context import CliContext, error_json, table
 from jobs.operations.rebuilding import parse_choice, rebuild_stream
+from jobs.options import (
+    AnyTableArgument,
+    DryRun,
+    Json,
+    StreamArgument,
+    TableArgument,
+    Verbose,
+    group,
+    help_end,
+)
 from jobs.streams.data_warnings import fields
 from store.epochs.files.load import EpochEntry, list_epochs, list_streams, load_stream
 from store.epochs.log import StreamLog
@@ -30,26 +40,31 @@ from store.io.system_errors import as_ours
 from store.layout import Layout, LocationKey, TableName, check_partition, check_stream
 from store.schema.deployed.deploy import deployed_tables
 
-StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]
-
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    epochs = typer.Typer(help="Epochs of a stream: list, show, go back.", no_args_is_help=True, rich_markup_mode=None)
-    epochs.command("list", epilog=example("epochs list Nyc13.Flight flights"))(list_)
-    epochs.command(epilog=example("epochs show Nyc13.Flight flights --epoch 7"))(show)
-    epochs.command(epilog=example("epochs rollback Nyc13.Flight flights --to 6 --dry-run"))(rollback)
+    epochs = group("List, show and roll back epochs of a stream.")
+    usage = "wrong options, no such table, stream or epoch"
+    epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(list_)
+    epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(show)
+    line, retry = "epochs rollback Nyc13.Flight flights --to 6 --dry-run", "the stream or a merge runs"
+    usage += ", or its rows are merged"
+    epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(rollback)
     app.add_typer(epochs, name="epochs")
     lines = "recover", "recover Nyc13.Flight flights --from-locations --dry-run"
-    app.command(epilog=example(*lines))(recover)
+    bad_data, usage = "a stream cannot be recovered", "wrong options, no such table or stream"
+    retry = "a stream runs, a volume is not mounted, no space on the disk"
+    app.command(epilog=help_end(*lines, done="all streams are sound", bad_data=bad_data, usage=usage, retry=retry))(
+        recover
+    )
 
 
 def open_log(layout: Layout, table: TableName, stream: str, *, leave_damaged: bool = False) -> StreamLog:
-    """The log of a stream for maintenance: recovered, locked, with the schema that it has.
+    """Opens the commit log of a stream for maintenance: recovered and locked, with its own schema.
 
-    With ``leave_damaged`` it may have locations that lack committed bytes: then it can only be rolled back.
+    With ``leave_damaged`` locations may lack committed bytes: then the log can only be rolled back.
     """
-    require_stream(Fs(), layout, table, check_stream(stream))  # an unknown stream must not make a log
+    require_stream(Fs(), layout, table, check_stream(stream))  # an unknown stream must not create a log
     return StreamLog.open(
         Fs(),
         layout,
@@ -71,7 +86,7 @@ def list_(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Epochs between the rollback floor and now, and those rolled back since."""
+    """Lists epochs since the rollback floor."""
     cli: CliContext = ctx.obj
     layout, parsed = cli.database(), TableName.parse(name)
     state = require_stream(Fs(), layout, parsed, check_stream(stream))
@@ -82,7 +97,7 @@ def list_(
 
     def people() -> None:
         table(header, [[entry[key] for key in header] for entry in listed])
-        print(f"epoch {state.epoch}, floor {state.floor}: `rollback --to` takes any epoch from the floor on")
+        print(f"epoch {state.epoch}, floor {state.floor}: `epochs rollback --to` accepts any epoch from the floor on")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation}
     cli.result({"table": name, "stream": stream, **numbers, "epochs": listed}, people)
@@ -92,11 +107,11 @@ def show(
     ctx: typer.Context,
     name: TableArgument,
     stream: StreamArgument,
-    epoch: Annotated[int | None, typer.Option(help="The newest unless told.")] = None,
+    epoch: Annotated[int | None, typer.Option(metavar="N", help="Default: the newest.")] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """The state that one epoch made: locations with rows, and the source positions remembered."""
+    """Shows the state of one epoch: locations and positions."""
     cli: CliContext = ctx.obj
     layout, parsed = cli.database(), TableName.parse(name)
     state = require_stream(Fs(), layout, parsed, check_stream(stream))
@@ -114,10 +129,10 @@ def show(
     def people() -> None:
         table(header, [[at[key] for key in header] for at in located])
         if state.offsets:
-            table(["partition", "read to offset"], [list(position) for position in positions.items()])
+            table(["topic partition", "next offset"], [list(position) for position in positions.items()])
         print(f"epoch {state.epoch}: {rows:,} rows in {len(located):,} locations, generation {state.generation}")
         if ignored_in(counts):
-            print(f"fields that no column takes: {fields(ignored_in(counts))}")
+            print(f"fields without a column: {fields(ignored_in(counts))}")
 
     numbers = {"epoch": state.epoch, "floor": state.floor, "generation": state.generation, "rows": rows}
     positions = state.offsets.positions()
@@ -129,12 +144,15 @@ def rollback(
     ctx: typer.Context,
     name: TableArgument,
     stream: StreamArgument,
-    to: Annotated[int, typer.Option(min=0, help="The epoch whose state comes back.")],
+    to: Annotated[int, typer.Option(metavar="N", min=0, help="The epoch to restore.")],
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Brings the state of an older epoch back, source positions included: the stream takes the files again."""
+    """Restores the state of an older epoch as a new epoch.
+
+    Source positions are restored too: the stream ingests what came after them again.
+    """
     cli: CliContext = ctx.obj
     layout, parsed = cli.database(), TableName.parse(name)
     now = require_stream(Fs(), layout, parsed, check_stream(stream))
@@ -149,7 +167,7 @@ def rollback(
             made = log.rollback(to)
     result = {"table": name, "stream": stream, "to": to, "epoch": made, "rows_dropped": dropped, "dry_run": dry_run}
     words = "would drop" if dry_run else "dropped"
-    cli.result(result, f"epoch {to} is back" * (not dry_run) + f"{'' if dry_run else ', '}{words} {dropped:,} rows")
+    cli.result(result, f"{'' if dry_run else f'epoch {to} is restored as epoch {made}, '}{words} {dropped:,} rows")
 
 
 def _rows(state: StreamState) -> int:
@@ -158,44 +176,46 @@ def _rows(state: StreamState) -> int:
 
 def recover(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")] = None,
+    name: AnyTableArgument = None,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Default: all streams of the table.")] = None,
     quarantine: Annotated[
         list[str] | None,
-        typer.Option(metavar="INTERNAL/DATE", help="Set a damaged location aside first; needs NS.T STREAM."),
+        typer.Option(metavar="INTERNAL/DATE", help="First set this damaged location aside; needs NS.T STREAM."),
     ] = None,
     from_locations: Annotated[
-        bool, typer.Option("--from-locations", help="Rebuild a lost or too old commit log first; needs NS.T STREAM.")
+        bool, typer.Option("--from-locations", help="First rebuild a lost or outdated commit log; needs NS.T STREAM.")
     ] = False,
     position: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC/PARTITION=OFFSET", help="Of a rebuilt log: the next message to read."),
+        typer.Option(metavar="TOPIC/PARTITION=OFFSET", help="For a rebuilt log: the next message to read."),
     ] = None,
     taken_until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of a rebuilt log: files modified before it count as taken.")
+        str | None, typer.Option(metavar="TIME", help="For a rebuilt log: files modified earlier count as ingested.")
     ] = None,
     accept_positions: Annotated[
-        bool, typer.Option("--accept-positions", help="Of a rebuilt log: the known positions hold for all rows.")
+        bool, typer.Option("--accept-positions", help="For a rebuilt log: the known positions hold for all rows.")
     ] = False,
     back_to_known: Annotated[
-        bool, typer.Option("--back-to-known", help="Of a rebuilt log: drop rows after the newest state that is known.")
+        bool, typer.Option("--back-to-known", help="For a rebuilt log: drop rows after the newest known state.")
     ] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Runs crash recovery only: truncates uncommitted data, republishes table.size, reports both.
+    """Runs crash recovery only, without ingest.
 
-    --quarantine sets a location with missing or short files aside: its directory is renamed where it is. Nothing is
-    deleted, the stream goes on without it, and every later report names it; reads that need its rows are refused
-    unless --skip-set-aside.
+    Truncates uncommitted data, republishes table.size and reports both.
 
-    --from-locations rebuilds a commit log that is lost, or that was restored from too old a copy, from what each
-    location records in table.size; all bytes are compared with their checksums. Source positions come from the newest
-    log, checkpoint or head that can be read. Where locations are newer, say what holds, best after a look with
-    --dry-run: --back-to-known drops the newer rows, and the source sends them again; --position (Kafka, Delta) and
-    --taken-until (files) give the positions; --accept-positions keeps the known ones. Without any of these the stream
-    takes nothing until they are given by a second call. The old files are kept in .streams/.replaced-N.
+    --quarantine sets a location with missing or short files aside: its directory is renamed in place and nothing is
+    deleted. The stream continues without it, every later report names it, and reads that need its rows fail without
+    --skip-set-aside.
+
+    --from-locations rebuilds a commit log that is lost, or that was restored from an outdated copy, from the table.size
+    of each location; all bytes are compared with their checksums. Source positions come from the newest log, checkpoint
+    or head that can be read. Where locations are newer than these positions, choose one, best after a --dry-run:
+    --back-to-known drops the newer rows, and the source is read again; --position (Kafka, Delta) and --taken-until
+    (files) give the positions; --accept-positions keeps the known ones. Without a choice the stream ingests nothing
+    until a second call makes one. The old files are kept in .streams/.replaced-N.
     """
     cli: CliContext = ctx.obj
     layout = cli.database()
@@ -208,10 +228,10 @@ def recover(
         parsed, places = TableName.parse(name), [parse_location(place) for place in quarantine or []]
         rebuilt = rebuild_stream(cli, layout, parsed, check_stream(stream), choice, places, dry_run=dry_run)
         if dry_run:
-            cli.result({"rebuilt": rebuilt, "dry_run": True}, "nothing was changed")
+            cli.result({"rebuilt": rebuilt, "dry_run": True}, "dry run: nothing was changed")
             return
     elif choice.made:
-        raise SettingsError("positions are given for a rebuilt log only", expected="--from-locations beside them")
+        raise SettingsError("positions need --from-locations", expected="recover NS.T STREAM --from-locations ...")
     else:
         aside = set_locations_aside(cli, layout, name, stream, quarantine or [], dry_run=dry_run)
     streams: list[dict[str, Any]] = []
@@ -222,7 +242,7 @@ def recover(
             try:
                 report = _recovered(layout, found, each, dry_run)
                 entry |= {"clean": report.clean, **asdict(report)}
-            except (SparkhavenError, OSError) as error:  # one that cannot be recovered keeps no other from it
+            except (SparkhavenError, OSError) as error:  # recover the other streams all the same
                 failed = as_ours(error)
                 code = code or failed.exit_code
                 cli.note(f"sparkhaven: {failed}")
@@ -247,7 +267,7 @@ def _recovered(layout: Layout, found: TableName, stream: str, dry_run: bool) -> 
 
 
 def chosen_streams(layout: Layout, found: TableName, stream: str | None) -> list[str]:
-    """The named stream of a table, or all that are there or have left something behind."""
+    """The named stream of a table, or all streams that have a commit log or left files behind."""
     known = [*list_streams(Fs(), layout, found), *streams_without_log(Fs(), layout, found)]
     if stream is None:
         return known
@@ -267,7 +287,7 @@ def parse_location(place: str) -> LocationKey:
 def set_locations_aside(
     cli: CliContext, layout: Layout, name: str | None, stream: str | None, places: list[str], *, dry_run: bool
 ) -> list[dict[str, Any]]:
-    """What --quarantine asks for, and tells of it."""
+    """Sets the locations of ``--quarantine`` aside and reports each."""
     if not places:
         return []
     if name is None or stream is None:
@@ -285,7 +305,7 @@ def set_locations_aside(
             raise TableNotFoundError(f"stream {stream!r} has no such location", found=place)
         if not dry_run:
             now = int(time.time() * 1000)
-            reason = damage_of(fs, layout, table, state, key) or "asked for"
+            reason = damage_of(fs, layout, table, state, key) or "requested"
             done = set_aside(fs, layout, table, stream, key, reason=reason, time_ms=now)
             made.append(asdict(done))
             cli.note(f"{done.rows:,} rows of {place} are set aside: {done.path}")
@@ -299,7 +319,7 @@ def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
         parsed = TableName.parse(name)
         if not list_streams(fs, layout, parsed) and not streams_without_log(fs, layout, parsed):
             raise TableNotFoundError(
-                f"{name} has no streams", where=layout.streams(parsed), hint="`sparkhaven tables` lists what is there"
+                f"{name} has no streams", where=layout.streams(parsed), hint="`sparkhaven tables` lists the tables"
             )
         return [parsed]
     every = deployed_tables(fs, layout)
@@ -307,7 +327,7 @@ def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
 
 
 def _shown(entry: EpochEntry) -> dict[str, object]:
-    """What a list tells in other words than the entry does."""
+    """The fields of an entry that JSON shows in another form."""
     spans = {
         name: [[part.place, part.start, part.stop] for part in parts]
         for name, parts in (("ranges", entry.ranges), ("gaps", entry.gaps))

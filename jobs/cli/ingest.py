@@ -1,15 +1,25 @@
-"""The command ``ingest``: streams from their files' settings to running queries, one process for all of them."""
+"""The command ``ingest``: runs streams by their stream files, all in one process."""
 
 from __future__ import annotations
 
 import traceback
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.context import CliContext, DryRun, Json, Verbose, example, report
+from jobs.context import CliContext, report
+from jobs.options import (
+    DryRun,
+    Json,
+    StopOnErrorOption,
+    StreamFilesArgument,
+    Verbose,
+    WorkersOption,
+    help_end,
+    memory_bytes,
+    old_spelling,
+)
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.feeds import passed_lines
@@ -28,33 +38,42 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command(epilog=example("ingest conf/streams/flights.toml --once"))(ingest)
+    bad_data = "bad rows beyond the error budget, a source that does not continue where the commit log ends"
+    retry = "a source or volume is away, another process runs the stream"
+    line = "ingest conf/streams/flights.toml --once"
+    app.command(epilog=help_end(line, done="all streams ended well", bad_data=bad_data, retry=retry))(ingest)
 
 
 def ingest(
     ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE.toml", help="Stream files; one stream each.")],
-    once: Annotated[bool, typer.Option("--once", help="Take what is there and end.")] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Tasks at once; all cores unless told.")] = None,
-    memory: Annotated[str, typer.Option(help="Memory of Spark's driver; data never passes through it.")] = "1g",
+    files: StreamFilesArgument,
+    once: Annotated[bool, typer.Option("--once", help="Process all available input, then exit.")] = False,
+    workers: WorkersOption = None,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of Spark's driver; rows never pass it.")] = "1GiB",
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Serve metrics for Prometheus there; 0 = a free port.")
+        int | None, typer.Option(metavar="PORT", min=0, max=65535, help="Serve Prometheus metrics; 0: any free port.")
     ] = None,
-    metrics_address: Annotated[str, typer.Option(help="Address of that port.")] = "127.0.0.1",
-    stop_on_failure: Annotated[
-        bool, typer.Option("--stop-on-failure", help="A stream that fails for good ends the others after their batch.")
-    ] = False,
+    metrics_address: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to serve metrics on.")] = "127.0.0.1",
+    stop_on_error: StopOnErrorOption = False,
+    stop_on_failure: Annotated[bool, typer.Option("--stop-on-failure", hidden=True)] = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Runs streams: takes new feed files as they appear, each exactly once. SIGTERM ends after the batch."""
+    """Runs streams: ingests new input exactly once.
+
+    SIGTERM and Ctrl-C end each stream after its batch. A failed stream that may recover is restarted (not with --once);
+    with --stop-on-error a stream that fails for good ends the others after their batch.
+    """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
+    if stop_on_failure:
+        old_spelling(cli, "--stop-on-failure", "--stop-on-error")
+    heap = f"{memory_bytes(memory) >> 10}k"
     streams, failed = load_streams(files)
     if dry_run:
-        _, unfit = try_each(streams, lambda settings: _show_plan(cli, layout, settings))
-        _end(report_failed(cli, failed + unfit))
+        _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings))
+        _end(report_failed(cli, failed + unusable))
         return
     if not streams:
         _end(report_failed(cli, failed))
@@ -71,7 +90,7 @@ def ingest(
     with ExitStack() as opened:
         if metrics is not None:
             cli.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
-        options = Options(once, workers, memory, verbose, metrics, stop_on_failure)
+        options = Options(once, workers, heap, verbose, metrics, stop_on_error or stop_on_failure)
         runs = run_streams(fs, layout, streams, options, progress)
     code = EXIT_DONE
     for run in runs:
@@ -118,7 +137,7 @@ def _show_run(cli: CliContext, run: Run) -> None:
 
 
 def _positions(state: StreamState) -> dict[str, int | None]:
-    """Where the source stands: the end of each partition, or how many files are remembered, from when on."""
+    """Source positions: the end of each topic partition, or how many files are remembered, and since when."""
     ends = state.offsets.positions()
     if ends:
         return dict(ends)
@@ -135,7 +154,7 @@ def _failed(cli: CliContext, run: Run, verbose: bool) -> int:
 
 
 def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings) -> None:
-    """What a run would take; nothing is opened for writing."""
+    """Reports what a run would ingest; nothing is opened for writing."""
     spec = settings.spec
     schema = checked_schema(Fs(), settings)
     known = spec.stream in list_streams(Fs(), layout, settings.table)
@@ -143,6 +162,6 @@ def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings) -> Non
     waiting = settings.feed.waiting(Fs(), state)
     value = {"stream": spec.stream, "table": spec.table, "feed": spec.feed.path, "epoch": state.epoch if state else 0}
     value |= {**waiting.counts, "columns": len(schema.stored), "dry_run": True}
-    text = f"{spec.stream}: would take {waiting.words} of {spec.feed.path} into {spec.table}"
-    left = "".join(f"\n  not taken: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
+    text = f"{spec.stream}: would ingest {waiting.words} of {spec.feed.path} into {spec.table}"
+    left = "".join(f"\n  not ingested: {line}" for line in passed_lines(waiting.counts.get("passed", {})))
     cli.result(value, f"{text}, after epoch {value['epoch']}{left}")

@@ -1,4 +1,4 @@
-"""The command ``jars``: what streams may need from Maven's repositories, fetched beforehand."""
+"""The command ``jars``: fetches what streams need from Maven's repositories beforehand."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import os
 
 import typer
 
-from jobs.context import CliContext, Json, Verbose, example
+from jobs.context import CliContext
+from jobs.options import Json, Verbose, help_end
 from jobs.session.delta_session import VERSION, delta_jars
 from store.io.fs import Fs
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command(epilog=example("jars"))(jars)
+    app.command(epilog=help_end("jars", usage="the jars cannot be fetched", retry="no space on the disk"))(jars)
 
 
 def jars(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Fetches the pinned jars once; later nothing needs a network. Only streams that set bad rows aside need any."""
+    """Fetches the pinned jars of Delta Lake, once.
+
+    Only streams with a quarantine for bad rows need them. Later runs need no network.
+    """
     cli: CliContext = ctx.obj
     paths = [str(path) for path in delta_jars(Fs(), os.environ)]
     cli.result({"delta": VERSION, "paths": paths}, "\n".join(paths))

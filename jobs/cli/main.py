@@ -1,4 +1,4 @@
-"""The command line: `sparkhaven [--root DIR] COMMAND`. Here commands are only wired; each group has its module."""
+"""The command line: `sparkhaven [--root DIR] COMMAND`. Only registration; each group of commands has its module."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from jobs.operations import merge_status
 app = typer.Typer(
     name="sparkhaven",
     cls=Commands,
-    help="Streams into Deephaven's on-disk tables, exactly once; nightly merge; readers that see whole epochs.\n\n"
-    "Exit codes: 0 done, 1 bad data found, 2 wrong usage or settings, 3 worth retrying.",
+    help="Streams into Deephaven's on-disk tables, exactly once; nightly merge; snapshot-isolated reads.\n\n"
+    "Exit codes: 0 done · 1 bad data found · 2 wrong usage or settings · 3 worth retrying.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -52,10 +52,10 @@ def options(
     ctx: typer.Context,
     root: Annotated[
         Path | None,
-        typer.Option("--root", envvar="SPARKHAVEN_ROOT", help="Database root: Intraday, Systems and Schemas in it."),
+        typer.Option("--root", envvar="SPARKHAVEN_ROOT", help="Database root, with Intraday, Systems and Schemas."),
     ] = None,
     _asked: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options of every command."""
@@ -84,7 +84,7 @@ for group in (
 
 
 def main() -> None:
-    """Entry of the console script."""
+    """Entry point of the console script."""
     quiet_libraries(sys.argv)
     app(prog_name="sparkhaven")
 

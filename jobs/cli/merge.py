@@ -1,4 +1,4 @@
-"""The command ``merge``."""
+"""The command ``merge``: dates from intraday to history."""
 
 from __future__ import annotations
 
@@ -10,10 +10,21 @@ from typing import Annotated
 
 import typer
 
-from ingest.settings.units import parse_size
-from jobs.context import CliContext, DryRun, Json, Verbose, error_json, example
+from jobs.context import CliContext, error_json
 from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, newest_states, parse_choice, recorded_zone
 from jobs.operations.merge_status import show_status
+from jobs.options import (
+    DateOption,
+    DatesOption,
+    DryRun,
+    Json,
+    StopOnErrorOption,
+    Verbose,
+    WorkersOption,
+    help_end,
+    memory_bytes,
+    old_spelling,
+)
 from jobs.session.spark_session import build_session, end_session
 from store.errors import EXIT_DONE, SettingsError, TableNotFoundError
 from store.io.fs import Fs
@@ -28,13 +39,7 @@ from writers.merge.plan.pins import after_sync
 from writers.merge.plan.plan import MergeOptions
 from writers.merge.spark import SparkExecutor
 
-DateOption = Annotated[str | None, typer.Option("--date", metavar="D", help="One date, like 2013-07-04.")]
-DatesOption = Annotated[str | None, typer.Option("--dates", metavar="A..B", help="All dates from A to B.")]
 FORMATS = ("default", "deephaven")
-EXITS = (
-    "Exit codes: 0 merged, or nothing new to merge; with --allow-empty also no rows, no dates · 1 a date failed · "
-    "2 no such table or dates, wrong options · 3 worth retrying: another merge runs, rows are not synced, no room."
-)
 
 
 def register(app: typer.Typer) -> None:
@@ -44,46 +49,52 @@ def register(app: typer.Typer) -> None:
         "merge Nyc13.Flight --closed",
         "merge --status",
     )
-    app.command(epilog=f"{example(*lines)}\n\n{EXITS}")(merge)
+    done = "merged, or nothing new to merge; with --allow-empty also no rows or no dates"
+    usage = "wrong options, no such table or dates"
+    retry = "another merge runs, rows are not synced yet, no space on the disk"
+    app.command(epilog=help_end(*lines, done=done, bad_data="a date failed", usage=usage, retry=retry))(merge)
 
 
 def merge(
     ctx: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="NS.T", help="Namespace and table; may miss with --status.")
+        str | None, typer.Argument(metavar="NS.T", help="Namespace and table; default with --status: all.")
     ] = None,
     date: DateOption = None,
     dates: DatesOption = None,
-    closed: Annotated[bool, typer.Option("--closed", help="All dates whose day is over in their time zone.")] = False,
+    closed: Annotated[bool, typer.Option("--closed", help="All dates whose day has ended in their time zone.")] = False,
     zone: Annotated[
         str | None,
-        typer.Option("--zone", metavar="Z", help="With --closed: that time zone; default: as the streams record it."),
+        typer.Option("--zone", metavar="Z", help="Time zone for --closed; default: as the streams record it."),
     ] = None,
     grace: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="With --closed: time after the end of a day.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Grace period of --closed, after a day has ended.")
     ] = CLOSED_GRACE_S,
-    status: Annotated[bool, typer.Option("--status", help="Only tell what is unfinished.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only report unfinished dates.")] = False,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
-    format_: Annotated[str, typer.Option("--format", help="default (the schema's) or deephaven.")] = "default",
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="default (the schema's) or deephaven.")
+    ] = "default",
     sort: Annotated[
         str | None,
-        typer.Option(metavar="COL[:desc],...|none", help="Order inside groups; default: that of the last merge."),
+        typer.Option(metavar="COL[:desc],...|none", help="Sort order inside groups; default: that of the last merge."),
     ] = None,
-    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="A date without rows is no error.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Tasks at once; default: all cores, 1 with --local.")
-    ] = None,
-    memory: Annotated[str, typer.Option(help="Memory of one worker, like 1GiB.")] = "1GiB",
-    local: Annotated[bool, typer.Option("--local", help="In this process, without Spark.")] = False,
-    stop_on_error: Annotated[bool, typer.Option("--stop-on-error", help="The first failed date ends it.")] = False,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False,
+    workers: WorkersOption = None,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
+    local: Annotated[
+        bool, typer.Option("--local", help="Merge in this process, without Spark; default: one worker.")
+    ] = False,
+    stop_on_error: StopOnErrorOption = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Sorts dates into history: grouped, deduplicated symbols, proved equal to what came in.
+    """Merges dates from intraday into sorted, grouped history.
 
-    Replaced generations whose grace is over go at the end, as `clean` removes them.
+    Symbols are deduplicated; equal row counts and digests prove that history holds the same rows. At the end replaced
+    generations are removed whose grace period is over, as by `clean`.
     """
     cli: CliContext = ctx.obj
     if status:
@@ -92,18 +103,18 @@ def merge(
             raise typer.Exit(code)
         return
     if name is None:
-        raise SettingsError("which table?", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
+        raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
     choice = parse_choice(date, dates, closed, zone="UTC" if zone is None else zone, grace_s=grace)
     fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
     schema = load_deployed(fs, layout, parsed)
     if force:
-        cli.note("--force is called --rewrite now; the old name goes with the next release")
+        old_spelling(cli, "--force", "--rewrite")
         rewrite = True
     options = MergeOptions(
         sort=parse_sort(sort, schema),
         rewrite=rewrite,
         allow_empty=allow_empty,
-        memory=_memory(memory),
+        memory=memory_bytes(memory),
         workers=workers or 1,
     )
     _check_format(format_, schema.merge_format)
@@ -116,7 +127,7 @@ def merge(
         why = f"{error.what}: expected {error.expected}, found {error.found}"
         cli.note(f"0 dates merged; {why}")
         cli.result(
-            {"table": name, "outcome": "nothing", "dates": 0, "message": why, "dry_run": dry_run}, "nothing to do"
+            {"table": name, "outcome": "nothing", "dates": 0, "message": why, "dry_run": dry_run}, "nothing to merge"
         )
         return
     with ExitStack() as opened:
@@ -153,7 +164,7 @@ def _values(
 
 
 def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bool) -> int:
-    """One result a date, as they come; the exit code: that of the first error."""
+    """Prints one result a date as it comes; the exit code is that of the first error."""
     code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
     begun = time.monotonic()
     for result in results:
@@ -181,7 +192,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             value["error"] = error_json(failed)
         cli.result(value, f"{result.value}: {_sentence(result, parts)}")
         if result.waiting and result.error is None:
-            left_out = f"{result.waiting:,} rows are not on disk yet and are left out"
+            left_out = f"{result.waiting:,} rows are not synced to disk yet and are left out"
             cli.note(f"{result.value}: {left_out}; {after_sync(TableName.parse(name))}, then merge again")
     cli.note(f"{dates:,} dates, {rows:,} rows{' to merge (dry run)' if dry_run else ''} in {seconds:.1f} s")
     return code
@@ -189,7 +200,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
 
 def _sentence(result: DateResult, parts: str) -> str:
     if result.outcome == "nothing":
-        return "is merged, nothing new to do"
+        return "merged before, nothing new"
     order = f", sorted by {', '.join(result.sort)}" if result.sort else ""
     if result.outcome == "planned":
         return f"would merge {result.rows_in:,} rows" + (f" to {parts}" if parts else "") + order
@@ -198,20 +209,13 @@ def _sentence(result: DateResult, parts: str) -> str:
     return f"{result.outcome}, {result.rows_out:,} rows to {parts or 'nowhere'}{order}"
 
 
-def _memory(text: str) -> int:
-    try:
-        return parse_size(int(text) if text.isascii() and text.isdigit() else text)
-    except ValueError as error:
-        raise SettingsError("--memory is not understood", expected=str(error), found=text) from None
-
-
 def _check_format(asked: str, of_schema: str) -> None:
     chosen = {"default": of_schema, "deephaven": "DeephavenV1", "parquet": "Parquet"}.get(asked.lower())
     if chosen is None:
-        raise SettingsError("--format is not known", expected=" or ".join(FORMATS), found=asked)
+        raise SettingsError("unknown --format", expected=" or ".join(FORMATS), found=asked)
     if chosen != "DeephavenV1":
         raise SettingsError(
-            f"merging as {chosen} is not in this release",
+            f"this release does not merge as {chosen}",
             expected="deephaven",
             found=asked if asked != "default" else f"defaultMergeFormat {of_schema} of the schema",
             hint="give --format deephaven",

@@ -1,4 +1,4 @@
-"""Commands on storage: ``partitions list|add``."""
+"""Commands on storage partitions: ``partitions list|add``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, DryRun, Json, Verbose, example, table
+from jobs.context import CliContext, table
+from jobs.options import DryRun, Json, Verbose, group, help_end
 from store.errors import TableNotFoundError
 from store.io.fs import Fs
 from store.schema.deployed.deploy import deployed_tables
@@ -18,14 +19,15 @@ NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace,
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    partitions = typer.Typer(help="Storage partitions of history: list, add.", no_args_is_help=True)
-    partitions.command("list", epilog=example("partitions list Nyc13"))(list_)
-    partitions.command(epilog=example("partitions add Nyc13 1 --volume /mnt/second"))(add)
+    partitions = group("List and add storage partitions of history.")
+    partitions.command("list", epilog=help_end("partitions list Nyc13", usage="no such namespace"))(list_)
+    line = "partitions add Nyc13 1 --volume /mnt/second"
+    partitions.command(epilog=help_end(line, done="done, or it exists", usage="wrong options or names"))(add)
     app.add_typer(partitions, name="partitions")
 
 
 def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = False, verbose: Verbose = False) -> None:
-    """Storage partitions that readers see, and which of them a merge may fill."""
+    """Lists storage partitions, and which ones merges write to."""
     cli: CliContext = ctx.obj
     layout = cli.database()
     found = list_partitions(Fs(), layout, namespace)
@@ -34,7 +36,7 @@ def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = Fals
             f"no namespace {namespace}",
             where=layout.partitions(namespace),
             expected="a namespace with tables or storage partitions",
-            hint="`sparkhaven tables` lists what is there; `sparkhaven partitions add` makes the first partition",
+            hint="`sparkhaven tables` lists the tables; `sparkhaven partitions add` creates a storage partition",
         )
     names = ("name", "writable", "directory", "free_bytes", "dangling")
     listed = [{name: getattr(partition, name) for name in names} for partition in found]
@@ -47,25 +49,26 @@ def list_(ctx: typer.Context, namespace: NamespaceArgument, as_json: Json = Fals
 def add(
     ctx: typer.Context,
     namespace: NamespaceArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the partition, like 0.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage partition, like 0.")],
     volume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory on the disk that is to hold it.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Directory on its volume; default: below the root."),
     ] = None,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Makes a storage partition: readers see it and merges may fill it."""
+    """Creates a storage partition, which merges write to."""
     cli: CliContext = ctx.obj
     layout = cli.layout()
     before = {partition.name for partition in list_partitions(Fs(), layout, namespace)}
     new = name not in before
     if dry_run:
         place = str(volume.absolute() / namespace / name if volume else layout.partitions(namespace) / name)
-        said = "would be made" if new else "is there already"
+        said = "would be created" if new else "exists"
         result = {"namespace": namespace, "name": name, "directory": place, "new": new, "dry_run": True}
         cli.result(result, f"{place} {said}")
         return
     made = add_partition(Fs(), layout, namespace, name, volume=volume)
     result = {"namespace": namespace, "name": name, "directory": made.directory, "new": new, "dry_run": False}
-    cli.result(result, f"partition {name} of {namespace}: {made.directory}, {made.free_bytes:,} bytes free")
+    cli.result(result, f"storage partition {name} of {namespace}: {made.directory}, {made.free_bytes:,} bytes free")

@@ -1,4 +1,4 @@
-"""Commands that only read: ``read``, ``tables``, ``stats``."""
+"""Commands that read tables: ``read``, ``tables``, ``stats``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs.context import CliContext, Feeds, Json, TableArgument, Verbose, example, report, table
+from jobs.context import CliContext, report, table
+from jobs.options import (
+    Json,
+    OldFeedOption,
+    TableAndFilesArgument,
+    TableArgument,
+    Verbose,
+    help_end,
+    table_and_files,
+)
 from jobs.streams.data_warnings import fields
 from jobs.streams.feeds import passed_lines
 from jobs.streams.starting import load_streams, report_failed
@@ -29,38 +38,57 @@ from store.schema.deployed.deploy import deployed_tables
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command(
-        epilog=example(
-            "read Nyc13.Flight --date 2013-07-04 --columns carrier,dep_delay --where 'dep_delay > 60'",
-            "read Nyc13.Flight --tier history --out flights.parquet",
-        )
-    )(read)
-    app.command(epilog=example("tables --json"))(tables)
-    app.command(epilog=example("stats Nyc13.Flight", "stats Nyc13.Flight --feed conf/streams/flights.toml"))(stats)
+    lines = (
+        "read Nyc13.Flight --date 2013-07-04 --columns carrier,dep_delay --where 'dep_delay > 60'",
+        "read Nyc13.Flight --tier history --out flights.parquet",
+    )
+    usage = "wrong options, no such table, column or epoch"
+    retry = "a volume is not mounted, rows have left the snapshot"
+    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(read)
+    app.command(epilog=help_end("tables --json", bad_data="a table cannot be read", usage="no such database"))(tables)
+    stats_lines = "stats Nyc13.Flight", "stats Nyc13.Flight conf/streams/flights.toml"
+    retry = "a volume is not mounted, a source does not answer"
+    app.command(epilog=help_end(*stats_lines, bad_data="a table cannot be read", retry=retry))(stats)
 
 
 def read(
     ctx: typer.Context,
     name: TableArgument,
-    tier: Annotated[str, typer.Option(help="intraday, history, or all: each row once.")] = "all",
-    columns: Annotated[str | None, typer.Option(help="Names, separated by commas; all unless told.")] = None,
-    date: Annotated[list[str] | None, typer.Option(help="A date, or A..B; may be repeated.")] = None,
-    source: Annotated[list[str] | None, typer.Option(help="An internal partition; may be repeated.")] = None,
-    where: Annotated[str | None, typer.Option(help="Condition, like 'dep_delay > 60 && !isNull(tailnum)'.")] = None,
-    epoch: Annotated[list[str] | None, typer.Option(help="N, or STREAM=N; the newest unless told.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write all rows to FILE.parquet, .csv or .arrow.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many rows to show without --out.")] = 20,
+    tier: Annotated[str, typer.Option(metavar="TIER", help="intraday, history, or all: each row once.")] = "all",
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns; default: all.")] = None,
+    date: Annotated[
+        list[str] | None, typer.Option(metavar="D|A..B", help="A date or a range of dates; may be repeated.")
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(metavar="S", help="Only this internal partition; may be repeated.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="EXPR", help="Only rows like 'dep_delay > 60 && !isNull(tailnum)'.")
+    ] = None,
+    epoch: Annotated[
+        list[str] | None, typer.Option(metavar="N|STREAM=N", help="Epoch of the snapshot; default: the newest.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Rows to show without --out.")] = 20,
     checksum_verify: Annotated[
         str | None,
-        typer.Option(help="Compare bytes with committed checksums: read (default: each file once), open, scrub, off."),
+        typer.Option(
+            metavar="MODE",
+            help="Compare files with committed checksums: read (default: each file once), open, scrub or off.",
+        ),
     ] = None,
     skip_set_aside: Annotated[
-        bool, typer.Option("--skip-set-aside", help="Go without rows of damaged locations that were set aside.")
+        bool, typer.Option("--skip-set-aside", help="Read without the rows of damaged locations that were set aside.")
     ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Rows of one snapshot of a table."""
+    """Reads rows of one snapshot of a table.
+
+    Reads are snapshot-isolated, safe during ingest and merge. Without --out the first rows are shown.
+    """
     cli: CliContext = ctx.obj
     mode = None if checksum_verify is None else chosen_mode(checksum_verify, {})
     pins, skip = _pins(epoch), skip_set_aside
@@ -71,7 +99,7 @@ def read(
     if aside := opened.set_aside:
         result["set_aside"] = [asdict(each) for each in aside]
         for each in aside:
-            cli.note(f"without {each.rows:,} rows of {each.internal}/{each.value}, set aside: {each.path}")
+            cli.note(f"{each.rows:,} rows of {each.internal}/{each.value} are missing, set aside: {each.path}")
     if out is not None:
         check_target(out)
         rows = export(opened.to_batches(names, dictionaries=False, **asked), out)
@@ -93,7 +121,7 @@ def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
     for text in epochs:
         stream, equals, number = text.rpartition("=")
         if not equals or not number.isdigit() or stream in pins:
-            raise SettingsError("--epoch is not understood", expected="N, or STREAM=N once a stream", found=text)
+            raise SettingsError("--epoch is no epoch", expected="N, or STREAM=N once a stream", found=text)
         pins[stream] = int(number)
     return pins
 
@@ -126,7 +154,7 @@ def _pinned(opened: Table) -> str:
 
 
 def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
-    """What tables are there: rows, dates, epochs of their streams."""
+    """Lists tables with rows, dates and epochs."""
     cli: CliContext = ctx.obj
     found = list_tables(Fs(), cli.database())
     header = ["table", "rows", "dates", "first", "last", "epochs"]
@@ -144,23 +172,27 @@ def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) 
 
 def stats(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="All tables unless told.")] = None,
-    feeds: Feeds = None,
+    words: TableAndFilesArgument = None,
+    feeds: OldFeedOption = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Rows, bytes and waste by tier, date and source; epochs, positions and rates of the streams. With -v every date.
+    """Reports rows, bytes, epochs and positions of tables.
 
-    With --feed also the ends of the partitions of a topic, and the lag.
+    Rows, bytes and waste by tier, date and internal partition. With stream files also the ends of the topic partitions
+    and the lag; with -v every date.
     """
     cli: CliContext = ctx.obj
     layout = cli.database()
-    asked, unread = load_streams(feeds or [])
+    name, files = table_and_files(cli, words, feeds)
+    asked, unread = load_streams(files)
     chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
     for settings in asked:
         if settings.table not in chosen or settings.spec.stream not in list_streams(Fs(), layout, settings.table):
             raise TableNotFoundError(
-                "no stream to tell of", where=settings.file, found=f"{settings.spec.stream} of {settings.table}"
+                "the stream of this file has not run here",
+                where=settings.file,
+                found=f"{settings.spec.stream} of {settings.table}",
             )
     code = report_failed(cli, unread)
     for each in chosen:
@@ -171,7 +203,7 @@ def stats(
                     if (settings.table, settings.spec.stream) == (each, line["stream"]):
                         state = load_stream(Fs(), layout, each, line["stream"])
                         line |= settings.feed.waiting(Fs(), state).counts
-        except SparkhavenError as error:  # it hides no other table
+        except SparkhavenError as error:  # report the other tables all the same
             failed = report(cli, error, table=str(each))
             code = code or failed
             continue
@@ -183,13 +215,13 @@ def stats(
 def _show_stats(found: dict[str, Any], verbose: bool) -> None:
     print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes, {found['waste']:,} bytes of waste")
     tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
-    by_place = {"positions": "position", "rates": "a second", "ends": "end", "lag": "lag"}
+    by_place = {"positions": "position", "rates": "per second", "ends": "end", "lag": "lag"}
     left = {"ignored", "passed", "positionsUnknown"}
     keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place and key not in left)
     streams = [{key: line.get(key) for key in keys} for line in found["streams"]]
     known = [part for part in by_place if any(line.get(part) for line in found["streams"])]
     positions = [
-        {"stream": line["stream"], "partition": place}
+        {"stream": line["stream"], "topic partition": place}
         | {by_place[part]: line.get(part, {}).get(place) for part in known}
         for line in found["streams"]
         for place in {**line["positions"], **line.get("ends", {})}
@@ -204,16 +236,15 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
             table(list(lines[0]), [list(line.values()) for line in lines])
     for line in found["streams"]:
         if late := line.get("positionsUnknown"):
-            print(
-                f"\n{line['stream']}, a log that was rebuilt: positions are known up to epoch {late['knownUpTo']}, rows"
-            )
-            print(f"up to epoch {late['rowsUpTo']}; it takes nothing until `recover --from-locations` is given them")
+            reach = f"source positions are known up to epoch {late['knownUpTo']}, rows up to epoch {late['rowsUpTo']}"
+            print(f"\n{line['stream']}, rebuilt commit log: {reach};")
+            print("the stream ingests nothing until `recover --from-locations` gives its positions")
         if line.get("ignored"):
-            print(f"\n{line['stream']}, fields that no column takes: {fields(line['ignored'])}")
-        for words in passed_lines(line.get("passed", {})):
-            print(f"\n{line['stream']}, not taken: {words}")
+            print(f"\n{line['stream']}, fields without a column: {fields(line['ignored'])}")
+        for files in passed_lines(line.get("passed", {})):
+            print(f"\n{line['stream']}, not ingested: {files}")
     for each in found.get("set_aside", ()):
-        print(f"\nwithout {each['rows']:,} rows of {each['internal']}/{each['value']}, set aside: {each['path']}")
+        print(f"\n{each['rows']:,} rows of {each['internal']}/{each['value']} are missing, set aside: {each['path']}")
     if "dates" not in parts:
         print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}; -v lists them")
 

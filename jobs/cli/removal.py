@@ -1,4 +1,4 @@
-"""Commands that take intraday rows away, in two phases and with proof: ``truncate``, then ``delete``."""
+"""Commands that remove merged intraday rows in two phases, with proof: ``truncate``, then ``delete``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.cli.merge import DateOption, DatesOption
-from jobs.cli.validation import AllowUnevaluated
-from jobs.context import CliContext, DryRun, Json, TableArgument, Verbose, example, report
+from jobs.context import CliContext, report
 from jobs.date_choice import DateChoice, intraday_dates, newest_states, parse_choice
+from jobs.options import DateOption, DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
 from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import TableName
@@ -24,19 +23,19 @@ from writers.removal.proof import prove
 from writers.removal.remove import Removed
 from writers.removal.states import States
 
-SourceOption = Annotated[str | None, typer.Option("--source", metavar="S", help="One internal partition only.")]
-
-
-EXITS = (
-    "Exit codes: 0 done, or nothing to remove · 1 a date failed: no proof, damaged files · 2 no such table, dates or "
-    "merge, wrong options · 3 worth retrying: another job holds the lock, a volume is not mounted, no room."
-)
+SourceOption = Annotated[str | None, typer.Option("--source", metavar="S", help="Only this internal partition.")]
+EXIT_CODES = {
+    "done": "done, or nothing to remove",
+    "bad_data": "a date failed: no proof, damaged files",
+    "usage": "wrong options, no such table, dates or merge",
+    "retry": "another job holds the lock, a volume is not mounted, no space on the disk",
+}
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command(epilog=f"{example('truncate Nyc13.Flight --date 2013-07-04 --dry-run')}\n\n{EXITS}")(truncate)
-    app.command(epilog=f"{example('delete Nyc13.Flight --dates 2013-07-01..2013-07-31')}\n\n{EXITS}")(delete)
+    app.command(epilog=help_end("truncate Nyc13.Flight --date 2013-07-04 --dry-run", **EXIT_CODES))(truncate)
+    app.command(epilog=help_end("delete Nyc13.Flight --dates 2013-07-01..2013-07-31", **EXIT_CODES))(delete)
 
 
 def truncate(
@@ -45,14 +44,15 @@ def truncate(
     date: DateOption = None,
     dates: DatesOption = None,
     source: SourceOption = None,
-    allow_unevaluated: AllowUnevaluated = False,
+    allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Empties the intraday locations of merged dates; refused without the proof that history holds all rows.
+    """Empties the intraday locations of merged dates.
 
-    A date needs a passed validation; one that was never validated, or not since its last merge, is validated first.
+    Only with the proof that history holds all their rows. A date needs a passed validation; a date without one since
+    its last merge is validated first.
     """
     chosen = _Chosen(name, parse_choice(date, dates), source, allow_unevaluated, dry_run)
     _remove(ctx.obj, chosen, remove.truncate)
@@ -64,13 +64,16 @@ def delete(
     date: DateOption = None,
     dates: DatesOption = None,
     source: SourceOption = None,
-    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time since the truncate.")] = GRACE_S,
-    allow_unevaluated: AllowUnevaluated = False,
+    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Grace period after the truncate.")] = GRACE_S,
+    allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Removes the files of truncated dates once no reader can be using them; then new rows of a date may come."""
+    """Removes the files of truncated dates.
+
+    Only once no reader can be using them. After that a date takes new rows again.
+    """
     chosen = _Chosen(name, parse_choice(date, dates), source, allow_unevaluated, dry_run)
     _remove(ctx.obj, chosen, remove.delete, grace_s=grace)
 
@@ -117,7 +120,7 @@ def _remove(cli: CliContext, chosen: _Chosen, phase: Callable[..., Removed], **o
                 states=states,
                 **options,
             )
-        except SparkhavenError as error:  # each date has its own proof: one that is refused keeps no other back
+        except SparkhavenError as error:  # each date has its own proof: go on with the others
             failed = report(cli, error, table=name, date=value)
             code = code or failed
             continue

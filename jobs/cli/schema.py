@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, Json, Verbose, example
+from jobs.context import CliContext
+from jobs.options import Json, Verbose, group, help_end
 from store.errors import EXIT_BAD_DATA
 from store.io.fs import Fs
 from store.layout import TableName
@@ -18,9 +19,11 @@ from store.schema.document.xmlfile import check_schema, load_schema
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    schema = typer.Typer(help="Schema files: check, show.", no_args_is_help=True, rich_markup_mode=None)
-    schema.command(epilog=example("schema check conf/schemas/Nyc13.Flight.schema"))(check)
-    schema.command(epilog=example("schema show Nyc13.Flight", "schema show my/Nyc13.Flight.schema --json"))(show)
+    schema = group("Check and show schemas.")
+    line = "schema check conf/schemas/Nyc13.Flight.schema"
+    schema.command(epilog=help_end(line, done="no errors", bad_data="a schema has errors", usage="no such file"))(check)
+    lines = "schema show Nyc13.Flight", "schema show my/Nyc13.Flight.schema --json"
+    schema.command(epilog=help_end(*lines, usage="no such table or file, or the schema has errors"))(show)
     app.add_typer(schema, name="schema")
 
 
@@ -30,7 +33,7 @@ def check(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Every error and warning of schema files, with line and column; exit code 1 if there is an error."""
+    """Reports errors and warnings of schema files by line."""
     cli: CliContext = ctx.obj
     wrong = False
     for path in files:
@@ -49,7 +52,7 @@ def show(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Columns, key formula, indexes and rules of a table."""
+    """Shows columns, indexes and validation rules of a table."""
     cli: CliContext = ctx.obj
     if what.endswith(".schema") or "/" in what:
         file = load_schema(Fs(), Path(what))

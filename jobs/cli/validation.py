@@ -1,15 +1,15 @@
-"""The command ``validate``: the default rules and the rules of the schema, and the result that a removal needs."""
+"""The command ``validate``: the default rules and those of the schema; truncate needs the stored result."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from jobs.cli.merge import DateOption, DatesOption
-from jobs.context import CliContext, DryRun, Json, TableArgument, Verbose, example, report, table
+from jobs.context import CliContext, report, table
 from jobs.date_choice import parse_choice
+from jobs.options import DateOption, DatesOption, DryRun, Json, TableArgument, UnevaluatedOption, Verbose, help_end
 from store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import TableName
@@ -19,17 +19,14 @@ from store.schema.deployed.deploy import load_deployed
 from writers.merge.plan.pins import Pins
 from writers.validation.dates import validate_date
 
-AllowUnevaluated = Annotated[
-    bool, typer.Option("--allow-unevaluated", help="Rules that cannot be evaluated do not fail the date.")
-]
 NAMES = ("rule", "column", "mode", "passed", "measured", "lower", "upper", "message")
-EXITS = "Exit codes: 0 every date passed · 1 a rule failed or was not evaluated · 2 no such table or dates."
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
     lines = "validate Nyc13.Flight --date 2013-07-04", "validate Nyc13.Flight --dates 2013-07-01..2013-07-31 -v"
-    app.command(epilog=f"{example(*lines)}\n\n{EXITS}")(validate)
+    bad_data, usage = "a rule failed or was not evaluated", "wrong options, no such table or dates"
+    app.command(epilog=help_end(*lines, done="every date passed", bad_data=bad_data, usage=usage))(validate)
 
 
 def validate(
@@ -37,12 +34,15 @@ def validate(
     name: TableArgument,
     date: DateOption = None,
     dates: DatesOption = None,
-    allow_unevaluated: AllowUnevaluated = False,
+    allow_unevaluated: UnevaluatedOption = False,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Row counts, digests and the rules of the schema, for merged dates; the result is stored, truncate asks for it."""
+    """Validates merged dates against counts, digests and rules.
+
+    The result is stored: truncate needs one that has passed.
+    """
     cli: CliContext = ctx.obj
     choice = parse_choice(date, dates)
     fs, layout, parsed = Fs(), cli.database(), TableName.parse(name)
@@ -57,7 +57,7 @@ def validate(
             )
             if not dry_run:
                 store_validation(fs, layout, parsed, found)
-        except SparkhavenError as error:  # one date that cannot be validated hides none of the others
+        except SparkhavenError as error:  # the other dates are validated all the same
             failed = report(cli, error, table=name, date=value)
             code, wrong = code or failed, wrong + 1
             continue
@@ -70,7 +70,7 @@ def validate(
 
 
 def show_validation(cli: CliContext, found: Validation) -> None:
-    """A date in a line; below it the rules that did not pass, then with ``-v`` all others too. JSON has them all."""
+    """Prints one line a date; below it the rules that did not pass, with ``-v`` and in JSON all of them."""
     value = {
         "table": found.table,
         "date": found.value,
@@ -83,7 +83,7 @@ def show_validation(cli: CliContext, found: Validation) -> None:
     }
 
     def people() -> None:
-        print(f"{found.value}: {_verdict(found)}, {found.rows:,} rows, {len(found.results)} rules")
+        print(f"{found.value}: {_outcome(found)}, {found.rows:,} rows, {len(found.results)} rules")
         shown = [rule for rule in ordered(found) if cli.verbose or _matters(rule)]
         cells = [[_cell(cli, rule, name) for name in NAMES] for rule in shown]
         if cells:
@@ -93,16 +93,16 @@ def show_validation(cli: CliContext, found: Validation) -> None:
 
 
 def ordered(found: Validation) -> list[RuleResult]:
-    """What failed first, then what was not evaluated, then the rest, each in the order of the schema."""
+    """Failed rules, then those not evaluated, then the rest, each in the order of the schema."""
     rest = [rule for rule in found.results if rule.passed]
     return [*found.failed, *found.unevaluated, *rest]
 
 
-def _verdict(found: Validation) -> str:
+def _outcome(found: Validation) -> str:
     parts = [f"{len(found.failed)} failed"] if found.failed else []
     parts += [f"{len(found.unevaluated)} not evaluated"] if found.unevaluated else []
-    told = f" ({', '.join(parts)})" if parts else ""
-    return f"{'passed' if found.passed else 'FAILED'}{told}"
+    numbers = f" ({', '.join(parts)})" if parts else ""
+    return f"{'passed' if found.passed else 'FAILED'}{numbers}"
 
 
 def _matters(rule: RuleResult) -> bool:
@@ -112,5 +112,5 @@ def _matters(rule: RuleResult) -> bool:
 def _cell(cli: CliContext, rule: RuleResult, name: str) -> Any:
     value = getattr(rule, name)
     if rule.rule == "DigestEqual" and name in ("measured", "lower", "upper") and not cli.verbose:
-        return None  # 32 digits that say nothing to people; -v and --json have them
+        return None  # 32 digits; -v and --json have them
     return "not evaluated" if name == "passed" and value is None else value

@@ -1,15 +1,14 @@
-"""The command ``doctor``: every check once, worst last, with the next command to type."""
+"""The command ``doctor``: runs every check and names the next command to run."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
-from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, Feeds, Json, Verbose, example
+from jobs.context import CliContext
 from jobs.doctor.dates import dates
 from jobs.doctor.finding import Check, CheckContext, Finding, Found, checked, headline
 from jobs.doctor.locks import locks
@@ -17,6 +16,7 @@ from jobs.doctor.machine import jars, jdk, versions
 from jobs.doctor.quarantine import quarantined
 from jobs.doctor.streams import clock, epochs, lag, logs
 from jobs.doctor.volumes import file_systems, free_space
+from jobs.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
 from jobs.streams.starting import load_streams
 from store.errors import EXIT_BAD_DATA, TableNotFoundError
 from store.io.fs import Fs
@@ -43,23 +43,26 @@ OF_DATA: dict[str, Check] = {
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command(epilog=example("doctor", "doctor Nyc13.Flight --feed conf/streams/flights.toml"))(doctor)
+    lines = "doctor", "doctor Nyc13.Flight conf/streams/flights.toml"
+    app.command(epilog=help_end(*lines, done="nothing is wrong", bad_data="something is wrong"))(doctor)
 
 
 def doctor(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")] = None,
-    feeds: Feeds = None,
+    words: TableAndFilesArgument = None,
+    feeds: OldFeedOption = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Checks machine, volumes, streams, dates and logs, and says what to type next; exit code 1 if anything is wrong.
+    """Checks the database and names the next command to run.
 
-    Reads only, and starts no Spark; also for a tree that is empty, damaged or mounted read-only.
+    Looks at machine, volumes, streams, dates and logs. Read-only and without Spark; works for a database that is empty,
+    damaged or mounted read-only.
     """
     cli: CliContext = ctx.obj
+    name, files = table_and_files(cli, words, feeds)
     only = TableName.parse(name) if name is not None else None
-    asked, unread = load_streams(feeds or [])
+    asked, unread = load_streams(files)
     context = CheckContext(Fs(), cli.layout(), time.time(), socket.gethostname(), os.environ, only, asked)
     found = findings(context)
     for one in unread:
@@ -76,11 +79,11 @@ def doctor(
 
 
 def findings(context: CheckContext) -> list[Finding]:
-    """All findings; those of one check stand together."""
+    """All findings, in the order of the checks."""
     found = [each for name, check in CHECKS.items() for each in checked(name, check, context)]
     if context.fs.stat(context.layout.root) is None:
-        what = f"{context.layout.root} does not exist: ingest makes it"
-        return [*found, Finding("root", "note", what, context.command("ingest", "FILE.toml"))]
+        what = f"{context.layout.root} does not exist: ingest creates it"
+        return [*found, Finding("root", "note", what, context.command("ingest", "STREAM.toml"))]
     readable = checked("root", _root, context)
     found += readable
     if not any(each.state == "wrong" for each in readable):

@@ -32,7 +32,7 @@ def epochs(context: CheckContext) -> Iterator[Found]:
         many = f"{len(state.locations):,} intraday locations"
         yield "ok", f"{table} {stream}: epoch {state.epoch}{age}, durability {state.durability}, {many}", None
     if not count:
-        yield "note", "no stream has run here yet", context.command("ingest", "FILE.toml")
+        yield "note", "no stream has run here yet", context.command("ingest", "STREAM.toml")
 
 
 def lag(context: CheckContext) -> Iterator[Found]:

@@ -1,13 +1,13 @@
-"""What is unfinished, for people and as JSON: ``merge --status``; and the command ``clean``."""
+"""The commands ``merge --status``, which reports unfinished dates, and ``clean``."""
 
 from __future__ import annotations
 
 import time
-from typing import Annotated
 
 import typer
 
-from jobs.context import CliContext, DryRun, Json, Verbose, example, report, table
+from jobs.context import CliContext, report, table
+from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
 from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
@@ -15,21 +15,21 @@ from store.schema.deployed.deploy import deployed_tables, load_deployed
 from writers.merge.cleaning import Replaced, clean
 from writers.merge.status import DateStatus, table_status
 
-EXITS = "Exit codes: 0 done, also when nothing may go yet · 1 damaged records · 2 no such table · 3 a merge is running."
-
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    app.command("clean", epilog=f"{example('clean Nyc13.Flight --dry-run', 'clean')}\n\n{EXITS}")(clean_command)
+    lines = "clean Nyc13.Flight --dry-run", "clean"
+    done, retry = "done, also if nothing may be removed yet", "a merge runs"
+    app.command("clean", epilog=help_end(*lines, done=done, bad_data="damaged records", retry=retry))(clean_command)
 
 
 def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> int:
-    """A line for every date with something left to do (with ``-v`` for all), and the totals; the exit code."""
+    """Prints totals and a line for every unfinished date, with ``-v`` for all; returns the exit code."""
     code = EXIT_DONE
     for one in _tables(fs, layout, name):
         try:
             found = table_status(fs, layout, one, time.time())
-        except SparkhavenError as error:  # one damaged table hides no other
+        except SparkhavenError as error:  # report the other tables all the same
             code = report(cli, error, table=str(one)) or code
             continue
         _show_table(cli, one, found)
@@ -48,8 +48,8 @@ def _show_table(cli: CliContext, name: TableName, found: list[DateStatus]) -> No
     }
 
     def people() -> None:
-        told = ", ".join(f"{number:,} {what}" for what, number in counts.items() if what != "dates")
-        print(f"{name}: {counts['dates']:,} dates: {told}")
+        numbers = ", ".join(f"{number:,} {what}" for what, number in counts.items() if what != "dates")
+        print(f"{name}: {counts['dates']:,} dates: {numbers}")
         rows = [
             (e.value, e.unmerged, e.merged, e.validation, e.untruncated, e.unfinished, len(e.replaced))
             for e in (found if cli.verbose else left)
@@ -86,12 +86,15 @@ def _replaced(old: Replaced) -> dict[str, object]:
 
 def clean_command(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")] = None,
+    name: AnyTableArgument = None,
     dry_run: DryRun = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Removes history that a newer generation has replaced, once no reader can be using it."""
+    """Removes replaced generations of history.
+
+    Only once no reader can be using them.
+    """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.database()
     code = EXIT_DONE
@@ -104,7 +107,7 @@ def clean_command(
         lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
         size = sum(old.size for old in gone)
         verb = "would remove" if dry_run else "removed"
-        text = f"{one}: {verb} {len(gone)} replaced locations, {size:,} bytes; {len(later)} wait for their grace"
+        text = f"{one}: {verb} {len(gone)} replaced locations, {size:,} bytes; {len(later)} in their grace period"
         lines = [f"  {old.path}" for old in gone]
         lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
         cli.result({"table": str(one), "dry_run": dry_run, "bytes": size, **lists}, "\n".join([text, *lines]))

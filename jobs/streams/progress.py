@@ -87,7 +87,7 @@ class Progress:
             self.say(stream, f"[yellow]{outcome.passed:,} offsets were missing and passed over, as allowed[/yellow]")
         if outcome.rejected:
             self.say(
-                stream, f"[red]{outcome.rejected:,} rows rejected[/red], see `sparkhaven quarantine list {stream}`"
+                stream, f"[red]{outcome.rejected:,} rows rejected[/red], see `sparkhaven quarantine list NS.T {stream}`"
             )
         if self._verbose:
             parts = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.seconds.items())

@@ -294,7 +294,7 @@ def renew(out: Path, name: str, lines: Sequence[Line], *, full: bool, note: str)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Runs the crash harness and writes a page with its results.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(map(repr, PARTS))}; all unless told")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(map(repr, PARTS))}; default: all")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--rounds", type=int, default=20, help="power cuts for each file system and mode")
     parser.add_argument("--out", type=Path, default=Path("docs/crash-results.md"))

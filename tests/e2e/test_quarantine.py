@@ -236,7 +236,7 @@ def test_every_wrong_value_is_set_aside_whole_and_its_neighbours_are_untouched(
 ) -> None:
     top, places = house
     assert stored(top / "db", form.title()) == [*range((len(WRONGS[form]) + 1) * BETWEEN)]
-    listed = run(top / "db", "quarantine", "list", form)
+    listed = run(top / "db", "quarantine", "list", f"Test.{form.title()}", form)
     found = {row["position"]: (row["reason"], row["column"]) for row in listed}
     assert found == {place: (wrong.code, wrong.column) for place, wrong in places[form].items()}
     for row in listed:
@@ -282,36 +282,38 @@ def test_rows_come_back_once_when_they_are_mended(house: tuple[Path, dict[str, d
     root = top / "db"
     for form in WRONGS:
         before = stored(root, form.title())
-        some = run(root, "quarantine", "list", form, "--limit", "3")
+        some = run(root, "quarantine", "list", f"Test.{form.title()}", form, "--limit", "3")
         assert len(some) == 3
         file = repairs(top / f"{form}.jsonl", form, some, 10_000)
         if form == "json":
-            (tried,) = run(root, "quarantine", "requeue", form, "--from", str(file), "--dry-run")
+            (tried,) = run(
+                root, "quarantine", "requeue", f"Test.{form.title()}", form, "--from", str(file), "--dry-run"
+            )
             assert (tried["sent"], tried["epoch"], stored(root, form.title())) == (3, None, before)
-        (done,) = run(root, "quarantine", "requeue", form, "--from", str(file))
+        (done,) = run(root, "quarantine", "requeue", f"Test.{form.title()}", form, "--from", str(file))
         assert (done["sent"], done["refused"], done["epochs"], done["not_pending"]) == (3, 0, [2], 0)
         assert stored(root, form.title()) == [*before, 10_000, 10_001, 10_002]
-    (again,) = run(root, "quarantine", "requeue", form, "--from", str(file), code=1)
+    (again,) = run(root, "quarantine", "requeue", f"Test.{form.title()}", form, "--from", str(file), code=1)
     assert (again["sent"], again["not_pending"]) == (0, 3)
-    listed = run(root, "quarantine", "list", form, "--state", "requeued")
+    listed = run(root, "quarantine", "list", f"Test.{form.title()}", form, "--state", "requeued")
     assert [(row["position"], row["requeued_epoch"]) for row in listed] == [(row["position"], 2) for row in some]
 
     # a setting is corrected: rows that are good by it come back as they are
     settings = (top / "json.toml").read_text()
     (top / "json.toml").write_text(settings.replace("[bad_rows]", 'max_future = "36500 d"\n[bad_rows]'))
-    (done,) = run(root, "quarantine", "requeue", "json", "--reason", "instant-out-of-bounds")
+    (done,) = run(root, "quarantine", "requeue", "Test.Json", "json", "--reason", "instant-out-of-bounds")
     assert (done["sent"], done["refused"], done["epochs"]) == (1, 0, [3])
     assert stored(root, "Json")[0] == -1
-    (done,) = run(root, "quarantine", "requeue", "json", code=1)
+    (done,) = run(root, "quarantine", "requeue", "Test.Json", "json", code=1)
     assert (done["sent"], done["refused"], done["epochs"]) == (0, len(WRONGS["json"]) - 4, [])
     assert (len(done["refusals"]), "overflow" in str(done["refusals"])) == (10, True)
 
-    (dry,) = run(root, "quarantine", "drop", "json", "--reason", "overflow", "--dry-run")
-    (dropped,) = run(root, "quarantine", "drop", "json", "--reason", "overflow")
+    (dry,) = run(root, "quarantine", "drop", "Test.Json", "json", "--reason", "overflow", "--dry-run")
+    (dropped,) = run(root, "quarantine", "drop", "Test.Json", "json", "--reason", "overflow")
     assert dry["dropped"] == dropped["dropped"] > 3
-    assert run(root, "quarantine", "list", "json", "--reason", "overflow") == []
-    run(root, "quarantine", "drop", "json", code=2)
-    run(root, "quarantine", "list", "nosuch", code=2)
+    assert run(root, "quarantine", "list", "Test.Json", "json", "--reason", "overflow") == []
+    run(root, "quarantine", "drop", "Test.Json", "json", code=2)
+    run(root, "quarantine", "list", "Test.Json", "nosuch", code=2)
     (verified,) = run(root, "verify", "Test.Json")
     assert verified["findings"] == []
     # a start after all that takes nothing twice, and its settings show the positions of the feed only

@@ -41,7 +41,7 @@ def test_bad_messages_are_set_aside_and_sent_again(broker: Broker, tmp_path: Pat
     root = tmp_path / "db"
     (first,) = run(root, "ingest", str(path), "--once")
     assert (first["rows"], first["rejected"]) == (6, 2)
-    listed = run(root, "quarantine", "list", "ticks")
+    listed = run(root, "quarantine", "list", "Test.Tick", "ticks")
     assert [(row["source"], row["position"], row["reason"], row["payload"]) for row in listed] == [
         (f"{topic}/0", 1, "not-json", '{"Id":'),
         (f"{topic}/1", 2, "overflow", '{"Id":1e30}'),
@@ -49,7 +49,7 @@ def test_bad_messages_are_set_aside_and_sent_again(broker: Broker, tmp_path: Pat
     file = tmp_path / "rows.jsonl"
     mended = [row | {"payload": tick(100 + n).decode()} for n, row in enumerate(listed)]
     file.write_text("".join(json.dumps(row) + "\n" for row in mended))
-    (sent,) = run(root, "quarantine", "requeue", "ticks", "--from", str(file))
+    (sent,) = run(root, "quarantine", "requeue", "Test.Tick", "ticks", "--from", str(file))
     assert (sent["sent"], sent["refused"]) == (2, 0)
     assert ids(tmp_path) == [0, 1, 100, 2, 3, 4, 5, 101]
     send(broker.bootstrap, topic, [tick(7)], 0)

@@ -179,7 +179,7 @@ def test_commands_list_and_drop_such_rows_and_do_not_send_them_again(spark: Spar
         deephaven_writer(tmp_path, str(TABLE), STREAM, **(options | {"bad_rows": {"max_rows": "many"}}))
     rows = [row(0), row(1, Small=40_000), row(2), row(3, Side="BB")]
     write_frame(frame_of(spark, rows), tmp_path / "db", str(TABLE), STREAM, **options)
-    listed, _ = run(tmp_path / "db", "quarantine", "list", STREAM)
+    listed, _ = run(tmp_path / "db", "quarantine", "list", str(TABLE), STREAM)
     assert [(each["position"], each["reason"], each["column"]) for each in listed] == [
         (1, "overflow", "Small"),
         (3, "not-one-character", "Side"),
@@ -187,8 +187,8 @@ def test_commands_list_and_drop_such_rows_and_do_not_send_them_again(spark: Spar
     whole = json.loads(listed[0]["payload"])
     assert (whole["Small"], whole["N"], whole["Px"], whole["off"]) == (40_000, 1, "NaN", 1)
     for dry in ((), ("--dry-run",)):
-        _, told = run(tmp_path / "db", "quarantine", "requeue", STREAM, *dry, code=2)
-        assert "rows of data frames are not sent again by a command" in told and "write_frame(" in told
-    ((dropped,), _) = run(tmp_path / "db", "quarantine", "drop", STREAM, "--reason", "overflow")
+        _, told = run(tmp_path / "db", "quarantine", "requeue", str(TABLE), STREAM, *dry, code=2)
+        assert "rows of data frames cannot be requeued" in told and "write_frame(" in told
+    ((dropped,), _) = run(tmp_path / "db", "quarantine", "drop", str(TABLE), STREAM, "--reason", "overflow")
     assert dropped["dropped"] == 1
-    assert len(run(tmp_path / "db", "quarantine", "list", STREAM)[0]) == 1
+    assert len(run(tmp_path / "db", "quarantine", "list", str(TABLE), STREAM)[0]) == 1

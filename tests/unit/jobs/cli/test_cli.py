@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +17,14 @@ from typer.testing import CliRunner, Result
 
 from jobs import context
 from jobs.cli.main import app
-from jobs.context import CliContext, Commands, Json, Verbose
+from jobs.context import CliContext, Commands
+from jobs.options import Json, Verbose, memory_bytes
 from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
 from tests.support.places import REPOSITORY
 from tests.support.small_tables import SmallTable
+
+COMMANDS: Any = typer.main.get_command(app)
 
 
 def run(*words: str) -> Result:
@@ -29,26 +33,57 @@ def run(*words: str) -> Result:
 
 def commands(of: Any = None, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """Every command with the words that lead to it."""
-    of = of or typer.main.get_command(app)
+    of = of or COMMANDS
     found: list[tuple[str, ...]] = []
     for name, command in sorted(of.commands.items()):
         found += commands(command, (*before, name)) if hasattr(command, "commands") else [(*before, name)]
     return found
 
 
-def options(words: tuple[str, ...]) -> set[str]:
-    command = typer.main.get_command(app)
+def command_of(words: tuple[str, ...]) -> Any:
+    command = COMMANDS
     for word in words:
-        command = command.commands[word]  # type: ignore[attr-defined]
-    return {option for parameter in command.params for option in parameter.opts}
+        command = command.commands[word]
+    return command
+
+
+def options(words: tuple[str, ...]) -> set[str]:
+    return {option for parameter in command_of(words).params for option in parameter.opts}
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
+def test_every_command_has_a_summary_an_example_and_its_exit_codes(words: tuple[str, ...]) -> None:
+    """The summary is a paragraph of its own that fits the list of commands; a stream file is ``STREAM.toml``."""
+    summary, *rest = command_of(words).help.splitlines()
+    assert summary.endswith(".") and len(summary) <= 60 and rest[:1] in ([], [""])
     found = run(*words, "--help")
     assert found.exit_code == 0
-    assert "Example:" in found.stdout
-    assert f"sparkhaven {' '.join(words)}" in found.stdout
+    examples, _, codes = found.stdout.partition("Example:")[2].partition("Exit codes: ")
+    assert f"sparkhaven {' '.join(words)}" in examples
+    assert re.fullmatch(r"0 (.+) · 1 (.+) · 2 (.+) · 3 worth retrying: (.+)\.", " ".join(codes.split()))
+    assert "FILE.toml" not in found.stdout and "unless told" not in found.stdout
+
+
+def test_an_option_has_one_form_and_one_help_in_all_commands() -> None:
+    """``read`` takes several dates and partitions; ``--source`` of a quarantine is a place of the feed."""
+    own = {("read", "--date"), ("read", "--source"), ("read", "--epoch"), ("merge", "--grace"), ("ingest", "--memory")}
+    forms: dict[str, set[tuple[Any, ...]]] = {}
+    for words in commands():
+        for parameter in command_of(words).params:
+            name = parameter.opts[0]
+            if name.startswith("-") and not parameter.hidden and (words[0], name) not in own:
+                kind = "quarantine" if words[0] == "quarantine" else ""
+                forms.setdefault(kind + name, set()).add((tuple(parameter.opts), parameter.metavar, parameter.help))
+                assert parameter.help and parameter.help.endswith("."), (words, name)
+    assert {name: found for name, found in forms.items() if len(found) > 1} == {}
+
+
+def test_a_stream_is_named_the_same_way_everywhere() -> None:
+    for words in commands():
+        positional = [each for each in command_of(words).params if not each.opts[0].startswith("-")]
+        named = [(each.metavar or "").strip("[]") for each in positional]
+        if "STREAM" in named:
+            assert named[named.index("STREAM") - 1] == "NS.T", words
 
 
 @pytest.mark.slow
@@ -267,3 +302,31 @@ def test_epochs_show_offsets(tmp_path: Path) -> None:
     assert (shown["positions"], shown["files"]) == ({"t/0": 22}, 0)
     assert "t/0" in run("--root", str(tmp_path), "epochs", "show", "NS.T", "s").stdout
     assert "messages" in run("--root", str(tmp_path), "epochs", "list", "NS.T", "s").stdout
+
+
+def test_old_spellings_work_and_name_the_new_ones(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path)
+    small.log().close()
+    new = run("--root", str(tmp_path), "quarantine", "list", "NS.T", "s", "--json")
+    assert (new.exit_code, new.stderr) == (0, "")
+    for words in (["s"], ["s", "--table", "NS.T"]):
+        old = run("--root", str(tmp_path), "quarantine", "list", *words, "--json")
+        assert (old.exit_code, old.stdout) == (0, new.stdout)
+        assert f"{' '.join(words)} is now NS.T STREAM" in old.stderr
+    ingest = run("--root", str(tmp_path), "ingest", "none.toml", "--stop-on-failure")
+    assert ingest.exit_code == 2 and "--stop-on-failure is now --stop-on-error" in ingest.stderr
+    file = run("--root", str(tmp_path), "quarantine", "requeue", "NS.T", "s", "--file", "none.toml")
+    assert file.exit_code == 0 and "--file STREAM.toml is now STREAM.toml" in file.stderr
+    assert run("--root", str(tmp_path), "quarantine", "list", "NS.T", "other").exit_code == 2
+    assert run("--root", str(tmp_path), "quarantine", "list", "other").exit_code == 2
+
+
+@pytest.mark.parametrize(("text", "amount"), [("1g", 1 << 30), ("512m", 512 << 20), ("1GiB", 1 << 30), ("7", 7)])
+def test_an_amount_of_memory_has_one_form_in_all_commands(text: str, amount: int) -> None:
+    assert memory_bytes(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "0", "0g", "1 gram", "-1g"])
+def test_what_is_no_amount_of_memory_is_an_error_of_settings(text: str) -> None:
+    with pytest.raises(SettingsError, match="--memory"):
+        memory_bytes(text)

@@ -141,15 +141,17 @@ def test_a_state_that_is_none_is_told_whatever_is_parked(tmp_path: Path, command
 def test_stats_ask_the_source_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, root = write_stream(tmp_path), tmp_path / "db"
     root.mkdir()
-    code, value = told(root, "stats", "--feed", str(file))
+    code, value = told(root, "stats", str(file))
     assert (code, value["error"]["found"]) == (2, "flights of Nyc13.Flight")
     with ExitStack() as opened:
         settings = load_stream_file(Fs(), file, {})
         ingest_run.open_stream(Fs(), Layout(root), settings, opened, Progress(console=Console(quiet=True)))
-    code, value = told(root, "stats", "--feed", str(file))
+    code, value = told(root, "stats", str(file))
     assert (code, value["streams"][0]["waiting_files"], value["streams"][0]["waiting_bytes"]) == (0, 1, 3)
     assert "waiting_files" not in told(root, "stats")[1]["streams"][0]
-    assert run(root, "stats", "Nyc13.Flight", "--feed", str(file)).exit_code == 0
+    assert run(root, "stats", "Nyc13.Flight", str(file)).exit_code == 0
+    old = run(root, "stats", "Nyc13.Flight", "--feed", str(file))
+    assert old.exit_code == 0 and "--feed STREAM.toml is now STREAM.toml" in old.stderr
 
 
 def test_progress_names_newcomers_that_are_too_old() -> None:

@@ -197,7 +197,7 @@ def test_the_command_merge_status(tmp_path: Path) -> None:
     assert "0 unmerged, 0 unvalidated, 0 untruncated, 0 unfinished, 0 replaced" in text
     assert DAY not in text
     assert DAY in run(tmp_path, "merge", NAME, "--status", "-v").stdout
-    assert told(tmp_path, "merge")[1]["error"]["what"] == "which table?"
+    assert told(tmp_path, "merge")[1]["error"]["what"] == "no table is named"
 
 
 # --- closed dates --------------------------------------------------------------------------------------------------

@@ -154,7 +154,18 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
     write_ledger(Fs(), layout, table, "feed", Ledger(str(place), str(tmp_path / "feed.toml")))
     good = [row("f/9", n, 0, Payload=payload, PayloadBytes=7) for n, payload in enumerate([b'{"N":1}', b'{"N":x}'])]
     version(place, 3, added(place, "three", [*good, row("f/9", 5, 0, Payload=b"", PayloadBytes=9), row("f/9", 7, 1)]))
-    words = ["--root", str(layout.root), "quarantine", "requeue", "feed", "--source", "f/9", "--dry-run", "--json"]
+    words = [
+        "--root",
+        str(layout.root),
+        "quarantine",
+        "requeue",
+        "Test.Event",
+        "feed",
+        "--source",
+        "f/9",
+        "--dry-run",
+        "--json",
+    ]
     done = subprocess.run([sys.executable, "-c", DRY_RUN, *words], capture_output=True, text=True)
     told, spark = done.stdout.splitlines()
     value = json.loads(told)

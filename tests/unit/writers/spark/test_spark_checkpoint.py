@@ -162,7 +162,7 @@ def test_the_command_reports_unless_told_to_repair(checkpoint: Path, option: str
     assert run(app, ["checkpoint", "repair", str(checkpoint), "Ns.T"]).exit_code == 2
     forced = run(app, ["checkpoint", "repair", str(checkpoint), option, "--json"])
     assert forced.exit_code == 0, forced.output
-    assert ("--force is called --repair now" in forced.stderr) == (option == "--force")
+    assert ("--force is now --repair" in forced.stderr) == (option == "--force")
     backup = Path(json.loads(forced.stdout)["backup"])
     assert (backup / "offsets" / "5").exists()
     assert run(app, ["checkpoint", "repair", str(checkpoint)]).exit_code == 0

@@ -1,0 +1,113 @@
+"""A stream that has rejected rows: its ledger, its rows read without Spark, and a Spark session that changes them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobs.operations.quarantine_rows import QuarantineRows
+from store.epochs.files.ledger import Ledger, read_ledger
+from store.epochs.files.load import list_streams, load_stream
+from store.errors import CorruptFileError, TableNotFoundError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from writers.quarantine.ledger import follow_log, leftovers
+
+if TYPE_CHECKING:
+    from writers.quarantine.table import Chosen, Quarantine
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedStream:
+    """A stream that has a quarantine."""
+
+    fs: Fs
+    layout: Layout
+    table: TableName
+    stream: str
+    ledger: Ledger
+
+    def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[dict[str, Any]]:
+        """Rejected rows by source and position, ``limit`` 0: all; those of the running batch are left out."""
+        state = load_stream(self.fs, self.layout, self.table, self.stream)
+        ledger = follow_log(self.fs, self.layout, self.table, state, read_only=True)
+        without = [*(ledger.dead if ledger else ()), (state.epoch, None)]
+        return self._read(without).rows(chosen, limit)
+
+    def count(self, chosen: Chosen, upto: int) -> int:
+        """How many rows of epochs up to ``upto`` are chosen."""
+        return self._read([(upto, None)]).count(chosen)
+
+    def pending(self, chosen: Chosen) -> Iterator[dict[str, Any]]:
+        """Chosen rows that no requeue has committed."""
+        requeued = self.requeued()
+        return (row for row in self.rows(chosen) if (row["SourcePartition"], row["Position"]) not in requeued)
+
+    def requeued(self) -> dict[tuple[str, int], int]:
+        """Rows that a requeue has committed and not marked yet: their source and position, and its epoch."""
+        from writers.quarantine.table import requeued_rows
+
+        state = load_stream(self.fs, self.layout, self.table, self.stream)
+        committed, _ = leftovers(self.fs, self.layout, self.table, state)
+        return {key: requeue.epoch for requeue in committed for key in requeued_rows(self.fs, requeue)}
+
+    @contextmanager
+    def session(self, *, verbose: bool) -> Iterator[Quarantine]:
+        """The quarantine in a Spark session, which ends with it."""
+        # Spark takes a second to import: only where a command needs it
+        from jobs.session.delta_session import delta_conf, require_delta
+        from jobs.session.spark_session import build_session, require_jdk
+        from writers.quarantine.table import Quarantine
+        from writers.spark.stream import STREAM_CONF
+
+        require_jdk(self.fs, os.environ)
+        extra = STREAM_CONF | delta_conf(self.fs)
+        spark = build_session("sparkhaven quarantine", extra=extra, verbose=verbose)
+        try:
+            require_delta(spark)
+            place, file = Path(self.ledger.place), self.ledger.file
+            yield Quarantine(spark, self.fs, self.layout, self.table, self.stream, place, clock=time.time, file=file)
+        finally:
+            spark.stop()
+
+    def _read(self, without: list[tuple[int, int | None]]) -> QuarantineRows:
+        owner = self.table.namespace, self.table.table, self.stream
+        return QuarantineRows(self.fs, Path(self.ledger.place), owner, without)
+
+
+def find(fs: Fs, layout: Layout, table: TableName, stream: str) -> QuarantinedStream | None:
+    """The stream with its quarantine, None if it has no rejected rows; an unknown stream is a TableNotFoundError."""
+    if stream not in list_streams(fs, layout, table):
+        raise no_stream(layout.streams(table), stream)
+    ledger = ledger_of(fs, layout, table, stream)
+    if ledger is None or fs.stat(Path(ledger.place) / "_delta_log") is None:
+        return None
+    return QuarantinedStream(fs, layout, table, stream, ledger)
+
+
+def no_stream(where: object, stream: str) -> TableNotFoundError:
+    """The error for a stream that has no commit log."""
+    hint = "`sparkhaven stats` lists the streams"
+    return TableNotFoundError(f"no stream {stream}", where=where, found="no commit log", hint=hint)
+
+
+def ledger_of(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger | None:
+    """The ledger of a stream; a lost one is derived from the commit log and the default place of quarantines."""
+    ledger = read_ledger(fs, layout, table, stream)
+    if ledger is not None:
+        return ledger
+    ledger = follow_log(fs, layout, table, load_stream(fs, layout, table, stream), read_only=True)
+    if ledger is not None and not ledger.place:
+        raise CorruptFileError(
+            "the ledger of a quarantine is missing, and its rows are not in the default place",
+            where=layout.stream_quarantine(table, stream),
+            expected=f"the ledger, or rows in {layout.quarantine(stream)}",
+            found="neither",
+            hint="start the stream once: it writes the ledger again, with the place of its settings",
+        )
+    return ledger

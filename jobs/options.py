@@ -1,0 +1,109 @@
+"""Arguments and options that several commands share, and the end of every command's help.
+
+One thing has one name on the command line: whatever two commands have in common is declared here once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ingest.settings.units import parse_size
+from jobs.context import CliContext
+from store.errors import SettingsError
+
+_JVM_MEMORY = re.compile(r"([0-9]+)([kmgtKMGT]?)\Z")
+BAD_DATA = "damaged files"
+USAGE = "wrong options or settings, no such table"
+RETRY = "a volume is not mounted, no space on the disk"
+
+
+def help_end(*lines: str, done: str = "done", bad_data: str = BAD_DATA, usage: str = USAGE, retry: str = RETRY) -> str:
+    """The end of a command's help: examples, and what each exit code means."""
+    examples = "\n\n".join(f"  sparkhaven {line}" for line in lines)
+    codes = f"0 {done} · 1 {bad_data}, or an unexpected error · 2 {usage} · 3 worth retrying: {retry}"
+    return f"Example:\n\n{examples}\n\nExit codes: {codes}."
+
+
+def group(text: str) -> typer.Typer:
+    """A group of commands."""
+    made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None)
+    made.callback()(lambda: None)  # else a group of one command is that command
+    return made
+
+
+def old_spelling(cli: CliContext, old: str, new: str) -> None:
+    """Reports that a word of the command line has a new name; the old one works for one more release."""
+    cli.note(f"{old} is now {new}; the old spelling goes with the next release")
+
+
+def memory_bytes(text: str) -> int:
+    """Bytes of ``--memory``: digits, a JVM's ``512m`` or ``2g``, or a size like ``1GiB``; else a SettingsError."""
+    match = _JVM_MEMORY.match(text)
+    if match is not None and int(match[1]):
+        return int(match[1]) << 10 * (" kmgt".index(match[2].lower()) if match[2] else 0)
+    try:
+        return parse_size(text)
+    except ValueError:
+        expected = 'an amount like "1GiB", "512MB" or "2g"'
+        raise SettingsError("--memory is no amount of memory", expected=expected, found=text) from None
+
+
+def _set(name: str) -> Callable[[typer.Context, bool], bool]:
+    def remember(ctx: typer.Context, value: bool) -> bool:
+        if value and isinstance(ctx.obj, CliContext):
+            setattr(ctx.obj, name, True)
+        return value
+
+    return remember
+
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Results as JSON on standard output.", callback=_set("json"), is_eager=True)
+]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="More progress; tracebacks.", callback=_set("verbose"), is_eager=True)
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, change nothing.")]
+
+TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
+AnyTableArgument = Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")]
+StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]
+StreamFilesArgument = Annotated[list[Path], typer.Argument(metavar="STREAM.toml", help="Stream files, one a stream.")]
+TableAndFilesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NS.T] [STREAM.toml]...",
+        help="Default: all tables. Stream files: also ask their sources how much input waits.",
+    ),
+]
+OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", hidden=True)]
+
+DateOption = Annotated[str | None, typer.Option("--date", metavar="D", help="One date, like 2013-07-04.")]
+DatesOption = Annotated[str | None, typer.Option("--dates", metavar="A..B", help="All dates from A to B.")]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once; default: all cores.")
+]
+StopOnErrorOption = Annotated[
+    bool, typer.Option("--stop-on-error", help="End with the first failure; default: go on with the others.")
+]
+UnevaluatedOption = Annotated[
+    bool, typer.Option("--allow-unevaluated", help="Rules that cannot be evaluated do not fail the date.")
+]
+
+
+def table_and_files(
+    cli: CliContext, words: list[str] | None, feeds: list[Path] | None
+) -> tuple[str | None, list[Path]]:
+    """The table and the stream files of ``TableAndFilesArgument``; ``feeds``: those given as ``--feed``."""
+    if feeds:
+        old_spelling(cli, "--feed STREAM.toml", "STREAM.toml without an option")
+    files = [Path(word) for word in words or () if word.endswith(".toml")]
+    names = [word for word in words or () if not word.endswith(".toml")]
+    if len(names) > 1:
+        raise SettingsError("more than one table is named", expected="[NS.T] [STREAM.toml]...", found=" ".join(names))
+    return names[0] if names else None, [*files, *(feeds or ())]
