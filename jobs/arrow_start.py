@@ -1,7 +1,7 @@
-"""The first array of a process without pandas, whose import takes longer than most commands.
+"""Keeps PyArrow from importing pandas, whose import takes longer than most commands.
 
-PyArrow imports pandas, where it is installed, when it makes its first array or scalar, to know pandas' own objects. Our
-commands hand it none. What needs pandas by name, as ``to_pandas`` does, imports it later all the same.
+PyArrow imports an installed pandas with its first array or scalar, to recognise pandas' objects. The commands here pass
+it none. Code that needs pandas by name, like ``to_pandas``, still imports it later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def forgo_pandas() -> None:
-    """Lets PyArrow look for pandas while it cannot be found. For commands only: a program may hand over Series."""
+    """Lets PyArrow look for pandas while it cannot be found. Only for commands: a program may pass Series."""
     if "pandas" in sys.modules:
         return
     import pyarrow as pa

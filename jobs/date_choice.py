@@ -1,4 +1,4 @@
-"""Which dates a command means: ``--date``, ``--dates A..B``, ``--closed``."""
+"""The dates of a command: ``--date``, ``--dates A..B``, ``--closed``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _DAY = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[-T_ ]([0-9]{2}))?(?![0
 
 @dataclass(frozen=True, slots=True)
 class DateChoice:
-    """One date, all known dates from ``first`` to ``last`` (both included), or all that are over.
+    """One date, all known dates from ``first`` to ``last`` (both included), or all that have ended.
 
-    A date is over ``grace_s`` seconds after its day, or its hour, has ended in ``zone``.
+    A date has ended ``grace_s`` seconds after the end of its day, or its hour, in ``zone``.
     """
 
     date: str | None = None
@@ -33,9 +33,9 @@ class DateChoice:
     grace_s: float = 0.0
 
     def pick(self, known: Iterable[str], now_s: float) -> list[str]:
-        """The dates meant, of those that are known, in order. ``now_s``: seconds since the epoch, for ``closed``.
+        """The chosen ones of the known dates, in order. ``now_s``: seconds since the epoch, for ``closed``.
 
-        A single date is taken as it is, known or not. No date found is a TableNotFoundError.
+        A single date is returned as it is, known or not. TableNotFoundError if there is none.
         """
         if self.date is not None:
             return [self.date]
@@ -46,21 +46,24 @@ class DateChoice:
                 value for value in listed if (end := end_of(value, zone)) is not None and end + self.grace_s <= now_s
             ]
             today = datetime.fromtimestamp(now_s - self.grace_s, zone)
-            wanted = f"dates that were over at {today:%Y-%m-%d %H:%M} in {self.zone}"
+            wanted = f"dates that had ended at {today:%Y-%m-%d %H:%M} in {self.zone}"
         else:
             first, last = str(self.first), str(self.last)
             found = [value for value in listed if within(value, first, last)]
             wanted = f"dates from {first} to {last}"
         if not found:
             span = f"{listed[0]} to {listed[-1]}" if listed else "none"
-            raise TableNotFoundError("no such dates", expected=wanted, found=span, hint="`sparkhaven stats` lists them")
+            raise TableNotFoundError(
+                "no such dates", expected=wanted, found=span, hint="`sparkhaven stats` lists the dates"
+            )
         return found
 
 
 def end_of(value: str, zone: ZoneInfo) -> float | None:
-    """When the day (or hour) of a partition value ends, in seconds since the epoch; None if it begins with no date.
+    """When the day (or hour) of a partition value ends, in seconds since the epoch; None if the value begins with no
+    date.
 
-    Known are ``2013-07-04`` and ``20130704``, and after either the hour: ``-05``, ``T05``, ``_05`` or a blank and it.
+    Dates are ``2013-07-04`` or ``20130704``, optionally with the hour: ``-05``, ``T05``, ``_05`` or `` 05``.
     """
     match = _DAY.match(value)
     if match is None:
@@ -86,11 +89,11 @@ def zone_named(name: str, what: str, where: object = None) -> ZoneInfo:
 def parse_choice(
     date: str | None, dates: str | None, closed: bool = False, *, zone: str = "UTC", grace_s: float = CLOSED_GRACE_S
 ) -> DateChoice:
-    """The choice that options make; exactly one of them must be given."""
+    """The choice of the options, of which exactly one must be given."""
     given = sum((date is not None, dates is not None, closed))
     if given != 1:
         raise SettingsError(
-            "which dates?",
+            "no dates are chosen" if not given else "dates are chosen in two ways",
             expected="one of --date D, --dates A..B, --closed",
             found=f"{given} of them",
             hint="see --help",
@@ -102,7 +105,7 @@ def parse_choice(
         return DateChoice(closed=True, zone=zone, grace_s=grace_s)
     first, dots, last = str(dates).partition("..")
     if not dots or not first or not last:
-        raise SettingsError("--dates is not understood", expected="A..B, like 2013-01-01..2013-12-31", found=dates)
+        raise SettingsError("--dates is no range of dates", expected="A..B, like 2013-01-01..2013-12-31", found=dates)
     if first > last:
         raise SettingsError(
             "--dates ends before it begins", expected=f"{last}..{first}?", found=dates, hint="swap them"
@@ -118,15 +121,15 @@ def newest_states(fs: Fs, layout: Layout, table: TableName) -> list[StreamState]
 
 
 def intraday_dates(states: Iterable[StreamState]) -> set[str]:
-    """Every date that one of the streams has rows of, emptied ones too."""
+    """Every date of which a stream has or had rows."""
     return {key.value for state in states for key in state.locations}
 
 
 def recorded_zone(table: TableName, states: Iterable[StreamState]) -> str:
     """The time zone whose days or hours the dates of a table are, as the commit logs of its streams record it.
 
-    Streams without dates, and those with a fixed one, have no say; where no stream has dates it is UTC. SettingsError
-    where streams differ, one does not tell, or none takes its dates from instants.
+    Streams without dates and with a fixed date do not count; where no stream has dates it is UTC. SettingsError where
+    streams differ, one has recorded no zone, or no stream takes its dates from instants.
     """
     found = {state.stream: state.zone for state in states if len(state.locations)}
     if not found:
@@ -136,13 +139,13 @@ def recorded_zone(table: TableName, states: Iterable[StreamState]) -> str:
         zone_named(zone, "the time zone that a stream records is not known on this machine", table)
         return zone
     raise SettingsError(
-        "the streams of this table do not tell one time zone in which its dates end",
+        "the streams of this table have not recorded one time zone in which its dates end",
         where=table,
         expected="the same time zone in the commit log of every stream",
-        found=", ".join(f"{stream}: {_told(zone)}" for stream, zone in sorted(found.items())),
+        found=", ".join(f"{stream}: {_zone_text(zone)}" for stream, zone in sorted(found.items())),
         hint="give --zone; a stream records the zone of partition.value when it starts",
     )
 
 
-def _told(zone: str | None) -> str:
+def _zone_text(zone: str | None) -> str:
     return "a fixed date" if zone == "" else zone or "not recorded"

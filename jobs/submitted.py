@@ -1,6 +1,6 @@
-"""Entries for spark-submit take the words of their command: here they become a call of the command line.
+"""The entry points for spark-submit: their arguments become a call of the command line.
 
-Nothing but the standard library is imported before we know that this interpreter has the rest.
+Only the standard library is imported before it is known that this interpreter has the other packages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ EXIT_USAGE = 2  # as in ``store.errors``
 
 
 def submit(command: str, words: Sequence[str] | None = None) -> None:
-    """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the words given; ``--root`` may stand anywhere among them."""
+    """Runs ``sparkhaven [--root DIR] COMMAND ...`` with the given words; ``--root`` may be anywhere among them."""
     separate_outputs()
     try:
         from jobs.cli.main import app
@@ -38,26 +38,26 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
 
 
 def separate_outputs() -> None:
-    """Gives messages their own way out again: spark-submit hands both outputs of a driver to its standard output.
+    """Separates standard error from standard output again: spark-submit joins both outputs of a driver.
 
-    Its own standard error is found through /proc, if that is a pipe or a terminal. A file is left alone: it would be
-    opened a second time, and Spark would write over our lines. Then both stay together, as Spark has it.
+    The standard error of spark-submit is found through /proc, if it is a pipe or a terminal. A file would be opened a
+    second time and Spark would overwrite its lines: then both stay joined.
     """
     outer = Path(f"/proc/{os.getppid()}/fd/2")
     try:
         mode = outer.stat().st_mode
         if not os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno()):
-            return  # nobody has joined them
+            return  # they are separate
         if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
             found = os.open(outer, os.O_WRONLY)
             os.dup2(found, sys.stderr.fileno())
             os.close(found)
-    except OSError:  # no /proc, or a process of somebody else
+    except OSError:  # no /proc, or a process of another user
         return
 
 
 def arrange(command: str, words: list[str]) -> list[str]:
-    """The words in the order of the command line: options of the whole, the command, the rest."""
+    """The words in the order of the command line: global options, the command, the rest."""
     before: list[str] = []
     rest: list[str] = []
     given = iter(words)

@@ -1,4 +1,4 @@
-"""Dates on their way from intraday to history: which step each waits for."""
+"""The pipeline from intraday to history: the next step of each date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UTC = ZoneInfo("UTC")
 
 
 def dates(context: CheckContext) -> Iterator[Found]:
-    """Per table the dates that are over and not merged, not validated, or not truncated, and merges that stopped."""
+    """By table the ended dates that are not merged, validated or truncated, and merges that are unfinished."""
     for table in context.tables:
         yield from each(table, context.command("verify", table), partial(_of_table, context, table))
 
@@ -25,19 +25,19 @@ def dates(context: CheckContext) -> Iterator[Found]:
 def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
     found = table_status(context.fs, context.layout, table, context.now_s)
     zone = _zone(context, table)
-    over = {one.value for one in found if _is_over(one.value, zone, context.now_s)}
+    ended = {one.value for one in found if _has_ended(one.value, zone, context.now_s)}
     merged = [one for one in found if one.generation]
     steps: tuple[tuple[State, str, list[str], tuple[str, ...]], ...] = (
         (
             "note",
-            "have a merge that runs or was stopped",
+            "have an unfinished merge, which runs or was interrupted",
             [one.value for one in found if one.unfinished and one.unfinished != "record"],
             ("merge", "--date"),
         ),
         (
             "note",
-            "are over and not merged",
-            [one.value for one in found if one.unmerged and not one.generation and one.value in over],
+            "have ended and are not merged",
+            [one.value for one in found if one.unmerged and not one.generation and one.value in ended],
             ("merge", "--date"),
         ),
         ("note", "have rows that came after their merge", [one.value for one in merged if one.unmerged], (
@@ -59,17 +59,21 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
             ("truncate", "--date"),
         ),
     )  # fmt: skip
-    waiting = False
+    pending = False
     for state, what, values, (command, *options) in steps:
         if values:
-            waiting = True
+            pending = True
             text = f"{table}: {len(values):,} dates {what}: {named(values)}"
             yield state, text, context.command(command, table, *options, values[0])
     old = sum(len(one.replaced) for one in found)
     if old:
-        yield "note", f"{table}: {old:,} replaced locations of history lie on disk", context.command("clean", table)
-    if not waiting:
-        yield "ok", f"{table}: {len(merged):,} dates are merged, none waits", None
+        yield (
+            "note",
+            f"{table}: {old:,} replaced locations of history are still on disk",
+            context.command("clean", table),
+        )
+    if not pending:
+        yield "ok", f"{table}: {len(merged):,} dates are merged, none is pending", None
 
 
 def _zone(context: CheckContext, table: TableName) -> ZoneInfo:
@@ -80,7 +84,7 @@ def _zone(context: CheckContext, table: TableName) -> ZoneInfo:
         return UTC
 
 
-def _is_over(value: str, zone: ZoneInfo, now_s: float) -> bool:
-    """Whether a date has ended in its time zone (UTC where none is known); a value that is no date never ends."""
+def _has_ended(value: str, zone: ZoneInfo, now_s: float) -> bool:
+    """Whether a date has ended in its time zone, UTC where none is known; a value that is no date never ends."""
     end = end_of(value, zone)
     return end is not None and end + CLOSED_GRACE_S <= now_s

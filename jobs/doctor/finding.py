@@ -1,4 +1,4 @@
-"""What a check has found, and the context in which it looks."""
+"""The finding of a check, and the context in which checks run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ State = Literal["ok", "note", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``ok``; ``note``: somebody should know; ``wrong``: something does not work, or soon will not.
+    """``ok``; ``note``: worth knowing; ``wrong``: something does not work, or soon will not.
 
-    ``what`` is a sentence, ``next`` the command to type or the thing to do.
+    ``what`` is a sentence, ``next`` the next command to run or action to take.
     """
 
     check: str
@@ -32,17 +32,17 @@ class Finding:
     next: str | None = None
 
     def to_json(self) -> dict[str, str]:
-        """The finding as a JSON object; an absent part is left out."""
+        """The finding as a JSON object without absent parts."""
         parts = {"check": self.check, "state": self.state, "what": self.what, "next": self.next}
         return {name: value for name, value in parts.items() if value is not None}
 
 
-Found = tuple[State, str, str | None]  # of a check that is named by its caller
+Found = tuple[State, str, str | None]  # state, what, next; the caller knows the check
 
 
 @dataclass(slots=True)
 class CheckContext:
-    """What all checks look at. ``now_s`` is seconds since the epoch; ``feeds`` are streams whose source is asked."""
+    """What all checks read. ``now_s``: seconds since the epoch; ``feeds``: streams whose sources are asked for lag."""
 
     fs: Fs
     layout: Layout
@@ -55,11 +55,11 @@ class CheckContext:
 
     @property
     def tables(self) -> list[TableName]:
-        """The table that was asked for, or all."""
+        """The requested table, or all."""
         return [self.only] if self.only is not None else deployed_tables(self.fs, self.layout)
 
     def streams(self) -> Iterator[tuple[TableName, str, StreamState | Exception]]:
-        """Every stream with its newest state, or with what keeps it from being read."""
+        """Every stream with its newest state, or with the error of reading it."""
         for table in self.tables:
             for stream in list_streams(self.fs, self.layout, table):
                 key = table, stream
@@ -71,7 +71,7 @@ class CheckContext:
                 yield table, stream, self._states[key]
 
     def command(self, *words: object) -> str:
-        """A command line of ours for this database."""
+        """A ``sparkhaven`` command line for this database."""
         return shlex.join(["sparkhaven", "--root", str(self.layout.root), *map(str, words)])
 
 
@@ -79,20 +79,20 @@ Check = Callable[[CheckContext], Iterable[Found]]
 
 
 def checked(name: str, check: Check, context: CheckContext) -> list[Finding]:
-    """The findings of a check; one that fails has this as its last finding, and one without any is well."""
+    """The findings of a check. An error of the check is its last finding."""
     found: list[Finding] = []
     try:
         found.extend(Finding(name, *each) for each in check(context))
     except (SparkhavenError, OSError) as error:
         found.append(Finding(name, "wrong", headline(error), getattr(error, "hint", None) or "check permissions"))
-    except Exception as error:  # noqa: BLE001  whatever is damaged, the other checks are worth having
+    except Exception as error:  # noqa: BLE001  the other checks run all the same
         what = f"the check itself failed: {type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
         found.append(Finding(name, "wrong", what, context.command("doctor", "-v")))
     return found
 
 
 def each(name: object, command: str, look: Callable[[], Iterable[Found]]) -> Iterator[Found]:
-    """What is found about one stream or table; if it cannot be read, that, so that the others are looked at too."""
+    """The findings of one stream or table; an error of reading it becomes a finding."""
     try:
         yield from look()
     except (SparkhavenError, OSError) as error:
@@ -103,18 +103,18 @@ def headline(error: Exception) -> str:
     """An error in one line: what, where, found."""
     if not isinstance(error, SparkhavenError):
         return f"{type(error).__name__}: {error}"
-    told = error.what + (f" ({error.where})" if error.where else "")
-    return told + (f": found {error.found}" if error.found else "")
+    text = error.what + (f" ({error.where})" if error.where else "")
+    return text + (f": found {error.found}" if error.found else "")
 
 
 def named(values: Sequence[object], shown: int = 3) -> str:
-    """Some values by name, the others by their number."""
+    """The first values by name, the number of the others."""
     text = ", ".join(map(str, values[:shown]))
     return text + (f" and {len(values) - shown:,} more" if len(values) > shown else "")
 
 
 def ago(seconds: float) -> str:
-    """A span of time for people."""
+    """A duration, rounded to one unit."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds / size:,.1f} {unit}"
@@ -122,5 +122,5 @@ def ago(seconds: float) -> str:
 
 
 def exists(fs: Fs, path: Path) -> bool:
-    """Whether something is at a path that may be read."""
+    """Whether a path exists."""
     return fs.stat(path) is not None

@@ -1,4 +1,4 @@
-"""Locks of streams and merges, and who holds them: read from the kernel's list, since taking one would disturb."""
+"""Locks of streams and merges and their owners, read from the kernel's list: taking a lock would disturb."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.epochs.files.lock import lock_owner
 
 
 def locks(context: CheckContext) -> Iterator[Found]:
-    """Each stream: whether it runs, and where; and merges that run."""
+    """By stream whether it runs and where, and running merges."""
     for table, stream, _ in context.streams():
         path = context.layout.stream_lock(table, stream)
         yield _lock(context, f"{table} {stream}", path)
@@ -23,20 +23,22 @@ def locks(context: CheckContext) -> Iterator[Found]:
 
 
 def _lock(context: CheckContext, name: str, path: Path) -> Found:
-    pid, said = lock_owner(context.fs, path), _said(context, path)
-    host = said.get("host")
-    since = said.get("since")
+    pid, owner = lock_owner(context.fs, path), _owner(context, path)
+    host = owner.get("host")
+    since = owner.get("since")
     age = f" since {ago(context.now_s - since / 1000)}" if isinstance(since, int | float) else ""
     if pid is not None:
         return "ok", f"{name} is being written by process {pid} of {context.host}{age}", None
     if isinstance(host, str) and host and host != context.host:
-        what = f"{name} was last opened by process {said.get('pid')} on {host}{age}: whether it runs is seen only there"
-        return "note", what, f"on {host}: ps -p {said.get('pid')}"
+        what = (
+            f"{name} was last opened by process {owner.get('pid')} on {host}{age}: only that host knows whether it runs"
+        )
+        return "note", what, f"on {host}: ps -p {owner.get('pid')}"
     return "ok", f"{name} is not being written", None
 
 
-def _said(context: CheckContext, path: Path) -> dict[str, Any]:
-    """What the last holder has written into the file; nothing of it if it is none of ours."""
+def _owner(context: CheckContext, path: Path) -> dict[str, Any]:
+    """What the last owner has written into the lock file; nothing if it has another format."""
     if context.fs.stat(path) is None:
         return {}
     try:

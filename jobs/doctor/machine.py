@@ -1,4 +1,4 @@
-"""What the machine has: versions of packages, the JDK, and jars."""
+"""The machine: versions of packages, the JDK, and jars."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][^;,\s]*)")
 
 
 def versions(context: CheckContext) -> Iterator[Found]:
-    """Python, ours and what we are built on; a package that is missing, or is not the pinned one, is wrong."""
+    """Versions of Python and of all packages; a missing package or one of another version is wrong."""
     found = {name: _version(name) for name in ("sparkhaven", *PACKAGES)}
     yield "ok", ", ".join([f"Python {platform.python_version()}", *(f"{n} {v}" for n, v in found.items() if v)]), None
     if tuple(map(int, platform.python_version_tuple()[:2])) < LEAST_PYTHON:
         yield "wrong", "Python is older than 3.11", "install Python 3.11 or later"
-    yield from _unfit(found, _pins(_requirements()))
+    yield from _mismatches(found, _pins(_requirements()))
     if platform.system() != "Linux":
-        yield "wrong", f"{platform.system()} is not supported: syncs and locks are those of Linux", "use Linux"
+        yield "wrong", f"{platform.system()} is not supported: syncs and locks need Linux", "use Linux"
 
 
-def _unfit(found: Mapping[str, str | None], pins: Mapping[str, str]) -> Iterator[Found]:
+def _mismatches(found: Mapping[str, str | None], pins: Mapping[str, str]) -> Iterator[Found]:
     for name, there in found.items():
         if name == "sparkhaven" and there is None:
-            yield "note", "sparkhaven is run from a checkout that is not installed", "pip install -e ."
+            yield "note", "sparkhaven runs from a checkout that is not installed", "pip install -e ."
         elif there is None:
             yield "wrong", f"{name} is not installed", f"pip install {name}{'==' * (name in pins)}{pins.get(name, '')}"
         elif name in pins and there != pins[name]:
@@ -58,12 +58,12 @@ def _version(name: str) -> str | None:
 
 
 def jdk(context: CheckContext) -> Iterator[Found]:
-    """The JDK that Spark will start; readers and merges with --local need none."""
+    """The JDK that Spark starts; readers and merges with --local need none."""
     yield "ok", f"JDK {check_jdk(context.fs, context.environ)}", None
     if context.fs.stat(class_archive(context.fs, context.environ)) is None:
         yield (
             "note",
-            "there is no archive of classes: Spark takes longer to start than it has to",
+            "no class archive: Spark takes longer to start than necessary",
             "sparkhaven class-archive",
         )
 
@@ -74,5 +74,5 @@ def jars(context: CheckContext) -> Iterator[Found]:
     if present(context.fs, name, context.environ) is not None:
         yield "ok", f"jars of {name} are in {cache_directory(context.environ)}", None
     else:
-        what = f"jars of {name} are not in {cache_directory(context.environ)}: a stream that may set bad rows aside"
+        what = f"jars of {name} are not in {cache_directory(context.environ)}: a stream with a quarantine"
         yield "note", f"{what} fetches them when it starts", "sparkhaven jars"

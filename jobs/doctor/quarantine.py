@@ -1,4 +1,4 @@
-"""Rows that were set aside and wait for somebody."""
+"""Pending rows in quarantine."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from writers.quarantine.table import Chosen
 
 
 def quarantined(context: CheckContext) -> Iterator[Found]:
-    """How many rows of each stream are pending."""
-    waiting = False
+    """The number of pending rows by stream."""
+    pending = False
     for table, stream, state in context.streams():
         if isinstance(state, Exception):
-            continue  # told by ``logs``
-        command = context.command("quarantine", "list", stream, "--table", table)
+            continue  # reported by ``logs``
+        command = context.command("quarantine", "list", table, stream)
         for found in each(f"{table} {stream}", command, partial(_of_stream, context, table, state, command)):
-            waiting = True
+            pending = True
             yield found
-    if not waiting:
-        yield "ok", "no row waits in quarantine", None
+    if not pending:
+        yield "ok", "no row is pending in quarantine", None
 
 
 def _of_stream(context: CheckContext, table: TableName, state: StreamState, command: str) -> Iterator[Found]:
@@ -34,6 +34,6 @@ def _of_stream(context: CheckContext, table: TableName, state: StreamState, comm
         return
     owner = table.namespace, table.table, state.stream
     rows = QuarantineRows(context.fs, Path(ledger.place), owner, [*ledger.dead, (state.epoch, None)])
-    pending = rows.count(Chosen(state="pending"))
-    if pending:
-        yield "note", f"{table} {state.stream}: {pending:,} rows are in quarantine", command
+    count = rows.count(Chosen(state="pending"))
+    if count:
+        yield "note", f"{table} {state.stream}: {count:,} rows are in quarantine", command

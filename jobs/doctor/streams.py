@@ -1,4 +1,4 @@
-"""Streams: age of the newest epoch, damage of their logs, what waits at their source, and times beyond now."""
+"""Streams: the age of the newest epoch, damaged logs, lag, and times in the future."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ SLACK_SECONDS = 60.0
 
 
 def epochs(context: CheckContext) -> Iterator[Found]:
-    """The newest epoch of each stream, and when something was last written to its log."""
+    """The newest epoch of each stream, and when its log was last written to."""
     count = 0
     for table, stream, state in context.streams():
         count += 1
         if isinstance(state, Exception):
-            continue  # told by ``logs``
+            continue  # reported by ``logs``
         stat = context.fs.stat(context.layout.stream_log(table, stream))
         age = f", {ago(context.now_s - stat.mtime_ns / 1e9)} old" if stat is not None and state.epoch else ""
         many = f"{len(state.locations):,} intraday locations"
         yield "ok", f"{table} {stream}: epoch {state.epoch}{age}, durability {state.durability}, {many}", None
     if not count:
-        yield "note", "no stream has run here yet", context.command("ingest", "STREAM.toml")
+        yield "note", "no stream has run in this database yet", context.command("ingest", "STREAM.toml")
 
 
 def lag(context: CheckContext) -> Iterator[Found]:
-    """What waits at the sources that were named."""
+    """Input that waits at the sources of the named stream files."""
     for settings in context.feeds:
         name = f"{settings.table} {settings.spec.stream}"
         state = next((s for t, n, s in context.streams() if (t, n) == (settings.table, settings.spec.stream)), None)
@@ -51,13 +51,13 @@ def lag(context: CheckContext) -> Iterator[Found]:
 
 
 def logs(context: CheckContext) -> Iterator[Found]:
-    """Damaged, torn or lost logs: the checks of ``verify`` that read no column."""
+    """Damaged, torn or missing commit logs: the checks of ``verify`` that read no column."""
     sound = 0
     for table in context.tables:
         yield from _of_damage(context, table, list(stray_stream_files(context.fs, context.layout, table)))
         streams = list_streams(context.fs, context.layout, table)
         if not streams and _has_locations(context, table):
-            what = f"{table} has intraday directories and no commit log: what was acknowledged is invisible"
+            what = f"{table} has intraday directories and no commit log: readers see none of its committed rows"
             yield "wrong", what, f"restore {context.layout.streams(table)} from a backup; delete nothing"
     for table, stream, state in context.streams():
         path = context.layout.stream_log(table, stream)
@@ -89,19 +89,23 @@ def _of_log(context: CheckContext, table: TableName, stream: str) -> Iterator[Fo
 
 
 def clock(context: CheckContext) -> Iterator[Found]:
-    """Times of files and epochs that lie beyond now: this clock, or that of a writer, was wrong."""
+    """Times of files and epochs in the future: this clock, or that of a writer, was wrong."""
     latest = context.now_s + SLACK_SECONDS
-    well = True
+    sound = True
     for table, stream, state in context.streams():
         for what, at in _times(context, table, stream, state):
             if at > latest:
-                well = False
+                sound = False
                 when = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-                yield "wrong", f"{table} {stream}: {what} {when}, which is beyond now", (
-                    "set the clock of this machine (timedatectl); if it is right, a file or another machine was ahead"
+                yield "wrong", f"{table} {stream}: {what} {when}, which is in the future", (
+                    "set the clock of this machine (timedatectl); if it is right, that of another machine was ahead"
                 )  # fmt: skip
-    if well:
-        yield "ok", f"no time lies beyond now, {datetime.fromtimestamp(context.now_s, UTC):%Y-%m-%d %H:%M:%S} UTC", None
+    if sound:
+        yield (
+            "ok",
+            f"no time is in the future, {datetime.fromtimestamp(context.now_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
+            None,
+        )
 
 
 def _times(
@@ -115,15 +119,15 @@ def _times(
     newest = max((location.time_ms for location in state.locations.values()), default=0)
     yield "the newest epoch is of", newest / 1000
     if state.horizon != NO_HORIZON:
-        yield "files are taken only if they were modified after", state.horizon / 1e9
+        yield "files are ingested only if they were modified after", state.horizon / 1e9
 
 
 def _of_damage(context: CheckContext, table: TableName, damage: list[Damage]) -> Iterator[Found]:
     for one in damage:
         if one.severity != "note":
-            told = f"{one.path}: {one.what}" + (f", {one.at}" if one.at else "")
+            text = f"{one.path}: {one.what}" + (f", {one.at}" if one.at else "")
             state: State = "wrong" if one.severity == "error" else "note"
-            yield state, told, one.hint or context.command("verify", table)
+            yield state, text, one.hint or context.command("verify", table)
 
 
 def _has_locations(context: CheckContext, table: TableName) -> bool:

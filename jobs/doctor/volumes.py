@@ -1,4 +1,4 @@
-"""File systems of the root and of the storage partitions: what they guarantee, and how much is free."""
+"""File systems of the root and of the storage partitions: durability and free space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jobs.doctor.finding import CheckContext, Found, named
 MOUNTS = Path("/proc/self/mountinfo")
 LITTLE, LEAST = 10 << 30, 1 << 30  # bytes
 _OCTAL = re.compile(r"\\([0-7]{3})")
-_NETWORK = "not guaranteed: what one host has committed may be seen late on another, and locks depend on the server"
+_NETWORK = "not guaranteed: other hosts may see commits late, and locks depend on the server"
 LACKS = {
     "nfs": _NETWORK,
     "nfs4": _NETWORK,
@@ -20,11 +20,11 @@ LACKS = {
     "smb3": _NETWORK,
     "9p": _NETWORK,
     "ceph": _NETWORK,
-    "tmpfs": "not guaranteed: everything is lost when the machine goes down",
-    "ramfs": "not guaranteed: everything is lost when the machine goes down",
-    "overlay": "not guaranteed: syncs are those of the layers below, and all is lost with the container",
+    "tmpfs": "not guaranteed: everything is lost when the machine stops",
+    "ramfs": "not guaranteed: everything is lost when the machine stops",
+    "overlay": "not guaranteed: syncs depend on the layers below, and everything is lost with the container",
 }
-TRIED = ("ext4", "xfs")
+TESTED = ("ext4", "xfs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Mount:
 
 
 def mount_of(text: str, path: Path) -> Mount | None:
-    """The mount that a resolved path lies on; of several at one place the last counts."""
+    """The mount of a resolved path; of several on one directory the last counts."""
     found: Mount | None = None
     for line in text.splitlines():
         front, _, back = line.partition(" - ")
@@ -51,23 +51,23 @@ def mount_of(text: str, path: Path) -> Mount | None:
 
 
 def guarantees(mount: Mount) -> Found:
-    """What a mount guarantees, as a finding."""
+    """Whether commits on a mount survive a power failure, as a finding."""
     where = f"{mount.place} is {mount.kind}"
     if mount.options & {"nobarrier", "barrier=0"}:
-        return "wrong", f"{where} without write barriers: a power failure may take what was committed", (
+        return "wrong", f"{where} without write barriers: a power failure may lose committed rows", (
             "mount it without nobarrier"
         )  # fmt: skip
     if "ro" in mount.options:
         return "note", f"{where}, mounted read-only: readers work, streams and merges do not", None
-    if mount.kind in TRIED:
+    if mount.kind in TESTED:
         return "ok", f"{where}: synced files and renames survive a power failure", None
     move = "keep the root on ext4 or xfs of one host"
     lack = LACKS.get(mount.kind) or (LACKS["nfs"] if mount.kind.startswith("fuse") else None)
-    return "note", f"{where}: {lack or 'not tried with power failures'}", move if lack else None
+    return "note", f"{where}: {lack or 'not tested with power failures'}", move if lack else None
 
 
-def places(context: CheckContext) -> dict[Path, list[str]]:
-    """Resolved directories of the database, and what lies there: the root, and storage partitions."""
+def directories(context: CheckContext) -> dict[Path, list[str]]:
+    """Resolved directories of the database, and what they hold: the root, and storage partitions."""
     fs, layout = context.fs, context.layout
     found = {_nearest(context, layout.root): ["root"]}
     for namespace in fs.names(layout.root / "Systems"):
@@ -79,11 +79,11 @@ def places(context: CheckContext) -> dict[Path, list[str]]:
 
 
 def file_systems(context: CheckContext) -> Iterator[Found]:
-    """Each mount once, with what it guarantees; a storage partition whose link leads nowhere is wrong."""
+    """Each mount once; a storage partition whose link is broken is wrong."""
     fs, layout = context.fs, context.layout
     text = fs.read(MOUNTS).decode("utf-8", "replace")
     seen = set()
-    for path in places(context):
+    for path in directories(context):
         mount = mount_of(text, path)
         if mount is not None and mount not in seen:
             seen.add(mount)
@@ -92,28 +92,32 @@ def file_systems(context: CheckContext) -> Iterator[Found]:
         for name in fs.names(layout.partitions(namespace)):
             path = layout.partitions(namespace) / name
             if fs.stat(path) is None:
-                yield "wrong", f"storage partition {path} leads nowhere", "mount its volume, or mend the link"
+                yield (
+                    "wrong",
+                    f"the link of storage partition {path} is broken",
+                    "mount its volume, or correct the link",
+                )
 
 
 def free_space(context: CheckContext) -> Iterator[Found]:
     """Free bytes of each volume."""
     seen: dict[int, list[str]] = {}
     sizes: dict[int, tuple[Path, int]] = {}
-    for path, what in places(context).items():
+    for path, what in directories(context).items():
         stat = context.fs.stat(path)
         if stat is not None:
             seen.setdefault(stat.device, []).extend(what)
             sizes[stat.device] = path, context.fs.free_bytes(path)
     for device, (path, free) in sizes.items():
-        told = f"{free / (1 << 30):,.1f} GiB free at {path} ({named(seen[device])})"
+        text = f"{free / (1 << 30):,.1f} GiB free at {path} ({named(seen[device])})"
         if free < LITTLE:
-            make = f"make room there; `{context.command('stats')}` tells what is waste"
-            yield ("wrong" if free < LEAST else "note"), told, make
+            hint = f"free space there; `{context.command('stats')}` reports waste"
+            yield ("wrong" if free < LEAST else "note"), text, hint
         else:
-            yield "ok", told, None
+            yield "ok", text, None
 
 
 def _nearest(context: CheckContext, path: Path) -> Path:
-    """The directory itself, or the nearest one above it that is there."""
+    """The directory itself, or its nearest parent that exists."""
     path = context.fs.resolve(path)
     return next((each for each in (path, *path.parents) if context.fs.stat(each) is not None), Path("/"))

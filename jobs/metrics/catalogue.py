@@ -1,4 +1,4 @@
-"""What ``ingest --metrics-port`` tells: every metric by name, kind, labels, and a sentence. Data only."""
+"""The metrics of ``ingest --metrics-port``: name, kind, labels and help. Data only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLE = ("table",)
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric; counters begin at 0 with the process, gauges say what is so now."""
+    """One metric; counters start at 0 with the process, gauges are current values."""
 
     name: str
     kind: Kind
@@ -29,64 +29,70 @@ SIZES = tuple(float(1 << power) for power in range(10, 31, 2))
 ROWS = Metric("rows_total", "counter", "Rows committed by this process.")
 BYTES = Metric("bytes_total", "counter", "Bytes of the feed files whose rows are committed; topics are not counted.")
 BATCHES = Metric("batches_total", "counter", "Batches that became an epoch.")
-REPLAYS = Metric("replay_noop_total", "counter", "Splits that were offered again and left out, being committed.")
-GAPS = Metric("offset_gap_total", "counter", "Offsets that were missing and passed over, by permission.")
+REPLAYS = Metric("replay_noop_total", "counter", "Splits that were planned again after their commit, and skipped.")
+GAPS = Metric("offset_gap_total", "counter", "Missing offsets that were skipped, as allow_gap permits.")
 REJECTED = Metric(
-    "quarantine_total", "counter", "Rows set aside, by reason; see `sparkhaven quarantine list`.", (*STREAM, "reason")
+    "quarantine_total",
+    "counter",
+    "Rows written to quarantine, by reason; see `sparkhaven quarantine list`.",
+    (*STREAM, "reason"),
 )
-LATE = Metric("late_rows_total", "counter", "Rows set aside because their date was truncated or deleted.")
+LATE = Metric("late_rows_total", "counter", "Rows rejected because their date was truncated or deleted.")
 OUTSIDE = Metric(
-    "out_of_bounds_total", "counter", "Rows set aside because their date is null or too far from the clock."
+    "out_of_bounds_total", "counter", "Rows rejected because their date is null or too far from the clock."
 )
-CUT = Metric("recovery_bytes_cut", "gauge", "Bytes of an uncommitted batch that recovery cut off at the start.")
+CUT = Metric("recovery_bytes_cut", "gauge", "Bytes of an uncommitted batch that recovery truncated at the start.")
 EPOCH = Metric("epoch_current", "gauge", "Newest epoch of the stream.")
-FLOOR = Metric("epoch_floor", "gauge", "Oldest epoch that can be gone back to.")
-AGE = Metric("epoch_age_seconds", "gauge", "Seconds since this process committed an epoch, or since it began.")
+FLOOR = Metric("epoch_floor", "gauge", "Oldest epoch that can be rolled back to.")
+AGE = Metric("epoch_age_seconds", "gauge", "Seconds since this process committed an epoch, or since its start.")
 POSITION = Metric(
-    "source_position", "gauge", "Where the source is committed: the next offset, version or file.", (*STREAM, "source")
+    "source_position",
+    "gauge",
+    "Committed position of the source: the next offset, version or file.",
+    (*STREAM, "source"),
 )
 END = Metric(
     "source_end",
     "gauge",
-    "Where each partition of a topic ends: its next offset, asked when this is scraped.",
+    "End of each topic partition: its next offset, asked at the scrape.",
     (*STREAM, "source"),
 )
 END_AGE = Metric(
-    "source_end_age_seconds", "gauge", "Age of the ends of the partitions; it grows while the broker does not answer."
+    "source_end_age_seconds", "gauge", "Age of the ends of topic partitions; it grows while the broker does not answer."
 )
 REACHABLE = Metric("source_reachable", "gauge", "1 if the broker of a topic answers, 0 if it does not.")
 TAKEN = Metric(
     "source_records_total",
     "counter",
-    "Offsets by which the committed position of each partition has moved since it was first known here.",
+    "Offsets by which the committed position of each topic partition has moved since the start.",
     (*STREAM, "source"),
 )
 LAG = Metric(
     "source_lag_records",
     "gauge",
-    "Messages between the committed position and the end of each partition, at the age of the ends.",
+    "Messages between the committed position and the end of each topic partition.",
     (*STREAM, "source"),
 )
 LAG_SECONDS = Metric(
     "source_lag_seconds",
     "gauge",
-    "Seconds for which the oldest message, or any file, is known to wait; from the start of the process on.",
+    "Seconds for which the oldest message, or any file, is known to wait, since the start of the process.",
     (*STREAM, "source"),
 )
-LAG_FILES = Metric("source_lag_files", "gauge", "Feed files, or files of a Delta table, that are known to wait.")
+LAG_FILES = Metric("source_lag_files", "gauge", "Feed files, or files of a Delta table, that wait.")
 COMMIT = Metric(
     "commit_seconds", "histogram", "Seconds to write and sync the record that commits a batch.", buckets=SECONDS
 )
 FSYNC = Metric(
     "fsync_seconds",
     "histogram",
-    "Seconds for which the tasks of a batch waited for the disk, summed.",
+    "Seconds that the tasks of a batch waited for syncs, summed.",
     buckets=SECONDS,
 )
 SYNC_BYTES = Metric(
     "sync_batch_bytes",
     "histogram",
-    "Bytes that a batch has appended to column files; with durability fsync it waits for the disk to have them.",
+    "Bytes that a batch has appended to column files; durability fsync waits until they are synced.",
     buckets=SIZES,
 )
 BATCH = Metric("batch_seconds", "histogram", "Seconds that a batch took, from plan to commit.", buckets=LONG_SECONDS)
@@ -96,14 +102,14 @@ FAILURES = Metric("failures_total", "counter", "Failures of the stream, by the c
 MISMATCHES = Metric(
     "replay_mismatch_total", "counter", "Failures because the source does not continue where the commit log ends."
 )
-LOCKS_LOST = Metric("lease_lost_total", "counter", "Failures because another process has taken the stream over.")
+LOCKS_LOST = Metric("lease_lost_total", "counter", "Failures because another process has taken over the stream.")
 DAMAGES = Metric("checksum_errors_total", "counter", "Failures because of a damaged file.")
 LOSS_WINDOW = Metric(
     "loss_window_seconds",
     "gauge",
-    "Seconds of committed work that a power failure may take back; the source replays them. +Inf: since the start.",
+    "Seconds of commits that a power failure may lose; they are ingested again. +Inf: since the start.",
 )
-RECOVERY = Metric("recovery_seconds", "gauge", "Seconds that opening the stream took, with recovery.")
+RECOVERY = Metric("recovery_seconds", "gauge", "Seconds that opening the stream took, including recovery.")
 DATES = Metric("open_dates", "gauge", "Dates with intraday data of the stream.")
 FREE = Metric("disk_free_bytes", "gauge", "Free bytes of the volume of the database root.")
 
@@ -152,7 +158,7 @@ MERGE_BYTES = Metric("merge_bytes", "gauge", "Bytes of columns that the newest f
 MERGE_DATES = Metric(
     "merge_dates",
     "gauge",
-    "Dates by the result of their last merge: merged, or unfinished where it runs, was stopped or has failed.",
+    "Dates by the result of their last merge: merged, or unfinished (it runs, was interrupted or failed).",
     (*TABLE, "result"),
 )
 AMPLIFICATION = Metric(
@@ -164,7 +170,7 @@ SYMBOLS = Metric(
 SYMBOL_HITS = Metric(
     "symbol_hit_ratio",
     "gauge",
-    "Share of rows whose text was in the symbol table of their location already.",
+    "Fraction of rows whose text was already in the symbol table of their location.",
     (*TABLE, "column"),
 )
 DISK = Metric(
@@ -173,8 +179,10 @@ DISK = Metric(
     "Bytes of the files of the table, by volume: intraday, or a storage partition.",
     (*TABLE, "volume"),
 )
-WASTE = Metric("waste_bytes", "gauge", "Those of them that no read of the newest snapshot needs.", (*TABLE, "volume"))
-PINS = Metric("pins", "gauge", "Snapshots of the streams of the table that readers in this process hold.", TABLE)
+WASTE = Metric(
+    "waste_bytes", "gauge", "Bytes of disk_bytes that no read of the newest snapshot needs.", (*TABLE, "volume")
+)
+PINS = Metric("pins", "gauge", "Snapshots of the streams of the table that readers in this process have pinned.", TABLE)
 OLDEST_PIN = Metric(
     "oldest_pin_seconds",
     "gauge",
@@ -185,7 +193,7 @@ OPEN_FILES = Metric("open_files", "gauge", "Files of the table that this process
 FIGURES_AGE = Metric(
     "table_figures_age_seconds",
     "gauge",
-    "Age of the metrics of merges, symbols and disk; they are read again while scraped, for a twentieth of the time.",
+    "Age of the metrics of merges, symbols and disk, which are refreshed during a scrape.",
     TABLE,
 )
 
@@ -205,4 +213,4 @@ OF_TABLES = (
     OPEN_FILES,
     FIGURES_AGE,
 )
-"""Of a table, whatever streams it has; from files of the database, and of this process."""
+"""Metrics of a table over all of its streams."""

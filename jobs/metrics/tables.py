@@ -1,7 +1,7 @@
-"""Figures of a table for metrics: of its merges, its symbol tables, its files, and what this process holds of it.
+"""Metrics of a table: its merges, symbol tables and files, and the pins and open files of this process.
 
-All but the last come from files of the database, as any other process would read them. Reading takes its time where
-there are many dates, so it is done while somebody scrapes, and not again until ``SHARE`` times as long has passed.
+All but the last come from files of the database. With many dates reading them is slow: it is done during a scrape, and
+not again before ``SHARE`` times its duration has passed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Labels = tuple[str, ...]  # those after the table's
 
 @dataclass(slots=True)
 class Merges:
-    """What merge records tell. ``written`` are bytes of columns of all merges, ``used`` those of history in use."""
+    """Totals of merge records. ``written``: bytes of columns of all merges; ``used``: those of history in use."""
 
     newest: MergeRecord | None = None
     results: dict[str, int] = field(default_factory=lambda: {"merged": 0, "unfinished": 0})
@@ -40,7 +40,7 @@ class Merges:
 
 
 class TableFigures:
-    """The figures of one table. ``clock`` gives seconds that never go back. For one thread at a time."""
+    """The figures of one table. ``clock`` is monotonic, in seconds. For one thread at a time."""
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
         self._fs, self._layout, self.table, self._clock = fs, layout, table, clock
@@ -50,10 +50,11 @@ class TableFigures:
         self._seen: WeakKeyDictionary[Pin, float] = WeakKeyDictionary()
 
     def values(self) -> Mapping[str, Mapping[Labels, float]]:
-        """Values by the name of the metric and further labels. What cannot be read stays as it was, with its age."""
+        """Values by the name of the metric and further labels. After an error of reading the old values stay, with
+        their age."""
         now = self._clock()
         if self._read_at is None or now >= self._due:
-            with suppress(SparkhavenError, OSError):  # their age tells, and `verify` what is damaged
+            with suppress(SparkhavenError, OSError):  # their age shows it, and `verify` reports the damage
                 merges = read_merges(self._fs, self._layout, self.table)
                 self._values = _of_merges(merges) | _of_disk(disk_use(self._fs, self._layout, self.table))
                 self._read_at = now
@@ -73,7 +74,7 @@ class TableFigures:
 
 
 class TableCollector(Collector):
-    """Gives a scraper the figures of tables."""
+    """Exports the metrics of tables."""
 
     def __init__(self) -> None:
         self._tables: dict[str, TableFigures] = {}
@@ -98,7 +99,7 @@ class TableCollector(Collector):
 
 
 def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
-    """What the merge records of a table tell; raises what reading one does."""
+    """Totals of the merge records of a table; raises the errors of reading one."""
     found, newest_ms = Merges(), -1
     for value in all_values(fs, layout, table):
         records = load_records(fs, layout, table, value)
@@ -118,7 +119,7 @@ def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
 
 
 def _bytes(record: MergeRecord, known: set[str]) -> int:
-    """Bytes of the locations of a record, but for those that an earlier merge has written."""
+    """Bytes of the locations of a record, without those that an earlier merge has written."""
     outputs = (output for output in record.outputs if output.internal not in known)
     return sum(state.size for output in outputs for state in output.files.values())
 

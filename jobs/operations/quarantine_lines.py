@@ -1,4 +1,4 @@
-"""Rows of the quarantine as JSON lines: what ``list --json`` prints and ``requeue --from`` takes, mended or not."""
+"""Rows of the quarantine as JSON lines, as ``list --json`` prints and ``requeue --from`` takes them."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from store.io.fs import Fs
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What a row is to be sent with instead of what it has; ``key`` of a message only where ``mends_key``."""
+    """The payload that replaces that of a row; the ``key`` of a message only with ``replaces_key``."""
 
     payload: bytes | None
     key: bytes | None = None
-    mends_key: bool = False
+    replaces_key: bool = False
 
     def of(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row, a mapping of ``store.rejected.REJECTED``, as it is to be sent."""
+        """The repaired row, a mapping of ``store.rejected.REJECTED``."""
         if self.payload is not None:
             row = row | {"Payload": self.payload, "PayloadBytes": len(self.payload)}
-        return row | {"Key": self.key} if self.mends_key else row
+        return row | {"Key": self.key} if self.replaces_key else row
 
 
 def read_repairs(fs: Fs, path: Path) -> dict[tuple[str, int], Repair]:
-    """Repairs by source and position; beside these two a line may have ``payload`` and ``key``, texts, or both with
-    ``_base64`` behind their names. ``"key": null`` takes the key away.
+    """Repairs by source and position; a line may also have ``payload`` and ``key``, both as text, or with the suffix
+    ``_base64``. ``"key": null`` removes the key.
 
-    SettingsError that names the first line which is not so, or names a row a second time.
+    SettingsError with the number of the first line that has another form, or names a row a second time.
     """
     if fs.stat(path) is None:
-        raise SettingsError("no such file of rows", where=path, hint="`sparkhaven quarantine list --json` prints one")
+        raise SettingsError("no such file of rows", where=path, hint="`sparkhaven quarantine list --json` writes one")
     found: dict[tuple[str, int], Repair] = {}
     for number, line in enumerate(fs.read(path).splitlines(), 1):
         if not line.strip():
@@ -73,8 +73,8 @@ def _bytes(value: dict[str, Any], name: str) -> bytes | None:
     return None if text is None else text.encode("utf-8")
 
 
-def row_value(row: dict[str, Any], sent: dict[tuple[str, int], int]) -> dict[str, Any]:
-    """A row as JSON has it: payload and key as text, or as base64 where they are none."""
+def row_value(row: dict[str, Any], requeued: dict[tuple[str, int], int]) -> dict[str, Any]:
+    """A row as JSON: payload and key as text, or as base64 where they are not UTF-8."""
     key = (row["SourcePartition"], row["Position"])
     return {
         "stream": row["Stream"],
@@ -93,7 +93,7 @@ def row_value(row: dict[str, Any], sent: dict[tuple[str, int], int]) -> dict[str
         "source_time_ns": row["SourceTime"],
         "epoch": row["Epoch"],
         "time": row["Time"].astimezone(UTC),
-        "requeued_epoch": row["RequeuedEpoch"] or sent.get(key),
+        "requeued_epoch": row["RequeuedEpoch"] or requeued.get(key),
     }
 
 

@@ -1,4 +1,4 @@
-"""Rows of the quarantine, read from its Delta table without Spark: for commands that only look."""
+"""Rows of the quarantine, read from its Delta table without Spark, for read-only commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Dead = Sequence[tuple[int, int | None]]
 class QuarantineRows:
     """The rows of one stream in the Delta table at ``place``; ``owner`` is namespace, table and stream.
 
-    ``dead`` epochs, (after, up to and with; None: all later), are left out, and what they have sent again is pending.
+    ``dead`` epochs (after, up to and including; None: all later) are left out, and rows that they requeued are pending.
     """
 
     fs: Fs
@@ -39,14 +39,13 @@ class QuarantineRows:
     dead: Dead = ()
 
     def count(self, chosen: Chosen) -> int:
-        """How many rows fit."""
+        """How many rows are chosen."""
         return sum(len(found) for _, found in self._keys(chosen))
 
     def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[dict[str, Any]]:
-        """Rows that fit by source and position, as mappings of the table's columns; 0: all of them.
+        """Chosen rows by source and position, as mappings of the table's columns; ``limit`` 0: all of them.
 
-        CorruptFileError for a data file that cannot be read, and what ``ingest.feeds.delta.snapshot`` raises for the
-        log.
+        CorruptFileError for a data file that cannot be read; for the log what ``ingest.feeds.delta.snapshot`` raises.
         """
         parts = list(self._keys(chosen))
         keys = [
@@ -62,7 +61,7 @@ class QuarantineRows:
             yield from self._whole([path for path, _ in parts], some)
 
     def _keys(self, chosen: Chosen) -> Iterator[tuple[Path, pa.Table]]:
-        """By data file the rows that fit: what they are chosen by, and their place ``Row`` in the file."""
+        """Chosen rows by data file: the columns of the choice, and their position ``Row`` in the file."""
         for path in self._files():
             table = self._read(path, (*_OWNER, *_CHOOSING))
             fits = self._fits(table, chosen)
@@ -122,7 +121,7 @@ class QuarantineRows:
                 "a data file of the quarantine cannot be read",
                 where=path,
                 found=str(error).partition("\n")[0],
-                hint="restore it from a backup of the table; the other rows can be sent again by `quarantine requeue`",
+                hint="restore it from a backup of the table; `quarantine requeue` ingests the other rows again",
             ) from error
         return table
 

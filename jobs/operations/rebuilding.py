@@ -1,4 +1,4 @@
-"""``recover --from-locations``: a commit log that is lost or too old, rebuilt from what the locations record."""
+"""``recover --from-locations``: rebuilds a lost or outdated commit log from the records of the locations."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from store.layout import Layout, LocationKey, TableName
 from store.merges.records import lock_table
 
 LATER = (
-    "the stream takes nothing until its positions are given: run --from-locations again with --position"
-    " TOPIC/PARTITION=OFFSET for each (the next message to read), --taken-until TIME (files modified before it count as"
-    " taken), or --accept-positions"
+    "the stream ingests nothing until its positions are given: run --from-locations again with --position"
+    " TOPIC/PARTITION=OFFSET for each (the next message to read), --taken-until TIME (files modified earlier count as"
+    " ingested), or --accept-positions"
 )
 
 
 def parse_choice(positions: list[str], taken_until: str | None, accept: bool, back: bool) -> Choice:
-    """The choice that the options make; SettingsError where they contradict each other or cannot be read."""
+    """The choice of the options; SettingsError where they exclude each other or cannot be parsed."""
     if back and (positions or taken_until or accept):
         raise SettingsError(
             "--back-to-known excludes the other choices", expected="one of them", found="--back-to-known and another"
@@ -43,7 +43,7 @@ def _position(text: str) -> tuple[tuple[str, int], int]:
         return (TABLE, 0), packed(int(stop))
     if not (equals and slash and topic and partition.isdigit() and stop.isdigit()):
         raise SettingsError(
-            "--position is not understood",
+            "--position is no position",
             expected="TOPIC/PARTITION=OFFSET of the next message, or version=N of the next version of a Delta table",
             found=repr(text),
         )
@@ -72,14 +72,14 @@ def rebuild_stream(
     *,
     dry_run: bool,
 ) -> dict[str, Any]:
-    """Rebuilds, or with ``dry_run`` says what would be; what there is to tell as one object."""
+    """Rebuilds a commit log, or with ``dry_run`` only plans it; returns the result as a JSON object."""
     fs, now = Fs(), int(time.time() * 1000)
-    with _held(fs, layout, table, stream, dry_run=dry_run) as commit_lock:
+    with _locked(fs, layout, table, stream, dry_run=dry_run) as commit_lock:
         _refuse_sound(fs, layout, table, stream)
         found = find(fs, layout, table, stream)
         if not found.locations and not found.damaged and not found.known.epoch:
             raise TableNotFoundError(
-                f"there is nothing of a stream {stream!r}", where=layout.intraday(table), expected="a location of it"
+                f"no data of a stream {stream!r}", where=layout.intraday(table), expected="a location of this stream"
             )
         if dry_run:
             state = plan_state(layout, table, found, choice, aside=aside)
@@ -93,7 +93,7 @@ def rebuild_stream(
 
 
 @contextmanager
-def _held(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: bool) -> Iterator[Lock | None]:
+def _locked(fs: Fs, layout: Layout, table: TableName, stream: str, *, dry_run: bool) -> Iterator[Lock | None]:
     path = layout.stream_lock(table, stream)
     if dry_run:
         with take_lock_if_there(fs, path):
@@ -112,11 +112,11 @@ def _refuse_sound(fs: Fs, layout: Layout, table: TableName, stream: str) -> None
         return
     if state.offsets.unsettled is None:
         raise SettingsError(
-            "the commit log of this stream has everything that is known of it",
+            "the commit log of this stream is complete",
             where=layout.stream_log(table, stream),
             expected="a log that is missing, damaged or older than what was published",
             found=f"epoch {state.epoch}",
-            hint="there is nothing to rebuild; `sparkhaven recover` without --from-locations is what a crash needs",
+            hint="nothing needs a rebuild; after a crash run `sparkhaven recover` without --from-locations",
         )
 
 
@@ -130,17 +130,17 @@ def _result(found: Found, state: StreamState, choice: Choice) -> dict[str, Any]:
             lost = f"generations {found.known.generation + 1} to {found.generation}"
         unknown.append(f"source positions of {lost}; {LATER}")
     elif choice.back:
-        unknown.append(f"rows after epoch {found.known.epoch}, which went: the source has to send them again")
+        unknown.append(f"rows after epoch {found.known.epoch}, which were dropped: they are read from the source again")
     if found.known.epoch < found.epoch:
         unknown.append(
-            f"which epochs there were between {found.known.epoch} and {state.epoch}: none can be gone back to"
+            f"which epochs existed between {found.known.epoch} and {state.epoch}: none can be rolled back to"
         )
     without = sum(not location.stats and location.rows > 0 for location in state.locations.values())
     if without:
-        unknown.append(f"statistics of {without} locations: reads skip nothing there, and are right")
+        unknown.append(f"statistics of {without} locations: reads there are correct, but skip no rows")
     if found.unpublished:
         moved = ", ".join(map(str, found.unpublished))
-        unknown.append(f"what was committed of locations without table.size, which are renamed: {moved}")
+        unknown.append(f"the committed rows of locations without table.size, which are renamed: {moved}")
     return {
         "epoch": state.epoch,
         "generation": state.generation,

@@ -1,10 +1,10 @@
-"""Rows of the quarantine back into the table, exactly once: an epoch of its own for each portion.
+"""Requeue: rows of the quarantine are ingested again, exactly once, in an epoch of their own for each portion.
 
-1. ``requeue-try``     the rows are decoded and routed once, in memory; those that are still bad stay where they are
-2. ``requeue-file``    the others go into a durable file, named by their positions and the epoch they are to have
-3. (ledger)            the epoch is announced, so that a commit that never came to be is known as such
-4. (commit)            the file is one split, of positions that only requeues have; the same nine steps as any batch
-5. ``quarantine-mark`` the rows are marked with the epoch, and the file goes
+1. ``requeue-try``     the rows are decoded and routed once, in memory; those that are still bad stay
+2. ``requeue-file``    the others go into a durable file, named by their positions and their future epoch
+3. (ledger)            the epoch is announced, so that a commit that fails is recognised
+4. (commit)            the file is one split of positions that only requeues have; the nine steps of any batch
+5. ``quarantine-mark`` the rows are marked with the epoch, and the file is removed
 
 Killed before the record of step 4, nothing of it is in the table and the log does not have the positions: the next
 start removes the file, and the rows are pending as before. Killed after it, the log has the positions: the next start
@@ -52,9 +52,9 @@ PORTION_ROWS, PORTION_BYTES = 10_000, 64 << 20
 
 @dataclass(slots=True)
 class Requeued:
-    """What became of rows: ``sent`` were committed in ``epochs``; ``refused`` are still bad and stay pending.
+    """The result: ``sent`` rows were committed in ``epochs``; ``refused`` rows are still bad and stay pending.
 
-    ``cut`` have no whole payload and stay too.
+    ``cut`` rows have no whole payload and stay too.
     """
 
     sent: int = 0
@@ -65,7 +65,7 @@ class Requeued:
 
 @dataclass(frozen=True, slots=True)
 class RequeueDecoder:
-    """Decodes the file of a requeue; a row that is refused here stops the batch, since all were tried before."""
+    """Decodes the file of a requeue; a bad row stops the batch, since all rows were tried before."""
 
     fs: Fs
     spec: StreamSpec
@@ -88,9 +88,9 @@ def try_rows(
     closed: frozenset[LocationKey],
     clock: Callable[[], float] = time.time,
 ) -> tuple[pa.Table, list[BadRow]]:
-    """Step 1: the rows that would go into the table, and why the others would not.
+    """Step 1: the rows that can be stored, and why the others cannot.
 
-    ``closed`` are locations that take no rows. ``rows`` are sorted by source partition and position.
+    ``closed`` are truncated locations, which take no rows. ``rows`` are sorted by source partition and position.
     """
     lenient = replace(spec, partition=replace(spec.partition, bounds="quarantine", late="quarantine"))
     rejects = Rejects(ANY)
@@ -112,7 +112,7 @@ def requeue_rows(
     *,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Sends one portion again, as far as it is good; ``done`` is added to. The caller holds the stream."""
+    """Ingests the good rows of one portion again and adds to ``done``. The caller holds the lock of the stream."""
     log.refresh()
     closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
     with fs.during("requeue-try"):
@@ -145,7 +145,7 @@ def requeue_rows(
         batch_id=epoch,
         proposed=[split],
         decode=decoder,
-        again=False,  # which rows can be sent was found out before; a date that was truncated since changes that
+        again=False,  # the rows were tried before; a date that was truncated since changes the result
     )
     quarantine.mark(Requeue(path, start, epoch))
     done.sent += outcome.rows
@@ -161,7 +161,7 @@ def requeue_pending(
     repairs: dict[tuple[str, int], Repair] | None,
     done: Requeued,
 ) -> None:
-    """Sends what is chosen again, portion by portion; ``repairs`` keeps those that no row was found for."""
+    """Ingests the chosen rows again, portion by portion; ``repairs`` keeps those without a row."""
     settings, generation = run.settings, run.log.state.generation
     target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.durability)
     for rows in portions(quarantine.select(chosen).toLocalIterator(), repairs, done):
@@ -176,7 +176,7 @@ def try_pending(
     repairs: dict[tuple[str, int], Repair] | None,
     done: Requeued,
 ) -> None:
-    """What ``requeue_pending`` would do with rows by source and position; nothing is changed."""
+    """The dry run of ``requeue_pending``."""
     schema, state = checked_schema(fs, settings), load_stream(fs, layout, settings.table, settings.spec.stream)
     closed = frozenset(key for key, location in state.locations.items() if location.truncated)
     for rows in portions(pending, repairs, done):
@@ -188,9 +188,9 @@ def try_pending(
 def portions(
     pending: Iterable[Mapping[str, Any]], repairs: dict[tuple[str, int], Repair] | None, done: Requeued
 ) -> Iterator[pa.Table]:
-    """Rows in portions that fit into memory; with ``repairs`` only those named there, which are taken out of it.
+    """Rows in portions that fit into memory; with ``repairs`` only the rows it names, which are removed from it.
 
-    A portion has no two rows of one place; sorted as they are, they follow each other.
+    A portion has no two rows of one position; sorted by position, they follow each other.
     """
     portion: list[dict[str, Any]] = []
     size = 0

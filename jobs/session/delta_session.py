@@ -1,4 +1,4 @@
-"""Delta in Spark's session, for streams that set rejected rows aside: pinned jars and settings."""
+"""Delta Lake in the Spark session, for streams with a quarantine: pinned jars and settings."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ CONF = {
 }
 _WHY = "rejected rows go to a Delta table"
 _HINT = (
-    "run `sparkhaven jars` once with a network; or set [bad_rows] max_rows = 0, then no Delta is needed and a bad row "
-    "stops its batch"
+    "run `sparkhaven jars` once with network access; or set [bad_rows] max_rows = 0: then a bad row stops its batch, "
+    "and Delta is not needed"
 )
 
 
 def delta_conf(fs: Fs, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Settings of a session with Delta. Its jars are fetched if they are not in the cache.
+    """Settings of a session with Delta; its jars are fetched unless they are in the cache.
 
-    SettingsError when they are not there and cannot be fetched. Under spark-submit they come by ``--packages``.
+    SettingsError when they cannot be fetched. Under spark-submit they come from ``--packages``.
     """
     if "PYSPARK_GATEWAY_PORT" in environ:
         return dict(CONF)
@@ -54,12 +54,12 @@ def delta_conf(fs: Fs, environ: Mapping[str, str] = os.environ) -> dict[str, str
 
 
 def delta_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """Delta's jars in the cache; fetched if they are not there. SettingsError when they cannot be."""
+    """Delta's jars in the cache, fetched if they are missing. SettingsError when they cannot be fetched."""
     return jars(fs, f"delta-{VERSION}", JARS, environ)
 
 
 def require_delta(spark: SparkSession) -> None:
-    """SettingsError if the session cannot reach Delta's classes (a job that was submitted without them)."""
+    """SettingsError if the session lacks Delta's classes, as in a job that is submitted without them."""
     from importlib.util import find_spec
 
     from py4j.java_gateway import JavaClass

@@ -1,11 +1,11 @@
-"""What lets Spark start in half the time: two files in the user's cache. Without them it starts as it would anyway.
+"""Two files in the user's cache with which Spark starts in half the time. Without them it starts as usual.
 
-*The launcher of Python.* Spark puts its own zip of PySpark first on the path of each Python process that it starts. A
+*The Python launcher.* Spark puts its own zip of PySpark first on the path of each Python process that it starts. A
 zip keeps no bytecode, so each of the five processes of a stream would compile PySpark again, 0.7 s of CPU. The launcher
 takes the zip off the path, since the same PySpark stands installed beside this Python.
 
-*The archive of classes.* Of the 13,000 classes that Spark's JVM loads, all but a few come from an archive as the JDK's
-class-data sharing makes it. The JVM takes no archive that was made of other jars or by another JDK.
+*The class archive.* Of the 13,000 classes that Spark's JVM loads, nearly all come from an archive, by the JDK's
+class-data sharing. The JVM ignores an archive of other jars or of another JDK.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from jobs.session.jars import cache_directory
 from jobs.session.java import find_java
 from store.io.fs import Fs
 
-AT_EXIT = "SPARKHAVEN_CLASSES_AT_EXIT"  # names the archive that the JVM is to write when it ends
-_QUIET = "-Xlog:cds*=off"  # else an archive that does not fit is told on standard output
+AT_EXIT = "SPARKHAVEN_CLASSES_AT_EXIT"  # the archive that the JVM writes when it ends
+_QUIET = "-Xlog:cds*=off"  # else the JVM reports an archive that does not fit on standard output
 _LAUNCHER = """#!/bin/sh
 export PYTHONPATH="${{PYTHONPATH#*/pyspark.zip:*/py4j-*.zip:*/spark-core_*.jar:}}"
 exec {python} "$@"
@@ -32,9 +32,9 @@ exec {python} "$@"
 
 
 def python_launcher(fs: Fs, environ: Mapping[str, str]) -> str:
-    """The program that Spark shall start as Python; ``sys.executable`` where the launcher would not help or not run.
+    """The program that Spark starts as Python; ``sys.executable`` where the launcher cannot be used.
 
-    That is where another PySpark than the installed one could be meant, or the cache cannot be written.
+    That is where another PySpark than the installed one may be meant, or the cache cannot be written.
     """
     found = _pyspark()
     if found is None or found.parent != Path(sysconfig.get_paths()["purelib"]) or environ.get("SPARK_HOME"):
@@ -53,12 +53,12 @@ def python_launcher(fs: Fs, environ: Mapping[str, str]) -> str:
 
 
 def class_archive(fs: Fs, environ: Mapping[str, str]) -> Path:
-    """Where the archive for this JDK and this PySpark is, or would be. Raises SettingsError without a JDK."""
+    """The path of the archive for this JDK and this PySpark, existing or not. SettingsError without a JDK."""
     return cache_directory(environ) / f"classes-{_digest(fs.resolve(find_java(fs, environ)), _pyspark())}.jsa"
 
 
 def archive_options(fs: Fs, environ: Mapping[str, str]) -> list[str]:
-    """Options of the JVM: to write the archive that ``AT_EXIT`` names, or to take the one that is there."""
+    """Options of the JVM: write the archive that ``AT_EXIT`` names, or use an existing one."""
     if environ.get(AT_EXIT):
         return [f"-XX:ArchiveClassesAtExit={environ[AT_EXIT]}", _QUIET]
     path = class_archive(fs, environ)

@@ -1,7 +1,7 @@
-"""Jars from Maven's repositories, by the Ivy inside pyspark: fetched once, then found in the user's cache directory.
+"""Jars from Maven's repositories, fetched once by the Ivy inside pyspark into the user's cache directory.
 
-A set of jars is complete when its directory has a list of them with their sizes, which is written last; so a fetch
-that was interrupted starts anew, and a complete one needs no network.
+A set of jars is complete when its directory has the list of their sizes, which is written last: an interrupted fetch
+starts again, a complete one needs no network.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FETCH_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A Maven artifact; ``alone``: without what it depends on."""
+    """A Maven artifact; ``alone``: without its dependencies."""
 
     organisation: str
     name: str
@@ -34,9 +34,9 @@ class Artifact:
 
 
 def jars(fs: Fs, name: str, artifacts: Sequence[Artifact], environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The jars of ``artifacts`` and of what they need, in the cache under ``name``; fetched if they are not there.
+    """The jars of ``artifacts`` and their dependencies in the cache under ``name``, fetched if they are missing.
 
-    Raises SettingsError when they are missing and cannot be fetched.
+    SettingsError when they cannot be fetched.
     """
     directory = cache_directory(environ) / name
     found = _complete(fs, directory)
@@ -44,12 +44,12 @@ def jars(fs: Fs, name: str, artifacts: Sequence[Artifact], environ: Mapping[str,
 
 
 def present(fs: Fs, name: str, environ: Mapping[str, str]) -> list[Path] | None:
-    """The jars in the cache under ``name``; None if they are not all there. Nothing is fetched."""
+    """The jars in the cache under ``name``; None if one is missing. Nothing is fetched."""
     return _complete(fs, cache_directory(environ) / name)
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:
-    """Our directory below the user's cache: ``$XDG_CACHE_HOME/sparkhaven`` or ``~/.cache/sparkhaven``."""
+    """Sparkhaven's directory in the user's cache: ``$XDG_CACHE_HOME/sparkhaven`` or ``~/.cache/sparkhaven``."""
     base = environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path(environ.get("HOME", "~")).expanduser() / ".cache") / "sparkhaven"
 
@@ -70,7 +70,7 @@ def _fetch(fs: Fs, directory: Path, artifacts: Sequence[Artifact], environ: Mapp
     fs.mkdirs(directory.parent)
     lock = fs.lock(directory.parent, wait=True)
     try:
-        found = _complete(fs, directory)  # another process may have fetched them meanwhile
+        found = _complete(fs, directory)  # another process may have fetched them
         if found is not None:
             return found
         staging = directory.with_name(f".{directory.name}.fetching")
@@ -107,12 +107,12 @@ def _run_ivy(staging: Path, artifact: Artifact, directory: Path, environ: Mappin
         said = done.stdout + done.stderr
         failed = done.returncode != 0 or "UNRESOLVED DEPENDENCIES" in said or "FAILED DOWNLOADS" in said
     except subprocess.TimeoutExpired:
-        said, failed = f"nothing after {FETCH_SECONDS:.0f} seconds", True
+        said, failed = f"no answer within {FETCH_SECONDS:.0f} seconds", True
     if failed:
         raise SettingsError(
             f"the jars of {':'.join(coordinates)} cannot be fetched",
             where=directory,
-            expected="jars from Maven Central, once; later they are taken from there without a network",
+            expected="jars from Maven Central, once; later they come from the cache",
             found=_reason(said),
             hint="connect to the network or set a proxy, and try again",
         )
@@ -121,8 +121,8 @@ def _run_ivy(staging: Path, artifact: Artifact, directory: Path, environ: Mappin
 def _reason(said: str) -> str:
     lines = [line.strip(" :\t") for line in said.splitlines()]
     marks = ("Exception", "not found", "refused", "timed out", "unresolved", "Unknown host")
-    told = [line for line in lines if any(mark in line for mark in marks)]
-    return (told or [line for line in lines if line] or ["no message"])[0][:300]
+    reasons = [line for line in lines if any(mark in line for mark in marks)]
+    return (reasons or [line for line in lines if line] or ["no message"])[0][:300]
 
 
 def _java(environ: Mapping[str, str]) -> Path | str:

@@ -1,4 +1,4 @@
-"""The JDK that Spark will start: found and checked beforehand, so that a missing one is told in one line."""
+"""The JDK that Spark starts, checked beforehand: a missing one is one clear error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = re.compile(r"\"?(\d+)(?:\.(\d+))?")
 
 
 def check_jdk(fs: Fs, environ: Mapping[str, str]) -> int:
-    """The major version of the JDK that Spark will start; missing or too old is a SettingsError."""
+    """The major version of the JDK that Spark starts; SettingsError if it is missing or too old."""
     java = find_java(fs, environ)
     text = _release(fs, java) or _ask(java)
     major = _major(text)
@@ -29,7 +29,7 @@ def check_jdk(fs: Fs, environ: Mapping[str, str]) -> int:
 
 
 def find_java(fs: Fs, environ: Mapping[str, str]) -> Path:
-    """Where ``spark-class`` looks: JAVA_HOME first, then PATH. Raises SettingsError if there is none."""
+    """The java that ``spark-class`` finds: JAVA_HOME first, then PATH. SettingsError if there is none."""
     home = environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"
@@ -43,7 +43,7 @@ def find_java(fs: Fs, environ: Mapping[str, str]) -> Path:
 
 
 def _release(fs: Fs, java: Path) -> str | None:
-    """JAVA_VERSION of the JDK's ``release`` file: no JVM has to start for it."""
+    """JAVA_VERSION of the JDK's ``release`` file, without starting a JVM."""
     path = fs.resolve(java).parent.parent / "release"
     if fs.stat(path) is None:
         return None

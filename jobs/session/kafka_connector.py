@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, by its jars: for queries of any kind whose frames go to ``jobs.streams.frames``, as in
+"""The jars of Spark's own Kafka connector, for queries whose frames go to ``jobs.streams.frames``:
 
     spark = build_session("mine", extra=connector_conf(Fs()))
     rows = spark.readStream.format("kafka").options(...).load().select(
@@ -8,7 +8,8 @@
                               "offset": "offset"}, internal=..., value=...)
     rows.writeStream.foreachBatch(writer).start()
 
-A feed of type ``kafka`` needs none of it, and takes half the time. ``from_json`` gives nulls for what it cannot read.
+A feed of type ``kafka`` does not need it, and takes half the time. ``from_json`` gives nulls for values it cannot
+parse.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ CONNECTOR = (
     Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION, alone=True),
     Artifact(
         "org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", alone=True
-    ),  # 4.2.0 is not everywhere
+    ),  # not all mirrors have 4.2.0
     Artifact("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
     Artifact("org.apache.commons", "commons-pool2", "2.12.0", alone=True),
 )
 
 
 def connector_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The connector's jars in the cache; fetched if they are not there. SettingsError when they cannot be."""
+    """The connector's jars in the cache, fetched if they are missing. SettingsError when they cannot be fetched."""
     return jars(fs, f"spark-kafka-{VERSION}", CONNECTOR, environ)
 
 

@@ -1,8 +1,8 @@
-"""Signals that a driver under spark-submit does not get: they go to the JVM, whose child it is.
+"""Under spark-submit signals go to the JVM, whose child the driver is: here they are forwarded to the driver.
 
-Airflow, systemd and Kubernetes send SIGTERM to the process that they have started, which is Spark's JVM. Left alone it
-ends at once and takes the driver's connection with it. Here it hands the signal on to the driver, which ends as it
-does without spark-submit, and the JVM ends after it with its exit code.
+Airflow, systemd and Kubernetes send SIGTERM to the process that they have started, which is Spark's JVM. By default it
+ends at once, and with it the driver's connection. Here it forwards the signal to the driver, which ends as it does
+without spark-submit; then the JVM ends with the driver's exit code.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ FORWARDED = ("TERM", "INT")
 
 
 class _Forward:
-    """Java's ``sun.misc.SignalHandler`` in this process: what the JVM gets becomes a SIGTERM of ours."""
+    """Java's ``sun.misc.SignalHandler`` in this process: a signal of the JVM becomes a SIGTERM of this process."""
 
     def handle(self, received: Any) -> None:
-        """Called by the JVM; SIGINT too asks to end after the batch, since a terminal sends it to us as well."""
+        """Called by the JVM; SIGINT too ends after the batch, since a terminal sends it to this process as well."""
         os.kill(os.getpid(), signal.SIGTERM)
 
     class Java:
-        """What py4j makes an object of in the JVM."""
+        """The Java interface that py4j implements."""
 
         implements = ("sun.misc.SignalHandler",)
 
 
 def forward_signals() -> None:
-    """Makes the JVM of spark-submit hand SIGTERM and SIGINT on to this process, from now until both end."""
+    """Lets the JVM of spark-submit forward SIGTERM and SIGINT to this process until both end."""
     from pyspark import SparkContext
     from pyspark.java_gateway import ensure_callback_server_started
 

@@ -1,6 +1,6 @@
-"""The Spark session that every job works in: built once, with what our workers need, quiet by default.
+"""The Spark session of a job: built once, with what the workers need, quiet by default.
 
-Run as a module it checks the JDK and says nothing when all is well: ``python -m jobs.session.spark_session``.
+Run as a module it checks the JDK and prints only errors: ``python -m jobs.session.spark_session``.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from store.io.fs import Fs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The JVM schedules, and rows never cross it: what it would spend on its best code and on collecting beside us is worth
-# more to the workers (a tenth of a micro-batch on two cores).
+# The JVM only schedules, rows never cross it: without its optimising compiler and parallel garbage collector the
+# workers gain a tenth of a micro-batch on two cores.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _MEMORY = re.compile(r"\d+[kmgt]\Z")
 
 
 def import_root() -> Path:
-    """Where our packages are imported from: a checkout, site-packages, or a zip given with ``--py-files``."""
+    """Where these packages are imported from: a checkout, site-packages, or a zip given with ``--py-files``."""
     return Path(str(store.__file__)).parent.parent
 
 
 def check_memory(text: str) -> None:
-    """SettingsError unless it is an amount of memory as a JVM takes it."""
+    """SettingsError unless the text is an amount of memory as a JVM takes it."""
     if not _MEMORY.match(text):
-        raise SettingsError("memory is a whole number with k, m, g or t", expected="for instance 2g", found=text)
+        raise SettingsError("no amount of memory", expected="a whole number with k, m, g or t, like 2g", found=text)
 
 
 def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, str]:
@@ -47,7 +47,7 @@ def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, 
     conf = {
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
-        "spark.speculation": "false",  # a second copy of a task would meet the first one's lock
+        "spark.speculation": "false",  # a second copy of a task would wait for the lock of the first
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -61,18 +61,18 @@ def settings(*, workers: int | None, memory: str, submitted: bool) -> dict[str, 
             "spark.ui.enabled": "false",
         }
         logging = import_root() / "conf" / "log4j2.properties"
-        logged = [f"-Dlog4j2.configurationFile=file:{logging}"] if logging.is_file() else []  # it is none inside a zip
+        logged = [f"-Dlog4j2.configurationFile=file:{logging}"] if logging.is_file() else []  # not inside a zip
         conf["spark.driver.extraJavaOptions"] = " ".join([*JVM_OPTIONS, *logged])
     return conf
 
 
 def is_submitted(environ: Mapping[str, str]) -> bool:
-    """Whether spark-submit runs this process, so that the JVM is there already."""
+    """Whether spark-submit runs this process, so that the JVM runs already."""
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
 def require_jdk(fs: Fs, environ: Mapping[str, str]) -> None:
-    """SettingsError when Spark would have no JDK to start; for jobs that change something before Spark starts."""
+    """SettingsError without a JDK; for jobs that change something before Spark starts."""
     if not is_submitted(environ):
         check_jdk(fs, environ)
 
@@ -87,10 +87,10 @@ def build_session(
     fs: Fs | None = None,
     environ: MutableMapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session for one job, or the one that spark-submit has prepared. ``extra`` is laid over our settings.
+    """The session of one job, or the one that spark-submit has prepared. ``extra`` overrides the settings here.
 
-    Spark's own errors are logged only if ``verbose``: what stops a job is told by the job, in one piece.
-    Raises SettingsError when the JDK is missing or too old, before Spark is touched.
+    Spark's own errors are logged only if ``verbose``: the job itself reports what stops it.
+    SettingsError when the JDK is missing or too old, before Spark starts.
     """
     environ = os.environ if environ is None else environ
     submitted = is_submitted(environ)
@@ -112,18 +112,18 @@ def build_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if submitted:
-        # Spark looks for --py-files in a wrong directory when it starts the planner of a stream's source
+        # Spark starts the planner of a stream's source with a wrong path to --py-files
         sent = session.sparkContext.environment
         sent["PYTHONPATH"] = _with_import_root(sent.get("PYTHONPATH", ""))
     session.sparkContext.setLogLevel("ERROR" if verbose else "OFF")
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None and not verbose:
-        server.handle_error = lambda request, address: None  # else a traceback of it when the JVM dies
+        server.handle_error = lambda request, address: None  # else it prints a traceback when the JVM dies
     return session
 
 
 def is_alive(spark: SparkSession) -> bool:
-    """Whether the JVM of a session still answers, and its context has not been stopped."""
+    """Whether the JVM of a session answers and its context has not been stopped."""
     from py4j.protocol import Py4JError
 
     try:
@@ -134,7 +134,7 @@ def is_alive(spark: SparkSession) -> bool:
 
 
 def end_session(spark: SparkSession) -> None:
-    """Stops Spark; one that is gone already is no further error."""
+    """Stops Spark, which may have ended already."""
     from py4j.protocol import Py4JError
 
     with suppress(OSError, Py4JError):
@@ -142,9 +142,9 @@ def end_session(spark: SparkSession) -> None:
 
 
 def _end_jvm_without(jars: str) -> None:
-    """Ends a JVM that an earlier session of this process has left and that was not started with these jars.
+    """Ends a JVM of an earlier session of this process that was started without these jars.
 
-    Classes of jars are only found by a JVM that gets them at its start; the session then starts a new one.
+    A JVM finds classes only in jars that it is started with; the session then starts a new one.
     """
     from pyspark import SparkContext
 
@@ -161,7 +161,7 @@ def _end_jvm_without(jars: str) -> None:
 
 
 def _prepare_workers(environ: MutableMapping[str, str], python: str) -> None:
-    """Workers run this interpreter and find our packages: both come from the environment in which the JVM starts."""
+    """Lets workers run this interpreter and find these packages: they inherit the environment of the JVM."""
     environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = python
     environ["PYTHONPATH"] = _with_import_root(environ.get("PYTHONPATH", ""))
 

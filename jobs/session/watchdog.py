@@ -1,8 +1,8 @@
-"""A second process that ends a third one when we are gone: a server of ours must not outlive us, however we die.
+"""A watchdog process that kills a server when the process that started it ends, in whatever way.
 
-It waits at both: at a pipe that the system closes when we end, and at the process it watches. SIGTERM, SIGKILL and the
-end of our whole process group are the same to it. It holds the process by a descriptor, never by its number, which
-may be another process's by then.
+It waits for both: for a pipe that the system closes when the starter ends, and for the process it watches. SIGTERM,
+SIGKILL and the end of the whole process group have the same effect. It holds the process by a descriptor, since its
+number may be reused.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import sys
 
 
 class Watchdog:
-    """Watches ``pid``, a child of this process, until ``close``, or the end of either of us."""
+    """Watches ``pid``, a child of this process, until ``close`` or the end of one of them."""
 
     def __init__(self, pid: int) -> None:
-        self._process = subprocess.Popen(  # in a session of its own: a signal to our process group must not reach it
+        self._process = subprocess.Popen(  # a session of its own: signals to this process group must not reach it
             [sys.executable, "-I", "-S", __file__, str(pid)], stdin=subprocess.PIPE, start_new_session=True
         )
 
     def wait(self, seconds: float) -> int:
-        """Waits for the end of the watch; its exit code. subprocess.TimeoutExpired if it still goes on then."""
+        """Waits for the end of the watch; its exit code. subprocess.TimeoutExpired if it still runs then."""
         return self._process.wait(seconds)
 
     def close(self) -> None:
-        """Ends the watch; a process that still runs is killed. Harmless if called twice."""
+        """Ends the watch; a process that still runs is killed. May be called twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()

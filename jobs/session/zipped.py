@@ -1,8 +1,8 @@
 """The zip for ``spark-submit --py-files``: ``python -m jobs.session.zipped OUT.zip``.
 
-A process that imports from a zip cannot keep what it has compiled, so every driver, planner and worker would compile
-all of it again, seconds each. So each module stands beside its bytecode. That is of the Python which made the zip;
-another version sees that it is not its own, and compiles.
+A process that imports from a zip cannot cache bytecode: every driver, planner and worker would compile all modules
+again, for seconds. So the zip has the bytecode of each module beside it, for the Python that has made the zip; another
+version ignores it and compiles.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def write_zip(target: Path, root: Path = ROOT) -> None:
-    """Packs our packages below ``root``, a checkout or site-packages; a zip that is there is replaced.
+    """Packs the packages below ``root``, a checkout or site-packages; an existing zip is replaced.
 
-    Every entry has the same time, so the same sources give the same bytes.
+    All entries have the same time: the same sources give the same bytes.
     """
     files = sorted(path for name in PACKAGES for path in (root / name).rglob("*") if path.is_file())
     unfinished = target.with_name(f".{target.name}.tmp")

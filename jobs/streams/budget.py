@@ -1,4 +1,4 @@
-"""How many bad rows a stream puts up with: so many in a batch, and such a part of all rows of the last hour."""
+"""The error budget of a stream: bad rows in a batch, and their fraction of all rows of the last hour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from writers.batch.commit import BatchOutcome
 from writers.target import LateRows, SplitNotes
 
 HOUR_S = 3600.0
-PIECE_S = 60.0  # batches within it are remembered together
+PIECE_S = 60.0  # batches within it are counted together
 LATE = "the date was truncated or deleted; it takes no more rows"
 
 
@@ -25,9 +25,9 @@ class _Piece:
 
 
 class Budget:
-    """The judge of the batches of one run of a stream: too many bad rows stop a batch, with nothing committed.
+    """The error budget of one run of a stream: too many bad rows stop a batch, with nothing committed.
 
-    A run begins without an hour behind it, so its first batches are judged by themselves.
+    A run begins with an empty hour: its first batches count alone.
     """
 
     def __init__(self, budget: BadRowBudget, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,7 +43,7 @@ class Budget:
         check_budget(rows, notes.rejected_rows, good + notes.rejected_rows, self._budget, before=before)
 
     def committed(self, outcome: BatchOutcome) -> None:
-        """Remembers a batch that is in the log."""
+        """Counts a committed batch."""
         now = self._clock()
         if not self._pieces or now - self._pieces[-1].since >= PIECE_S:
             self._pieces.append(_Piece(now, 0, 0))

@@ -1,4 +1,4 @@
-"""Between ingest and the writers: decodes splits and frames by a stream's settings, and weighs what is rejected."""
+"""Decoders of splits and frames by a stream's settings, as the tasks of the writers call them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from writers.target import SplitNotes
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """What a task calls for each split; goes to the workers by pickle."""
+    """Decodes the splits of a task; pickled to the workers."""
 
     fs: Fs
     spec: StreamSpec
@@ -61,7 +61,7 @@ def _note(rejects: Rejects, notes: SplitNotes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FrameDecoder:
-    """What a task calls for each batch of its rows of a data frame. ``closed`` are locations that take no more."""
+    """Decodes batches of a data frame in a task. ``closed``: truncated locations, which take no rows."""
 
     spec: StreamSpec
     schema: TableSchema

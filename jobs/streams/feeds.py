@@ -22,7 +22,7 @@ SPLIT_OF: Mapping[type, SplitOf] = {FileId: file_of, OffsetRange: range_of}
 
 @dataclass(frozen=True, slots=True)
 class OpenedFeed:
-    """A source whose rows name splits, how they do it, and whether missing offsets may be passed over."""
+    """A source whose rows are splits, how to parse them, and whether missing offsets are allowed."""
 
     source: DataFrame
     split_of: SplitOf
@@ -49,7 +49,7 @@ def watch_ends(
 
 
 def passed_lines(passed: Mapping[str, Any]) -> list[str]:
-    """What a files feed does not take, a line for each reason, with the first names."""
+    """The files that a feed does not ingest, a line for each reason, with the first names."""
     lines = []
     for reason, found in passed.items():
         more = found["count"] - len(found["first"])

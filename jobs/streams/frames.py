@@ -1,4 +1,4 @@
-"""Any data frame into a table: ``deephaven_writer`` for streaming queries, ``write_frame`` for a frame written once."""
+"""Data frames into a table: ``deephaven_writer`` for streaming queries, ``write_frame`` for a single frame."""
 
 from __future__ import annotations
 
@@ -70,28 +70,28 @@ def deephaven_writer(
     A row that cannot be stored stops the query, with nothing committed; unless ``bad_rows`` are given, by the keys of
     ``[bad_rows]`` in a stream file: then such rows go to the quarantine (default ``<root>/.quarantine/<stream>``), as
     objects of their columns, by position, or else by batch, task and place in it; as long as they are within the
-    budget. ``quarantine list`` and ``drop`` know them. To send one again, write it mended with ``write_frame`` and a
-    ``label``, which takes it once: a command does not know the options of this writer. The session needs Delta.
+    budget. ``quarantine list`` and ``drop`` work on them. To ingest one again, write it repaired with ``write_frame``
+    and a ``label``, which writes it once: no command knows the options of this writer. The session needs Delta.
 
     ``positions`` names the columns that say where a row comes from: ``{"partition": ..., "offset": ...}``, and
-    ``"topic"`` where there are several. Then every row is stored exactly once, whatever becomes of Spark's checkpoint,
-    as long as the source gives the same rows for the same offsets. Rows of an offset stay together. Offsets must follow
-    each other without a hole; where the query filters, or the topic is compacted or written by transactions, set
-    ``allow_gap``: then holes between batches are recorded and those inside are not looked for.
+    ``"topic"`` where there are several. Then every row is stored exactly once, whatever happens to Spark's checkpoint,
+    as long as the source gives the same rows for the same offsets. Rows of an offset stay together. Offsets must be
+    consecutive; where the query filters, or the topic is compacted or written by transactions, set
+    ``allow_gap``: then gaps between batches are recorded and gaps inside them are not checked.
 
     Without ``positions`` a batch is known by the query, its batch id and a digest of its rows. That survives every
     crash of driver and workers, since Spark then repeats its last batch. It does **not** survive:
 
     * a checkpoint that is deleted or torn: the new query may send rows again, and is refused until ``adopt`` says, for
-      one start, that it starts where the old one ended. Then that is yours to make sure of.
-    * a checkpoint older than the commit log, as a copy or after a power cut: Spark plans batches anew under old ids.
+      one start, that it starts where the old one ended. That is then yours to ensure.
+    * a checkpoint older than the commit log, as a copy or after a power failure: Spark plans new batches under old ids.
       Refused; roll the stream back to the epoch before the first such batch, which the error names.
     * a source or query that gives other rows when a batch is repeated (a random or current value, an unordered limit, a
       file overwritten): refused, as other rows under a known batch id.
     * a second query into the same stream: give it a stream of its own.
 
-    The stream stays locked until ``close()``; used as a context manager it closes itself. After an error it is let go,
-    and the next batch opens it again.
+    The stream stays locked until ``close()``; used as a context manager it closes itself. After an error it is
+    released, and the next batch opens it again.
     """
     options = frame_options(
         root,
@@ -121,9 +121,9 @@ def write_frame(
     label: str | None = None,
     **options: Any,
 ) -> BatchOutcome:
-    """Writes a frame that is no stream as one epoch; the options are those of ``deephaven_writer``.
+    """Writes a batch frame as one epoch; the options are those of ``deephaven_writer``.
 
-    With ``positions`` rows that are committed are dropped. With a ``label`` the frame is written once under that name:
+    With ``positions`` committed rows are dropped. With a ``label`` the frame is written once under that name:
     the same rows again are a no-op, other rows a PositionGapError. With neither, each call adds all rows.
     """
     if label is not None and options.get("positions"):
@@ -133,7 +133,7 @@ def write_frame(
 
 
 class FrameWriter:
-    """Made by ``deephaven_writer``. ``last`` is what became of the newest batch; ``epoch`` the newest epoch."""
+    """Created by ``deephaven_writer``. ``last``: the outcome of the newest batch; ``epoch``: the newest epoch."""
 
     def __init__(self, options: FrameOptions, *, fs: Fs | None = None) -> None:
         self.last: BatchOutcome | None = None
@@ -143,12 +143,12 @@ class FrameWriter:
         self._schema: TableSchema | None = None
         self._memory = WorkerCache()
         self._budget = Budget(options.spec.bad_rows)
-        self._gate = threading.Lock()
+        self._lock = threading.Lock()
         self._checked = False
 
     @property
     def epoch(self) -> int:
-        """The newest epoch that this writer knows of; 0 before its first batch."""
+        """The newest epoch that this writer knows; 0 before its first batch."""
         return self._log.state.epoch if self._log is not None else 0
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -156,28 +156,28 @@ class FrameWriter:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query_id is None:
             raise SettingsError(
-                "this is no batch of a streaming query",
-                hint="give the writer to df.writeStream.foreachBatch; a frame that is no stream goes to write_frame",
+                "the frame is no batch of a streaming query",
+                hint="pass the writer to df.writeStream.foreachBatch; write a batch frame with write_frame",
             )
         self.write(frame, batch_of_query(query_id, batch_id), query_id, batch_id)
 
     def write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
-        """Commits the rows of a frame as one epoch, as far as they are not committed yet."""
+        """Commits those rows of a frame as one epoch that are not committed yet."""
         refuse_speculation(frame.sparkSession)
-        with self._gate:
+        with self._lock:
             try:
                 outcome = self._write(frame, identity, query_id, batch_id)
                 self._maintenance.after_batch()
             except BaseException:
-                self._let_go()
+                self._release()
                 raise
             self._budget.committed(outcome)
             self.last = outcome
             return outcome
 
     def close(self) -> None:
-        """Makes what is committed durable in any mode, and lets the stream go."""
-        with self._gate:
+        """Makes all commits durable in any mode, and releases the stream."""
+        with self._lock:
             if self._log is not None:
                 log, self._log = self._log, None
                 log.close()
@@ -274,8 +274,8 @@ class FrameWriter:
             zone=options.spec.partition.value.day_zone,
         )
 
-    def _let_go(self) -> None:
-        """Releases the lock without touching the log: what it says is read again when the stream is opened."""
+    def _release(self) -> None:
+        """Releases the lock without writing to the log, which is read again when the stream is opened."""
         if self._log is not None:
             log, self._log = self._log, None
             log.__exit__(BaseException, None, None)

@@ -1,4 +1,4 @@
-"""Metrics of running streams, as Prometheus reads them: text over HTTP, on the loopback address unless told other."""
+"""Metrics of running streams, as Prometheus reads them: text over HTTP, default address: loopback."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ LOOPBACK = "127.0.0.1"
 OUTSIDE_REASONS = tuple(map(reason_code, (NULL_DATE, OUT_OF_BOUNDS)))
 
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # when a series began: nothing that anybody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # times at which series began
 
 
 class Metrics:
-    """The metrics of one process. ``clock`` gives seconds that never go back."""
+    """The metrics of one process. ``clock`` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.registry = CollectorRegistry()
         self._clock = clock
         self._streams: dict[tuple[str, str], StreamMetrics] = {}
-        self.registry.register(_Refresh(self._streams))  # first: it brings up to date what the others then say
+        self.registry.register(_Refresh(self._streams))  # first: it updates the values that the others return
         self._made: dict[str, MetricWrapperBase] = {item.name: _made(item, self.registry) for item in CATALOGUE}
         self._tables = TableCollector()
         self.registry.register(self._tables)
 
     def stream(self, table: str, log: StreamLog, watch: SourceWatch | None = None) -> StreamMetrics:
-        """The metrics of a stream that was just opened. ``watch`` asks the broker, where the stream has one."""
+        """The metrics of a stream that was just opened. ``watch`` asks its broker, if it has one."""
         made = StreamMetrics(self._made, table, log, self._clock, watch, self._tables)
         self._streams[table, log.state.stream] = made
         return made
@@ -69,7 +69,7 @@ class Metrics:
 
 
 class _Refresh(Collector):
-    """No metric of its own: asks the brokers when a scrape begins, all at once."""
+    """Has no metric: asks all brokers in parallel when a scrape begins."""
 
     def __init__(self, streams: Mapping[tuple[str, str], StreamMetrics]) -> None:
         self._streams = streams
@@ -83,7 +83,7 @@ class _Refresh(Collector):
 
 
 class StreamMetrics:
-    """The metrics of one stream, which all have its labels. Values of the log are read when they are asked for."""
+    """The metrics of one stream, with its labels. Values of the log are read when they are scraped."""
 
     def __init__(
         self,
@@ -102,17 +102,17 @@ class StreamMetrics:
         self._before = log.state.offsets.positions()
         for item in CATALOGUE:
             if item.labels == STREAM and item is not named.LAG_FILES and (watch is not None or item not in OF_TOPICS):
-                self._of(item)  # there from the start, at 0
+                self._of(item)  # exported from the start, with 0
         self._of(named.CUT).set(log.recovery.cut_bytes)
         self._of(named.EPOCH).set_function(lambda: log.state.epoch)
         self._of(named.FLOOR).set_function(lambda: log.state.floor)
         self._of(named.AGE).set_function(lambda: clock() - self._committed)
         self._of(named.DATES).set_function(lambda: len({key.value for key in list(log.state.locations)}))
         self._of(named.RUNNING).set(1)
-        self._place()
+        self._positions()
 
     def on_disk(self, fs: Fs, layout: Layout, durability: Durability, sync_s: float, recovery_s: float) -> None:
-        """Where the stream is kept, what a power failure may take back, and how long it took to open."""
+        """Sets free space, the loss window of a power failure, and the duration of the opening."""
         self._of(named.FREE).set_function(lambda: _free(fs, layout))
         self._of(named.LOSS_WINDOW).set({"fsync": 0.0, "periodic": sync_s}.get(durability, math.inf))
         self._of(named.RECOVERY).set(recovery_s)
@@ -124,7 +124,7 @@ class StreamMetrics:
         self._of(named.RUNNING).set(0)
 
     def batch(self, done: BatchProgress) -> None:
-        """A batch is through."""
+        """Counts a finished batch."""
         outcome = done.outcome
         self._of(named.REPLAYS).inc(outcome.replayed)
         if outcome.epoch is None:
@@ -144,10 +144,10 @@ class StreamMetrics:
         self._of(named.FSYNC).observe(outcome.seconds.get("sync", 0.0))
         self._of(named.SYNC_BYTES).observe(outcome.written)
         self._of(named.BATCH).observe(done.seconds)
-        self._place()
+        self._positions()
 
     def reported(self, said: Mapping[str, Any]) -> None:
-        """What the source says of itself: how many files wait."""
+        """Sets the number of waiting files from a report of the source."""
         waiting = said.get("waiting_files")
         if waiting is not None:
             self._of(named.LAG_FILES).set(waiting)
@@ -155,12 +155,12 @@ class StreamMetrics:
             self._files_lag()
 
     def refresh(self) -> None:
-        """Brings up to date what is older than a scrape may see: the ends of partitions, and since when things wait."""
+        """Updates the ends of topic partitions and waiting times, before a scrape."""
         self._files_lag()
         watch = self._watch
         if watch is None:
             return
-        positions = self._log.state.offsets.positions()  # before the ends, which then lie behind them
+        positions = self._log.state.offsets.positions()  # read before the ends, which are then never smaller
         seen, now = watch.fresh(), self._clock()
         self._of(named.REACHABLE).set(seen.reachable)
         self._of(named.END_AGE).set(math.inf if seen.at is None else max(0.0, now - seen.at))
@@ -176,7 +176,7 @@ class StreamMetrics:
             waits = 0.0 if self._files_since is None else self._clock() - self._files_since
             self._of(named.LAG_SECONDS, source="files").set(waits)
 
-    def _place(self) -> None:
+    def _positions(self) -> None:
         positions = self._log.state.offsets.positions()
         for place, position in positions.items():
             self._of(named.POSITION, source=place).set(position)
@@ -204,12 +204,12 @@ def _made(item: Metric, registry: CollectorRegistry) -> MetricWrapperBase:
 
 @contextmanager
 def served(metrics: Metrics, port: int, address: str = LOOPBACK) -> Iterator[str]:
-    """Serves the metrics as long as it is open; the URL. ``port`` 0 is a free one. SettingsError for a port in use."""
+    """Serves the metrics while it is open; yields the URL. ``port`` 0: any free one. SettingsError for a used port."""
     try:
         server, thread = start_http_server(port, addr=address, registry=metrics.registry)
     except OSError as error:
         raise SettingsError(
-            "metrics cannot be served there",
+            "metrics cannot be served at this address",
             where=f"{address}:{port}",
             found=error.strerror or error,
             hint="choose another --metrics-port (0 = a free one), or another --metrics-address",

@@ -34,12 +34,10 @@ FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not 
 def run_streams(
     fs: Fs, layout: Layout, streams: Sequence[StreamSettings], options: Options, progress: Progress
 ) -> list[Run | NotStarted]:
-    """Runs all streams; one that fails stops no other, and is started again unless that cannot help (or with ``once``).
+    """Runs all streams; a failure stops no other stream and, if it may pass and without ``once``, leads to a restart.
 
-    SIGTERM and SIGINT end each after its batch.
-
-    Whatever can be wrong before Spark starts is told first: jars that are not there, settings, schema, lock, recovery.
-    It keeps only its own stream from starting.
+    SIGTERM and SIGINT end each stream after its batch. Missing jars, settings, schemas, locks and recovery are checked
+    before Spark starts; an error keeps only its own stream from starting.
     """
     require_jdk(fs, os.environ)
     check_memory(options.memory)
@@ -50,7 +48,7 @@ def run_streams(
             delta.update(delta_conf(fs))
         return checked(fs, settings)
 
-    sound, failed = try_each(streams, check)  # all of them before the first is taken over
+    sound, failed = try_each(streams, check)  # check all before the first is opened
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
         runs, unopened = try_each(sound, lambda settings: open_stream(fs, layout, settings, opened, progress))
@@ -61,7 +59,7 @@ def run_streams(
                 options.metrics.failed(one.table, one.name, one.error)
         for run in runs:
             look_at_source(run, opened, progress, options)
-        if all(run.error is not None for run in runs) or (failed and options.stop_on_failure):
+        if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
             return [*runs, *failed]  # nothing to start Spark for
         spark = start_session(
             lambda: build_session(
@@ -92,7 +90,7 @@ def run_streams(
                 for run in runs
                 if run.error is not None and not (run.name in threads and threads[run.name].is_alive())
             }
-            if stopped and options.stop_on_failure:
+            if stopped and options.stop_on_error:
                 stop.set()
             for name, seconds in reminders.due(stopped, time.monotonic()):
                 progress.still_stopped(name, stopped[name], seconds)
@@ -100,7 +98,7 @@ def run_streams(
 
 
 def refuse_without_delta(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> None:
-    """Puts an error on the runs that set bad rows aside, if the session has no Delta to keep them in."""
+    """Sets an error on the runs with a quarantine if the session has no Delta."""
     try:
         require_delta(spark)
     except SettingsError as error:

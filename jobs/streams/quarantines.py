@@ -1,4 +1,4 @@
-"""A stream's quarantine, from its settings: whether it has one, where it is, and that it follows the commit log."""
+"""The quarantine of a stream by its settings, kept in step with the commit log."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def place_of(layout: Layout, settings: StreamSettings) -> Path:
 
 
 def quarantine_of(fs: Fs, layout: Layout, spark: SparkSession, settings: StreamSettings) -> Quarantine:
-    """The quarantine that a stream file means."""
+    """The quarantine of a stream file."""
     stream, place, file = settings.spec.stream, place_of(layout, settings), str(settings.file.absolute())
     return Quarantine(spark, fs, layout, settings.table, stream, place, clock=time.time, file=file)
 
 
 def catch_up(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:
-    """Brings the ledger up to a log that was just opened; requeues that were not committed go. Needs no Spark.
+    """Updates the ledger from a log that was just opened and removes uncommitted requeues. Needs no Spark.
 
-    To be called at every start, also of a stream that sets nothing aside: the log forgets its rollbacks.
+    Called at every start, also of a stream without bad rows: the log forgets its rollbacks.
     """
     follow_log(fs, layout, table, state)
     for requeue in leftovers(fs, layout, table, state)[1]:
@@ -41,18 +41,18 @@ def catch_up(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> No
 
 
 def settle(fs: Fs, layout: Layout, table: TableName, state: StreamState, quarantine: Quarantine, where: object) -> None:
-    """Brings the quarantine up to its ledger, before anything is parked. Without anything to do, Delta is not asked.
+    """Updates the quarantine from its ledger, before rows are written to it. Delta is only used if there is work.
 
-    SettingsError when the settings, which are ``where``, name another place than the one that has the rows.
+    SettingsError when the settings at ``where`` name another place than the one that has the rows.
     """
     ledger = read_ledger(fs, layout, table, state.stream)
     moved = ledger is not None and ledger.place not in ("", str(quarantine.place))
     if ledger is not None and moved and fs.stat(Path(ledger.place) / "_delta_log") is not None:
         raise SettingsError(
-            "the stream's quarantine is in another place than its settings say",
+            "the stream's quarantine is in another place than its settings name",
             where=where,
             expected=ledger.place,
             found=quarantine.place,
-            hint="move the directory there, or send its rows again and remove it, before another one is begun",
+            hint="move the directory there, or requeue its rows and remove it",
         )
     quarantine.settle(leftovers(fs, layout, table, state)[0])

@@ -1,8 +1,8 @@
-"""One failing stream among several: told, let go, and started again after a while, as long as that may help.
+"""Restarts of a failed stream among others: reported, released, and started again after a pause.
 
-An error whose exit code says that it is worth another try (a source or disk that was away for a moment, a worker that
-died) is. Data that do not fit, a source that does not go on, settings, and a stream that another process has taken over
-are not: they end the stream. Waiting doubles with each failure in a row; an epoch in between begins the row anew.
+Only errors whose exit code is "worth retrying" lead to a restart: a source or disk that is away, a worker that died.
+Bad data, a source that does not continue, settings, and a stream that another process has taken over end the stream.
+The pause doubles with each consecutive failure; an epoch in between resets it.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ class Backoff:
     tries: int = 10
 
     def pause(self, failures: int) -> float | None:
-        """How long to wait after that many failures in a row, at least one; None = no more."""
+        """Seconds to wait after that many consecutive failures, at least one; None: no more restarts."""
         return None if failures > self.tries else min(self.most, self.first * 2.0 ** min(failures - 1, 32))
 
 
 class Reminders:
-    """When to tell of streams that have stopped while others run: each time that ``every`` seconds have passed."""
+    """When to report streams that have stopped while others run: every ``every`` seconds."""
 
     def __init__(self, every: float = REMIND_SECONDS) -> None:
         self._every = every
-        self._stopped: dict[str, tuple[float, float]] = {}  # name -> stopped at, told at
+        self._stopped: dict[str, tuple[float, float]] = {}  # name -> stopped at, reported at
 
     def due(self, stopped: Iterable[str], now: float) -> list[tuple[str, float]]:
-        """Those to tell of at ``now``, with the seconds for which each is known to be stopped."""
+        """The streams to report at ``now``, with the seconds since each has stopped."""
         found = []
         for name in stopped:
-            since, told = self._stopped.setdefault(name, (now, now))
-            if now - told >= self._every:
+            since, reported = self._stopped.setdefault(name, (now, now))
+            if now - reported >= self._every:
                 self._stopped[name] = since, now
                 found.append((name, now - since))
         return found
 
 
 class Restartable(Protocol):
-    """A stream as the loop sees it."""
+    """A stream that can be restarted."""
 
     error: Exception | None
 
@@ -59,8 +59,8 @@ class Restartable(Protocol):
         ...
 
 
-def is_worth_another_try(error: Exception) -> bool:
-    """Whether the same stream may do better without anybody changing anything."""
+def is_retryable(error: Exception) -> bool:
+    """Whether a restart may help without any change."""
     if isinstance(error, SparkhavenError):
         return error.exit_code == EXIT_RETRY and not isinstance(error, LockLostError)
     return isinstance(error, OSError)
@@ -68,40 +68,40 @@ def is_worth_another_try(error: Exception) -> bool:
 
 def keep_running(
     stream: Restartable,
-    live: Callable[[], None],
+    run: Callable[[], None],
     reopen: Callable[[], None],
     *,
     stop: threading.Event,
-    told: Callable[[Exception, float], None],
-    can_go_on: Callable[[], bool] = lambda: True,
+    on_restart: Callable[[Exception, float], None],
+    can_restart: Callable[[], bool] = lambda: True,
     backoff: Backoff = Backoff(),
 ) -> int:
-    """Calls ``live`` until it leaves no error on the stream, or one that ends it; returns how often it was restarted.
+    """Calls ``run`` until it leaves no error on the stream, or one that ends it; returns the number of restarts.
 
-    ``reopen`` lets the stream go and takes it over again, with recovery; it may raise what ``live`` may leave. ``told``
-    hears of each failure that is followed by a restart, and in how many seconds. ``can_go_on`` is False when there is
-    nothing to run in any more.
+    ``reopen`` releases the stream and opens it again, with recovery; it may raise the errors of ``run``. ``on_restart``
+    gets each failure that is followed by a restart, and the pause in seconds. ``can_restart`` is False once there is no
+    session to run in.
     """
     restarts, failures = 0, 0
     opened = True
     before = stream.epoch
     while True:
         if opened:
-            live()
+            run()
         error = stream.error
-        if error is None or stop.is_set() or not is_worth_another_try(error) or not can_go_on():
+        if error is None or stop.is_set() or not is_retryable(error) or not can_restart():
             return restarts
         failures = 1 if opened and stream.epoch > before else failures + 1
         pause = backoff.pause(failures)
         if pause is None:
             return restarts
-        told(error, pause)
+        on_restart(error, pause)
         if stop.wait(pause):
             return restarts
         stream.error = None
         try:
             reopen()
-        except Exception as again:  # noqa: BLE001 judged like any other at the head of the loop
+        except Exception as again:  # noqa: BLE001 handled like any other at the head of the loop
             stream.error, opened = again, False
             continue
         opened = True

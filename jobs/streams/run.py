@@ -42,16 +42,15 @@ from writers.target import StreamTarget
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: many batches a second ask the broker no more often
+ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: bounds the requests to the broker
 
 
 @dataclass(slots=True)
 class Run:
     """One stream of this process; ``totals`` or ``error`` once it has ended.
 
-    ``watch`` asks its broker, if it has one; ``opened_s``: seconds that opening took.
-    ``older``: files that came too late to be taken, their modification time being before the horizon. ``so_far`` is
-    what all its lives together have done, where it was restarted.
+    ``watch`` asks its broker, if it has one; ``opened_s``: seconds that opening took. ``older``: new files that are not
+    ingested because they were modified before the horizon. ``so_far``: totals over all restarts.
     """
 
     settings: StreamSettings
@@ -60,7 +59,7 @@ class Run:
     totals: StreamTotals | None = None
     error: Exception | None = None
     older: int = 0
-    passed: set[str] = field(default_factory=set)  # reasons and files that were told
+    passed: set[str] = field(default_factory=set)  # reasons and files that were reported
     remarks: DataWarnings = field(default_factory=DataWarnings)
     so_far: StreamTotals = field(default_factory=StreamTotals)
     watch: SourceWatch | None = None
@@ -76,8 +75,8 @@ class Run:
         """The stream's name."""
         return self.settings.spec.stream
 
-    def heard(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
-        """What listens to the reports of the source: a newcomer too old to be taken is told, never passed over."""
+    def listener(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
+        """What receives the reports of the source, and reports every file that is not ingested."""
 
         def listen(said: Mapping[str, Any]) -> None:
             count = int(said.get("older_files", 0))
@@ -97,9 +96,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run: ``once`` takes what is there and ends; ``workers`` None = all cores; ``verbose``: Spark's log too.
+    """How to run: ``once`` processes all available input, then exits; ``workers`` None: all cores; ``verbose``: Spark's
+    log.
 
-    ``metrics`` are told what the streams do. ``stop_on_failure``: a stream that fails for good ends the others too.
+    ``metrics`` are updated by the streams. ``stop_on_error``: a stream that fails for good ends the others too.
     """
 
     once: bool = False
@@ -107,12 +107,12 @@ class Options:
     memory: str = "1g"
     verbose: bool = False
     metrics: Metrics | None = None
-    stop_on_failure: bool = False
+    stop_on_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What the streams of one process share; ``stop`` asks them to end after their batch."""
+    """What the streams of one process share; ``stop``: end after the batch."""
 
     fs: Fs
     layout: Layout
@@ -123,12 +123,9 @@ class Application:
 
 
 def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Options) -> None:
-    """What can be known of a stream's source before Spark starts; an error is put on ``run``. Watches it from then on.
+    """Checks a stream's source before Spark starts and watches it until ``opened`` ends; sets an error on ``run``."""
 
-    ``opened`` ends the watch.
-    """
-
-    def told(seen: Seen) -> None:
+    def on_change(seen: Seen) -> None:
         progress.source(run.name, seen.reachable, time.monotonic() - since[0], seen.reason)
         since[0] = time.monotonic()
 
@@ -147,7 +144,7 @@ def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Opt
 
 
 def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitStack, progress: Progress) -> Run:
-    """Deploys the schema, takes the stream over and recovers it; its lock is held until ``opened`` ends."""
+    """Deploys the schema and opens the stream with recovery; its lock is held until ``opened`` ends."""
     began = time.monotonic()
     checked_schema(fs, settings)
     schema = deploy(fs, layout, settings.schema_file)
@@ -172,7 +169,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
 
 
 def keep_one(app: Application, run: Run) -> None:
-    """Runs an opened stream, and again after failures that may pass; its jobs share the workers with other streams."""
+    """Runs an opened stream, with restarts after retryable failures; its jobs share the workers with other streams."""
     app.spark.sparkContext.setLocalProperty("spark.scheduler.pool", run.name)  # its query's threads inherit it
     metrics, table = app.options.metrics, str(run.settings.table)
     restarts = 0
@@ -180,13 +177,13 @@ def keep_one(app: Application, run: Run) -> None:
         with ExitStack() as opened:
 
             def reopen() -> None:
-                run.log.__exit__(Exception, None, None)  # lets go without touching what may be broken
+                run.log.__exit__(Exception, None, None)  # releases the lock without writing to the log
                 again = open_stream(app.fs, app.layout, run.settings, opened, app.progress)
                 run.log, run.schema, run.opened_s = again.log, again.schema, again.opened_s
                 if metrics is not None:
                     metrics.restarted(table, run.name)
 
-            def told(error: Exception, pause: float) -> None:
+            def on_restart(error: Exception, pause: float) -> None:
                 app.progress.restarts(run.name, pause)
                 if metrics is not None:
                     metrics.failed(table, run.name, error)
@@ -196,10 +193,10 @@ def keep_one(app: Application, run: Run) -> None:
                 partial(run_one, app, run),
                 reopen,
                 stop=app.stop,
-                told=told,
-                can_go_on=lambda: not app.options.once and is_alive(app.spark),
+                on_restart=on_restart,
+                can_restart=lambda: not app.options.once and is_alive(app.spark),
             )
-    except Exception as error:  # noqa: BLE001  what could not be closed; told by the command like any other
+    except Exception as error:  # noqa: BLE001  an error of closing; reported by the command like any other
         run.error = run.error or error
     if run.error is not None and metrics is not None:
         metrics.failed(table, run.name, run.error)
@@ -208,7 +205,7 @@ def keep_one(app: Application, run: Run) -> None:
 
 
 def run_one(app: Application, run: Run) -> None:
-    """Runs an opened stream in a session until it ends; what it did, or what ended it, is put on ``run``."""
+    """Runs an opened stream in a session until it ends; sets totals or the error on ``run``."""
     fs, layout, options, progress, settings = app.fs, app.layout, app.options, app.progress, run.settings
     keeps = settings.spec.bad_rows.allows_any
     spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
@@ -236,7 +233,7 @@ def run_one(app: Application, run: Run) -> None:
         line = places.line(positions, ends, done.seconds, shown=progress.places_shown)
         progress.batch(run.name, done, line, unit=unit)
 
-    def heard(said: Mapping[str, Any]) -> None:
+    def on_report(said: Mapping[str, Any]) -> None:
         if metrics is not None:
             metrics.reported(said)
         listen(said)
@@ -248,7 +245,7 @@ def run_one(app: Application, run: Run) -> None:
         check_budget=budget,
         quarantine=quarantine.add if quarantine else None,
         progress=batch,
-        report=heard,
+        report=on_report,
         warn=lambda error: progress.warn(run.name, error),
         sync_seconds=settings.sync_s,
     )
@@ -261,7 +258,7 @@ def run_one(app: Application, run: Run) -> None:
         plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
         run.totals = run_stream(app.spark, feed.source, fs, run.log, target, plan, stop=app.stop)
         progress.ended(run.name, run.totals)
-    except Exception as error:  # noqa: BLE001  told by the command, after the other streams have ended
+    except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended
         run.error = jvm_gone(error) or error
         progress.stopped(run.name, run.error)
     finally:

@@ -1,7 +1,7 @@
-"""The ends of a stream's topic partitions as the broker tells them, asked beside the stream: for lag and reachability.
+"""The ends of a stream's topic partitions, asked from the broker beside the stream: for lag and reachability.
 
-What the planner knows is as old as the running batch, and nothing while the broker is away. So a thread asks every
-second or so, and whoever needs the ends of now asks itself. Every answer has its age.
+The planner's ends are as old as the running batch, and missing while the broker is away. So a thread asks about every
+second, and a caller that needs current ends asks itself. Every answer has its age.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from types import TracebackType
 from store.errors import SparkhavenError
 
 PERIOD_SECONDS = 1.0
-SHARE = 20  # a look that took long is followed by a pause of so many times as long
+SHARE = 20  # a request is followed by a pause of at least so many times its duration
 SAMPLES = 512
-COARSE = 0.03  # error of a waiting time, as part of it
+COARSE = 0.03  # relative error of a waiting time
 
 Ask = Callable[[], Mapping[str, int]]
 
@@ -38,23 +38,23 @@ class Seen:
 
 
 class SourceWatch:
-    """Asks ``ask`` for ends, in a thread while it is open. ``told`` hears of each change between answer and silence.
+    """Asks ``ask`` for ends in a thread while it is open; calls ``on_change`` when the source becomes (un)reachable.
 
-    ``ask`` raises SparkhavenError where there is no answer. ``clock`` gives seconds that never go back.
+    ``ask`` raises SparkhavenError without an answer. ``clock`` is monotonic, in seconds.
     """
 
-    def __init__(self, ask: Ask, clock: Callable[[], float], told: Callable[[Seen], None]) -> None:
-        self._ask, self._clock, self._told = ask, clock, told
+    def __init__(self, ask: Ask, clock: Callable[[], float], on_change: Callable[[Seen], None]) -> None:
+        self._ask, self._clock, self._on_change = ask, clock, on_change
         self._seen = Seen({}, None, True, clock())
         self._lock = threading.Lock()
-        self._begun = 0.0  # when the last look began
+        self._begun = 0.0  # when the last request began
         self._waits = WaitingTimes()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
     def last(self) -> Seen:
-        """What the last look has found."""
+        """The result of the last request."""
         return self._seen
 
     def __enter__(self) -> SourceWatch:
@@ -70,30 +70,30 @@ class SourceWatch:
             self._thread.join()
 
     def fresh(self, max_age: float = 0.0) -> Seen:
-        """What a look finds that began at most ``max_age`` seconds ago; who comes while one runs waits for the next.
+        """The result of a request that began at most ``max_age`` seconds ago; waits for one that runs.
 
-        While the source is silent only the thread asks, and what it knows is given at once.
+        While the source does not answer only the thread asks, and the last result is returned at once.
         """
         wanted = self._clock() - max_age
         if not self._seen.reachable and self._thread is not None:
             return self._seen
         with self._lock:
             if self._seen.at is None or self._begun < wanted:
-                self._look()
+                self._request()
             return self._seen
 
     def waiting_seconds(self, place: str, position: int, now: float) -> float:
-        """How long the message at a position is known to wait; 0 if there is none."""
+        """For how long the message at a position is known to wait; 0 if there is none."""
         return self._waits.seconds(place, position, now)
 
     def _run(self) -> None:
         pause = 0.0
         while not self._stop.wait(pause):
             with self._lock:
-                self._look()
+                self._request()
                 pause = max(PERIOD_SECONDS, SHARE * (self._clock() - self._begun) if self._seen.reachable else 0.0)
 
-    def _look(self) -> None:
+    def _request(self) -> None:
         before, self._begun = self._seen, self._clock()
         try:
             ends = self._ask()
@@ -105,20 +105,20 @@ class SourceWatch:
             self._waits.add(ends, self._begun)
             self._seen = Seen(ends, self._begun, True, since)
         if before.reachable != self._seen.reachable:
-            self._told(self._seen)
+            self._on_change(self._seen)
 
 
 @dataclass(slots=True)
 class WaitingTimes:
-    """When each end was seen first, so that it can be told since when a message has been there.
+    """When each end was first seen, which dates the messages before it.
 
-    ``samples`` are (end, seconds) in order; they are replaced, never changed, since several threads look at them.
+    ``samples`` are (end, seconds) in order; they are replaced, never changed, since several threads read them.
     """
 
     samples: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
     def add(self, ends: Mapping[str, int], now: float) -> None:
-        """Ends as they are now. Of many samples those are forgotten that lie close together for their age."""
+        """Adds the current ends. Of many samples those are dropped that are close together for their age."""
         for place, end in ends.items():
             known = self.samples.get(place, ())
             if known and end < known[-1][0]:  # another topic of that name, or a broker from a backup
@@ -128,7 +128,7 @@ class WaitingTimes:
             self.samples[place] = known if len(known) <= SAMPLES else _thinned(known, now)
 
     def seconds(self, place: str, position: int, now: float) -> float:
-        """Since when the message at ``position`` has been seen to exist; 0 if it has not."""
+        """Seconds since the message at ``position`` was first seen to exist; 0 if it was not."""
         known = self.samples.get(place, ())
         first = bisect_right(known, position, key=itemgetter(0))
         return max(0.0, now - known[first][1]) if first < len(known) else 0.0

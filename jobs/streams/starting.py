@@ -1,4 +1,4 @@
-"""Which streams of a command can start: what is wrong before Spark runs keeps only its own stream from starting."""
+"""Which streams of a command can start: an error before Spark runs keeps only its own stream from starting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NotStarted:
-    """A stream file that could not become a running stream, and why; ``name`` and ``table``, if they are known."""
+    """A stream file whose stream could not start, and why; ``name`` and ``table``, if they are known."""
 
     file: Path
     error: Exception
@@ -29,12 +29,12 @@ class NotStarted:
 
     @property
     def label(self) -> str:
-        """What to call it."""
+        """The name of the stream, else of its file."""
         return self.name or str(self.file)
 
 
 def load_streams(files: Iterable[Path]) -> tuple[list[StreamSettings], list[NotStarted]]:
-    """The settings of every file that has some. Of files that describe one and the same stream none is taken."""
+    """The settings of every valid file. Of files that describe the same stream none is used."""
     found: list[StreamSettings] = []
     failed: list[NotStarted] = []
     for path in dict.fromkeys(files):
@@ -61,7 +61,7 @@ def load_streams(files: Iterable[Path]) -> tuple[list[StreamSettings], list[NotS
 def try_each(
     streams: Sequence[StreamSettings], step: Callable[[StreamSettings], T]
 ) -> tuple[list[T], list[NotStarted]]:
-    """What ``step`` makes of each stream, and those that it fails for."""
+    """The results of ``step`` for each stream, and the streams that it fails for."""
     made: list[T] = []
     failed: list[NotStarted] = []
     for settings in streams:
@@ -73,18 +73,18 @@ def try_each(
 
 
 def checked(fs: Fs, settings: StreamSettings) -> StreamSettings:
-    """The settings, if schema and feed fit them; raises what is wrong, nothing is made."""
+    """The settings, if schema and feed match; raises the first error, changes nothing."""
     checked_schema(fs, settings)
     settings.feed.check(fs)
     return settings
 
 
 def report_failed(cli: CliContext, failed: Iterable[NotStarted]) -> int:
-    """Tells each failure; the exit code of the first."""
+    """Reports each failure; returns the exit code of the first."""
     code = EXIT_DONE
     for stream in failed:
         error = stream.error if isinstance(stream.error, SparkhavenError) else SparkhavenError(str(stream.error))
         about = {"file": str(stream.file)} if stream.name is None else {"stream": stream.name}
-        told = report(cli, error, **about)
-        code = code or told
+        failed_code = report(cli, error, **about)
+        code = code or failed_code
     return code

@@ -21,7 +21,7 @@ from jobs.session.spark_session import build_session
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.feeds import watch_ends
 from jobs.streams.progress import Progress
-from jobs.streams.restarts import is_worth_another_try
+from jobs.streams.restarts import is_retryable
 from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
 from jobs.streams.source_watch import Seen
 from readers import open_table
@@ -82,7 +82,7 @@ def wait_for(what: Callable[[], bool], run: Run) -> None:
 def has_stopped(run: Run) -> bool:
     """Whether an error stands that no restart takes away."""
     error = run.error
-    return error is not None and not is_worth_another_try(error)
+    return error is not None and not is_retryable(error)
 
 
 def count(base: Path) -> int:
@@ -102,7 +102,7 @@ def test_a_stream_survives_a_broker_that_dies_and_comes_back(
         wait_for(lambda: count(tmp_path) == 100, run)
         own_broker.kill()
         wait_for(lambda: run.watch is not None and not run.watch.last.reachable, run)
-        assert run.error is None or is_worth_another_try(run.error), "the stream waits, or starts again later"
+        assert run.error is None or is_retryable(run.error), "the stream waits, or starts again later"
         own_broker.start()
         send(own_broker.bootstrap, topic, ticks(range(100, 200, 2)), 0)
         send(own_broker.bootstrap, topic, ticks(range(101, 200, 2)), 1)

@@ -103,7 +103,7 @@ class Job:
         found = _EPOCH.search(line)
         if found:
             self.epoch = int(found[1])
-        self.restarts += "starts again in" in line
+        self.restarts += "restarts in" in line
 
 
 class Watcher:

@@ -78,7 +78,7 @@ def test_a_root_that_is_not_there_and_one_that_is_empty(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     found = run_checks(tmp_path / "db")
     assert "wrong" not in {each.state for each in found}
-    assert of(found, "streams", "note")[0].what == "no stream has run here yet"
+    assert of(found, "streams", "note")[0].what == "no stream has run in this database yet"
     assert not list((tmp_path / "db").iterdir())
 
 
@@ -198,7 +198,7 @@ def test_mounts_and_what_they_guarantee() -> None:
         states[path] = guarantees(mount)[:2]
     assert [state for state, _ in states.values()] == ["ok", "note", "note", "wrong", "note", "note", "note"]
     assert "locks depend on the server" in states["/mnt/a b"][1] and "locks" in states["/f"][1]
-    assert "lost when the machine goes down" in states["/mnt"][1] and "read-only" in states["/old"][1]
+    assert "lost when the machine stops" in states["/mnt"][1] and "read-only" in states["/old"][1]
 
 
 def test_locks_of_the_kernel() -> None:

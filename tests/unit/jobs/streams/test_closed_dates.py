@@ -150,5 +150,5 @@ def test_a_stream_file_and_a_writer_of_frames_record_their_zone(tmp_path: Path) 
 
 def test_an_error_of_several_zones_is_one_of_settings(tmp_path: Path) -> None:
     small = table(tmp_path, EAST, WEST)
-    with pytest.raises(SettingsError, match="do not tell one time zone"):
+    with pytest.raises(SettingsError, match="have not recorded one time zone"):
         recorded_zone(small.table, newest_states(small.fs, small.layout, small.table))

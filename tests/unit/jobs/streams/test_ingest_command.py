@@ -68,7 +68,7 @@ def test_what_is_wrong_before_spark_starts_is_told_before_anything_is_made(
     code, value = told(tmp_path / "db", "ingest", str(broken), "--once")
     assert (code, value["error"]["what"], value["file"]) == (2, "stream file is not TOML", str(broken))
     code, value = told(tmp_path / "db", "ingest", str(right), "--once", "--memory", "1x")
-    assert (code, value["error"]["what"]) == (2, "memory is a whole number with k, m, g or t")
+    assert (code, value["error"]["what"]) == (2, "--memory is no amount of memory")
     assert not (tmp_path / "db").exists()
 
 

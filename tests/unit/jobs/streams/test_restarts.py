@@ -17,7 +17,7 @@ from rich.console import Console
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import run as ingest_run
 from jobs.streams.progress import Progress
-from jobs.streams.restarts import Backoff, is_worth_another_try, keep_running
+from jobs.streams.restarts import Backoff, is_retryable, keep_running
 from store.errors import (
     CommitError,
     CommitUnknownError,
@@ -76,7 +76,12 @@ class Clockless(threading.Event):
 def keep(stream: Stream, stop: Clockless, **options: Any) -> tuple[int, list[str]]:
     told: list[str] = []
     restarts = keep_running(
-        stream, stream.live, stream.reopen, stop=stop, told=lambda error, pause: told.append(str(error)), **options
+        stream,
+        stream.live,
+        stream.reopen,
+        stop=stop,
+        on_restart=lambda error, pause: told.append(str(error)),
+        **options,
     )
     return restarts, told
 
@@ -122,7 +127,7 @@ def test_opening_again_may_fail_too() -> None:
     ],
 )
 def test_only_what_may_pass_is_tried_again(error: Exception, worth: bool) -> None:
-    assert is_worth_another_try(error) is worth
+    assert is_retryable(error) is worth
     stream = Stream(iter([(error, 0), (None, 0)]))
     assert keep(stream, Clockless())[0] == int(worth)
     assert stream.error is (None if worth else error)
@@ -132,7 +137,7 @@ def test_a_stop_ends_the_waiting_and_a_dead_session_the_trying() -> None:
     stream = Stream(iter([(AWAY, 0)] * 9))
     assert keep(stream, Clockless(most=2))[0] == 1
     stream = Stream(iter([(AWAY, 0)] * 9))
-    assert keep(stream, Clockless(), can_go_on=lambda: False)[0] == 0
+    assert keep(stream, Clockless(), can_restart=lambda: False)[0] == 0
 
 
 def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
@@ -187,4 +192,4 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
     assert bad.totals is not None and (bad.totals.rows, bad.totals.seconds) == (30, 2.0)
     assert sorted(pools) == ["bad", "good"]
     said = out.getvalue()
-    assert said.count("stopped: a worker died") == 2 and said.count("starts again in") == 2
+    assert said.count("stopped: a worker died") == 2 and said.count("restarts in") == 2
