@@ -190,8 +190,8 @@ def drop(
     """
     cli: CliContext = ctx.obj
     layout = cli.database()
-    named = _named(cli, layout, name, stream, old_table)
     chosen = _chosen(reason, source, epoch, state)
+    named = _named(cli, layout, name, stream, old_table)
     if not everything and (reason, source, epoch, state) == (None, None, None, "all"):
         raise SettingsError(
             "no rows are selected", expected="--reason, --source, --epoch, --state, or --all", found="none of them"

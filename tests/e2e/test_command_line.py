@@ -165,7 +165,7 @@ def test_a_running_stream_refuses_a_second_one_and_ends_after_its_batch_when_ask
         old = flights.base / "feed" / "old.json"
         old.write_text("".join(flights.lines[third]))
         os.utime(old, (0, 0))
-        warned = next(line for line in job.stderr if "not taken" in line)
+        warned = next(line for line in job.stderr if "not ingested" in line)
         assert "old.json" in warned and "max_file_age (7 d)" in warned
         job.send_signal(signal.SIGTERM)
         begun = time.monotonic()

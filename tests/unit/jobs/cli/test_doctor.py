@@ -91,7 +91,7 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
         in of(found, "locks", "ok")[0].what
     )
     (unmerged,) = of(found, "dates", "note")
-    assert unmerged.what == f"{name}: 2 dates are over and not merged: 2013-01-01, 2013-01-02"
+    assert unmerged.what == f"{name}: 2 dates have ended and are not merged: 2013-01-01, 2013-01-02"
     assert unmerged.next == f"sparkhaven --root {small.root} merge {name} --date 2013-01-01"
     root = closed(small)
     lock = small.layout.stream_lock(small.table, "s")
@@ -104,7 +104,7 @@ def test_a_stream_that_runs_and_dates_that_wait(small: SmallTable) -> None:
     small.merge_by_hand("2013-01-01", 1)
     notes = [each.what for each in of(run_checks(root), "dates", "note")]
     assert notes == [
-        f"{name}: 1 dates are over and not merged: 2013-01-02",
+        f"{name}: 1 dates have ended and are not merged: 2013-01-02",
         f"{name}: 1 dates are merged and not validated: 2013-01-01",
     ]
 

@@ -107,7 +107,7 @@ def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monke
     ]
     assert "others stopped: column time_hour" in found.stderr
     found = run(tmp_path / "db", "ingest", *files, "--dry-run")
-    assert (found.exit_code, "flights: would take 1 files" in found.stdout) == (2, True)
+    assert (found.exit_code, "flights: would ingest 1 files" in found.stdout) == (2, True)
 
 
 def test_a_missing_feed_directory_is_a_matter_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_a_dry_run_and_stats_name_what_is_not_taken(tmp_path: Path) -> None:
     file = write_stream(tmp_path)
     (tmp_path / "feed" / "two.json.tmp").write_text("{}\n")
     found = run(tmp_path / "db", "ingest", str(file), "--dry-run")
-    assert f"not taken: 1 files, unfinished: {tmp_path / 'feed' / 'two.json.tmp'}" in found.stdout
+    assert f"not ingested: 1 files, unfinished: {tmp_path / 'feed' / 'two.json.tmp'}" in found.stdout
 
 
 @pytest.mark.parametrize("command", ["list", "drop"])
@@ -163,10 +163,10 @@ def test_progress_names_newcomers_that_are_too_old() -> None:
     listen({"waiting_files": 3})
     assert out.getvalue() == ""
     listen({"older_files": 7, "older": [f"/feed/{n}" for n in range(2, 7)]})
-    assert "7 new files are not taken: older than max_file_age (7 d)" in out.getvalue()
+    assert "7 new files are not ingested: older than max_file_age (7 d)" in out.getvalue()
     assert "/feed/6 and 2 more" in out.getvalue()
     listen({"older_files": 8, "older": [f"/feed/{n}" for n in range(3, 8)]})
-    assert out.getvalue().count("not taken") == 2 and "1 new files are not taken" in out.getvalue()
+    assert out.getvalue().count("not ingested") == 2 and "1 new files are not ingested" in out.getvalue()
     assert run.older == 8
 
 
@@ -174,8 +174,8 @@ def test_progress_names_newcomers_that_are_too_old() -> None:
     ("durability", "window"),
     [
         ("fsync", None),
-        ("periodic", "durability periodic: a power cut may take back what was committed in the last 2.5 s"),
-        ("none", "durability none: a power cut may take back what was committed since the stream last ended well"),
+        ("periodic", "durability periodic: a power failure may lose the commits of the last 2.5 s"),
+        ("none", "durability none: a power failure may lose all commits since the stream last ended well"),
     ],
 )
 def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
@@ -209,7 +209,9 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
     assert run.error is None
     assert plans[0].sync_seconds == (2.5 if durability == "periodic" else 10.0)
     said = out.getvalue()
-    assert ("power cut" not in said) if window is None else (window in said and "which must still have them" in said)
+    assert (
+        ("power failure" not in said) if window is None else (window in said and "which must still have them" in said)
+    )
 
 
 def test_texts_of_errors_are_no_markup() -> None:

@@ -207,13 +207,13 @@ def test_stats_list_the_position_of_each_partition(capsys: pytest.CaptureFixture
     _show_stats({**found, "sources": [], "dates": []}, verbose=False)
     told = capsys.readouterr().out
     lines = [line.split() for line in told.partition("positions")[2].splitlines() if line]
-    assert lines == [["stream", "partition", "position"], ["feed", "ticks/0", "17"], ["feed", "ticks/1", "18"]]
+    assert lines == [["stream", "topic", "partition", "position"], ["feed", "ticks/0", "17"], ["feed", "ticks/1", "18"]]
     assert told.count("ticks/0") == 1
     stream |= {"rates": {"ticks/0": 2.5}, "lag": {"ticks/0": 3}, "ends": {"ticks/0": 20, "ticks/2": 4}}
     _show_stats({**found, "sources": [], "dates": []}, verbose=False)
     told = capsys.readouterr().out
     lines = [line.split() for line in told.partition("positions")[2].splitlines() if line]
-    assert lines[0] == ["stream", "partition", "position", "a", "second", "end", "lag"]
+    assert lines[0] == ["stream", "topic", "partition", "position", "per", "second", "end", "lag"]
     assert lines[1] == ["feed", "ticks/0", "17", "2.5", "20", "3"]
     assert lines[3] == ["feed", "ticks/2", "-", "-", "4", "-"]
 
