@@ -47,7 +47,7 @@ def lag(context: CheckContext) -> Iterator[Found]:
         except (SparkhavenError, OSError) as error:
             yield "wrong", f"{name}: {headline(error)}", getattr(error, "hint", None)
         else:
-            yield "ok", f"{name}: {words.rstrip(',')} wait", None
+            yield "ok", f"{name}: {words} wait", None
 
 
 def logs(context: CheckContext) -> Iterator[Found]:

@@ -40,7 +40,7 @@ class Decoder:
         _note(rejects, notes)
 
     def late(self, split: Split, keys: frozenset[LocationKey], notes: SplitNotes) -> int:
-        """Rejects the rows of the split that belong to these locations, which take no more; how many they are."""
+        """Rejects the rows of the split that belong to these truncated locations; returns their number."""
         feed, rejects = feed_of(self.spec), rejects_of(self.spec, notes)
         decode = partial(feed.decode, self.fs, split_of(feed, split), self.schema, clock=time.time)
         found = reject_late(decode, keys, rejects)
@@ -49,7 +49,7 @@ class Decoder:
 
 
 def rejects_of(spec: StreamSpec, notes: SplitNotes) -> Rejects:
-    """Where bad rows of a split go: to quarantine, by way of its notes."""
+    """Collects bad rows of a split and writes them to quarantine through its notes."""
     return Rejects(spec.bad_rows, sink=lambda rows: notes.keep_rejected(as_batch(rows)))
 
 

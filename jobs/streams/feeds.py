@@ -1,4 +1,4 @@
-"""The feed of a stream as a Spark source, and the server that it reads from under watch."""
+"""The feed of a stream as a Spark source, and the watch over the server that it reads from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OpenedFeed:
 
 
 def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> OpenedFeed:
-    """The source of a stream; it starts from the stream's commit log."""
+    """The Spark source of a stream, which starts from the stream's commit log."""
     feed = settings.feed
     source = feed.source(layout.root, spark.sparkContext.defaultParallelism)
     spark.dataSource.register(source.kind)
@@ -41,11 +41,11 @@ def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> 
 def watch_ends(
     remote: Remote,
     positions: Callable[[], Mapping[str, int]],
-    told: Callable[[Seen], None],
+    on_change: Callable[[Seen], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> SourceWatch:
-    """A watch over the partitions that have a position, by ``topic/partition``."""
-    return SourceWatch(lambda: remote.ends(tuple(positions())), clock, told)
+    """A watch over the topic partitions that have a position."""
+    return SourceWatch(lambda: remote.ends(tuple(positions())), clock, on_change)
 
 
 def passed_lines(passed: Mapping[str, Any]) -> list[str]:

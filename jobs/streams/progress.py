@@ -18,7 +18,7 @@ from writers.spark.stream import BatchProgress, StreamTotals
 
 
 def taken(done: BatchOutcome | StreamTotals, unit: str) -> int:
-    """How much of its source a batch or a run has read, in the unit of its feed."""
+    """How much a batch or a run has read of its source, in the unit of its feed."""
     return done.counts.get(DATA_FILES, done.splits) if unit == FILES else done.messages
 
 
@@ -68,8 +68,8 @@ class Progress:
         """How many topic partitions a line of progress names; None: all."""
         return None if self._verbose else SHOWN
 
-    def batch(self, stream: str, done: BatchProgress, places: str = "", *, unit: str = FILES) -> None:
-        """One committed batch; ``places`` tells of the partitions of its source, ``unit`` is what it has read."""
+    def batch(self, stream: str, done: BatchProgress, partitions: str = "", *, unit: str = FILES) -> None:
+        """One committed batch; ``partitions``: the progress by topic partition, ``unit`` is what it has read."""
         outcome = done.outcome
         if outcome.epoch is None:
             self.say(stream, f"batch {outcome.batch_id}: committed before, nothing to do")

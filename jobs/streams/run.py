@@ -134,7 +134,7 @@ def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Opt
         remote = run.settings.feed.remote()
         if remote is not None:
             remote.check()
-            watch = watch_ends(remote, lambda: run.log.state.offsets.positions(), told)
+            watch = watch_ends(remote, lambda: run.log.state.offsets.positions(), on_change)
             run.watch = opened.enter_context(watch)
     except SparkhavenError as error:
         run.error = error
@@ -215,7 +215,7 @@ def run_one(app: Application, run: Run) -> None:
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch) if options.metrics else None
     if metrics is not None:
         metrics.on_disk(fs, layout, settings.durability, settings.sync_s, run.opened_s)
-    listen, places = run.heard(progress), PartitionProgress(run.log.state.offsets.positions())
+    listen, partitions = run.listener(progress), PartitionProgress(run.log.state.offsets.positions())
     budget, unit = Budget(spec.bad_rows), spec.feed.traits.unit
 
     def batch(done: BatchProgress) -> None:
@@ -230,7 +230,7 @@ def run_one(app: Application, run: Run) -> None:
         if run.watch is not None:
             ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
             done = replace(done, lag=total_lag(positions, ends))
-        line = places.line(positions, ends, done.seconds, shown=progress.places_shown)
+        line = partitions.line(positions, ends, done.seconds, shown=progress.partitions_shown)
         progress.batch(run.name, done, line, unit=unit)
 
     def on_report(said: Mapping[str, Any]) -> None:

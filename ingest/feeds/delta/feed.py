@@ -45,7 +45,7 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         versions = DeltaPlanner(fs, self.options, end.stop if end else None, end.topic_id if end else "")
         versions.look()
         files, size = versions.waiting()
-        return Waiting({"waiting_files": files, "waiting_bytes": size}, f"{files:,} data files, {size:,} bytes,")
+        return Waiting({"waiting_files": files, "waiting_bytes": size}, f"{files:,} data files, {size:,} bytes")
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

@@ -159,7 +159,7 @@ def test_progress_names_newcomers_that_are_too_old() -> None:
     progress = Progress(console=Console(file=out, width=200))
     spec: Any = SimpleNamespace(stream="s", feed=FilesOptions("/feed"))
     run = Run(SimpleNamespace(spec=spec, feed=FilesFeed(spec)), None, None)  # type: ignore[arg-type]
-    listen = run.heard(progress)
+    listen = run.listener(progress)
     listen({"waiting_files": 3})
     assert out.getvalue() == ""
     listen({"older_files": 7, "older": [f"/feed/{n}" for n in range(2, 7)]})
