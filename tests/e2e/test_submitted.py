@@ -16,8 +16,11 @@ import pyspark
 import pytest
 
 from jobs.demo.feed import json_line, rows
+from jobs.session.fast_start import python_launcher
+from jobs.session.spark_session import JVM_OPTIONS
 from jobs.session.zipped import write_zip
 from readers.arrow.opening import open_table
+from store.io.fs import Fs
 from tests.support.places import REPOSITORY
 from tests.support.spark.clusters import standalone
 
@@ -78,7 +81,8 @@ def place(tmp_path: Path) -> Place:
     (tmp_path / "spark" / "spark-defaults.conf").write_text("spark.master local[2]\nspark.ui.enabled false\n")
     environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
     programs = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
-    ours = {"PYSPARK_PYTHON": sys.executable, "PATH": programs, "SPARK_CONF_DIR": str(tmp_path / "spark")}
+    ours = {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ), "PATH": programs}
+    ours |= {"SPARK_CONF_DIR": str(tmp_path / "spark"), "JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}  # half the time
     return Place(tmp_path, stream, {**environ, **ours, "FLIGHTS_FEED": str(tmp_path / "feed")})
 
 
