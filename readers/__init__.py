@@ -1,4 +1,4 @@
-"""Reading of tables: Arrow, checks, and looks into files. ``open_table`` is the door."""
+"""Reading of tables: Arrow, checks, and inspection of files. ``open_table`` is the entry point."""
 
 from readers.arrow.opening import open_table
 from readers.arrow.table import Table

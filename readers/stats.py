@@ -1,6 +1,6 @@
-"""What is there: dates, sources, rows, bytes, epochs, and bytes on disk that nobody reads.
+"""Statistics of tables: dates, internal partitions, rows, bytes, epochs, and waste on disk.
 
-Numbers come from commit logs and merge records; only ``waste`` looks at the directories.
+Numbers come from commit logs and merge records; only ``waste`` reads directories.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Total:
 
 
 def tables(fs: Fs, layout: Layout) -> list[dict[str, Any]]:
-    """One object a table, sorted by name; one that cannot be read has ``error`` and hides no other."""
+    """One object a table, sorted by name; a table that cannot be read has ``error`` instead of numbers."""
     found: list[dict[str, Any]] = []
     for name in deployed_tables(fs, layout):
         try:
@@ -72,10 +72,10 @@ def tables(fs: Fs, layout: Layout) -> list[dict[str, Any]]:
 
 
 def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
-    """Everything about one table, as a JSON object.
+    """Statistics of one table, as a JSON object.
 
-    ``rows`` counts each row once; ``tiers`` and ``dates`` also tell what each tier holds by itself. ``bytes`` are
-    committed data regions; ``waste`` is what lies in the directories and no read of the newest snapshot needs.
+    ``rows`` counts each row once; ``tiers`` and ``dates`` also count each tier by itself. ``bytes``: committed data
+    regions; ``waste``: bytes in the directories that no read of the newest snapshot needs.
     """
     table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
     whole = table.plan().slices
@@ -127,7 +127,7 @@ class DiskUse:
 
 
 def disk_use(fs: Fs, layout: Layout, name: TableName) -> DiskUse:
-    """What a table takes on disk. A volume is ``intraday``, or a storage partition with all of its generations."""
+    """The disk use of a table. A volume is ``intraday``, or a storage partition with all of its generations."""
     table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
@@ -177,7 +177,7 @@ def _stream(fs: Fs, layout: Layout, table: TableName, stream: str) -> dict[str, 
 
 
 def _rates(epochs: Sequence[EpochEntry], places: Iterable[str]) -> dict[str, float]:
-    """Offsets a second of each of these partitions in the minute before the newest epoch, if it has another one."""
+    """Offsets per second of these topic partitions in the minute before the newest epoch, which needs two epochs."""
     live = [entry for entry in epochs if entry.live and entry.kind == "commit"]
     last = [entry for entry in live if entry.time_ms >= live[-1].time_ms - RATE_MS]
     passed = (last[-1].time_ms - last[0].time_ms) / 1000 if last else 0.0
@@ -196,7 +196,7 @@ def _size(fs: Fs, path: Path) -> int:
 
 
 def _directories(fs: Fs, layout: Layout, table: TableName) -> Iterator[Path]:
-    """Every directory in either tree that holds, or once held, rows of the table."""
+    """Every directory of intraday data and history that holds, or once held, rows of the table."""
     root = layout.intraday(table)
     for internal in fs.names(root):
         if not internal.startswith("."):
@@ -214,7 +214,7 @@ def _inside(fs: Fs, path: Path) -> list[str]:
 
 
 def _waste(fs: Fs, directory: Path, live: Slice | None) -> int:
-    """Bytes in a directory that no read of the newest snapshot needs: tails, strays, locations that were replaced."""
+    """Bytes in a directory that no read of the newest snapshot needs: tails, stray files, replaced locations."""
     if live is None:
         return sum(_size(fs, directory / name) for name in _inside(fs, directory))
     wasted = 0

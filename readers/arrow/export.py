@@ -1,4 +1,4 @@
-"""Rows of a read into one Parquet, CSV or Arrow file, streamed: memory does not grow with the rows."""
+"""Streams the rows of a read into one Parquet, CSV or Arrow file, in constant memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.errors import SettingsError
 
 
 class BatchWriter(Protocol):
-    """What the writers of pyarrow have in common."""
+    """The common interface of the writers of pyarrow."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None: ...
 
@@ -50,18 +50,18 @@ def check_target(path: Path) -> Path:
     """A path that ``export`` can write; SettingsError for another suffix or a missing directory."""
     if path.suffix not in WRITERS:
         raise SettingsError(
-            "cannot tell the format from the file name",
+            "the file name names no format",
             where=path,
             expected="a name that ends in " + ", ".join(WRITERS),
             found=path.suffix or "no suffix",
         )
     if not path.parent.is_dir():
-        raise SettingsError("no such directory", where=path.parent, hint="make it first")
+        raise SettingsError("no such directory", where=path.parent, hint="create it first")
     return path
 
 
 def export(batches: pa.RecordBatchReader, path: Path) -> int:
-    """Writes all batches and returns their rows; the file appears whole or not at all.
+    """Writes all batches and returns their rows; the file appears atomically.
 
     ``batches`` must have plain string columns (``to_batches(dictionaries=False)``): neither CSV nor an Arrow file
     can hold a dictionary that changes from batch to batch. In CSV a null is an empty field, an empty string ``""``.

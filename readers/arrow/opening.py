@@ -1,6 +1,6 @@
-"""A table is opened: its schema is read, and a vector of epochs is pinned, one of each stream.
+"""Opening a table: reads its schema and pins a snapshot, one epoch of each stream.
 
-Only the deployed schema and the commit logs are read. A read looks history up when it runs, date by date.
+Only the deployed schema and the commit logs are read. A read looks up history when it runs, date by date.
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ def open_table(
     """Opens ``NS.T`` below a database root, pinned at the newest epochs, at given ones, or as it was at a time.
 
     ``epoch`` is one number for a table of one stream, or stream -> epoch (streams left out: newest). ``as_of`` is a
-    time with zone, or ISO text (UTC if it has none). With ``skip_set_aside`` reads go without the rows of damaged
-    locations that were set aside (``Table.set_aside`` names them), else needing them is a CorruptFileError. Raises
+    time with zone, or ISO text (default zone: UTC). With ``skip_set_aside`` reads omit the rows of damaged locations
+    that were set aside (``Table.set_aside`` names them), else a read that needs them is a CorruptFileError. Raises
     TableNotFoundError for an unknown table, stream or epoch.
 
     ``checksum_verify`` says when reads compare committed bytes with their checksums: ``read`` when a file is first
-    touched in this process, whole, and what has grown since (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each
-    time that it is opened, ``scrub`` and ``off`` never: then only `verify --deep` does. A difference is a
-    CorruptFileError.
+    read in this process, whole, and later its growth (default; else SPARKHAVEN_CHECKSUM_VERIFY), ``open`` each time
+    that it is opened, ``scrub`` and ``off`` never: then only `verify --deep` does. A difference is a CorruptFileError.
     """
     fs, layout, table = fs or Fs(), Layout(Path(root)), TableName.parse(name)
     mode = chosen_mode(checksum_verify, os.environ)
@@ -90,10 +89,10 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
     if isinstance(epoch, int):
         if len(streams) != 1:
             raise SettingsError(
-                f"{table} has {len(streams)} streams, so one number is no snapshot",
+                f"{table} has {len(streams)} streams: one epoch is no snapshot",
                 expected="stream=epoch for one or more of: " + ", ".join(streams),
                 found=epoch,
-                hint=f"`sparkhaven stats {table}` shows the streams with their epochs",
+                hint=f"`sparkhaven stats {table}` lists the streams with their epochs",
             )
         return {streams[0]: epoch}
     for stream in epoch:
@@ -102,13 +101,13 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
                 f"{table} has no stream {stream!r}",
                 expected=near(stream, streams),
                 found=repr(stream),
-                hint=f"`sparkhaven stats {table}` shows the streams with their epochs",
+                hint=f"`sparkhaven stats {table}` lists the streams with their epochs",
             )
     return dict(epoch)
 
 
 def _epoch_at(fs: Fs, layout: Layout, table: TableName, stream: str, time_ms: int) -> int:
-    """The newest epoch that was committed by then and was not rolled back later; 0 before the first one."""
+    """The newest epoch committed at that time and not rolled back since; 0 before the first one."""
     found = [entry.epoch for entry in list_epochs(fs, layout, table, stream) if entry.live and entry.time_ms <= time_ms]
     if found:
         return found[-1]
@@ -116,11 +115,11 @@ def _epoch_at(fs: Fs, layout: Layout, table: TableName, stream: str, time_ms: in
     floor = load_stream(fs, layout, table, stream, epoch=newest.floor)
     if any(location.time_ms > time_ms for location in floor.locations.values()):
         raise TableNotFoundError(
-            f"stream {stream!r} keeps no epoch of that time",
+            f"stream {stream!r} retains no epoch of that time",
             where=layout.stream_log(table, stream),
             expected=f"epoch {newest.floor} or newer, by its time",
             found=datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(),
-            hint="`sparkhaven epochs list` shows the kept ones with their times",
+            hint="`sparkhaven epochs list` lists the retained epochs with their times",
         )
     return newest.floor
 
@@ -139,7 +138,7 @@ def _no_table(fs: Fs, layout: Layout, table: TableName) -> TableNotFoundError:
     if fs.stat(layout.root) is None:
         hint = "there is no such directory: check --root or SPARKHAVEN_ROOT"
     else:
-        hint = "`sparkhaven tables` lists what is there; a table appears with the first run of its stream"
+        hint = "`sparkhaven tables` lists the tables; a table is created by the first run of its stream"
     return TableNotFoundError(
         f"no table {table}", where=layout.schema(table), expected=near(str(table), names), found=str(table), hint=hint
     )

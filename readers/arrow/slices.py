@@ -1,4 +1,4 @@
-"""Rows of one slice of a scan as Arrow arrays: columns are opened when they are needed, filters run first."""
+"""Rows of one slice of a scan as Arrow arrays: columns are opened on demand, filters run first."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from store.scan.columnfile import ColumnFile, open_column
 from store.scan.ranges import Slice
 from store.types.model import Column, Kind, Storage
 
-FILTER_ROWS = 1 << 20  # rows that a filter looks at in one go: bounds its temporary memory
+FILTER_ROWS = 1 << 20  # rows that a filter evaluates at once: bounds its temporary memory
 
 
 def arrow_type(column: Column, *, dictionaries: bool = True) -> pa.DataType:
-    """Arrow type of a column in results: symbols and the partitioning column are dictionaries unless told."""
+    """Arrow type of a column in results: default: symbols and the partitioning column are dictionaries."""
     if dictionaries and (column.kind is Kind.PARTITIONING or column.storage is Storage.SYMBOL):
         return pa.dictionary(pa.int32(), pa.string())
     return column.type.arrow
@@ -31,10 +31,10 @@ def arrow_type(column: Column, *, dictionaries: bool = True) -> pa.DataType:
 class SliceReader:
     """Reads ranges of one slice. ``values`` is the dictionary of partition values that all slices of a read share.
 
-    Columns are opened when they are needed. After that ``pin`` tells whether the files were still those of the
-    snapshot: before a row of them is looked at, or, where the caller asks for all slices at once ``later``, only if
-    they cannot be read. History needs no pin, because its names are never used again. ``checks`` compares each file
-    that is opened with its committed checksum; None: bytes are taken as they are.
+    Columns are opened on demand. After that ``pin`` checks that the files were still those of the snapshot: before a
+    row of them is used or, where the caller checks all slices ``later`` at once, only if they cannot be read. History
+    needs no pin, because its names are never reused. ``checks`` compares each opened file with its committed checksum;
+    None: bytes are not checked.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class SliceReader:
         self._open: dict[str, ColumnFile] = {}
 
     def read(self, start: int, stop: int, predicate: Predicate | None = None) -> Iterator[list[pa.Array]]:
-        """The shown columns of rows ``[start, stop)`` that the predicate takes, in parts of equal lengths.
+        """The shown columns of rows ``[start, stop)`` that match the predicate, in parts of equal lengths.
 
-        SnapshotMovedError where the rows have left their place since the table was opened.
+        SnapshotMovedError where the rows were removed since the table was opened.
         """
         if predicate is None:
             yield self._columns(self._shown, start, stop)
@@ -72,7 +72,7 @@ class SliceReader:
     def _matching(self, start: int, stop: int, predicate: Predicate) -> Iterator[list[pa.Array]]:
         filtered = self._columns(self._filtered, start, stop)
         known = {column.name: array for column, array in zip(self._filtered, filtered, strict=True)}
-        columns = known or {"": pa.nulls(stop - start)}  # a predicate of no column still has one answer a row
+        columns = known or {"": pa.nulls(stop - start)}  # a predicate without columns still has one result a row
         taken = predicate.evaluate(pa.record_batch(list(columns.values()), names=list(columns)))
         count = pc.sum(taken).as_py() or 0
         if not count:
@@ -108,7 +108,7 @@ class SliceReader:
         return self._open[column.name].read(start, stop, has_nulls=self._slice.has_nulls(column.name))
 
     def _require_pinned(self, error: Exception | None = None) -> None:
-        """Raises if the location is not that of the snapshot; ``error`` is what reading it came to, if it failed."""
+        """Raises if the location is not that of the snapshot; ``error``: the error of reading it, if any."""
         at = self._slice
         if self._pin is not None:
             self._pin.require([(at.key, at.directory)], error)

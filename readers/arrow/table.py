@@ -26,10 +26,10 @@ Names = str | Iterable[str]
 
 
 class Table:
-    """A snapshot of one table. Reads of it see the same rows, whatever is committed or merged meanwhile.
+    """A snapshot of one table: reads are isolated from concurrent commits and merges.
 
-    Where that cannot be, because an epoch was rolled back or its rows were deleted, a read is a SnapshotMovedError;
-    arrays that were handed out before keep their rows.
+    Where the rows of the snapshot were rolled back or deleted, a read is a SnapshotMovedError; arrays that were
+    returned before keep their rows.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Table:
         return str(self.snapshot.table)
 
     def with_checks(self, checks: Checks | None) -> Table:
-        """The same snapshot, whose reads compare checksums by ``checks``; None: not at all."""
+        """The same snapshot with other checksum checks of its reads; None: no checks."""
         skip, pins = self._skip_set_aside, self._pins.values()
         return Table(self._fs, self._layout, self.snapshot, pins, checks, skip_set_aside=skip)
 
     @property
     def set_aside(self) -> list[SetAside]:
-        """Damaged locations of the table that were set aside: rows that no read gives."""
+        """Damaged locations of the table that were set aside, whose rows no read returns."""
         return list_set_aside(self._fs, self._layout, self.snapshot.table)
 
     @property
@@ -78,7 +78,7 @@ class Table:
         return self.snapshot.epochs
 
     def arrow_schema(self, columns: Names | None = None, *, dictionaries: bool = True) -> pa.Schema:
-        """Fields of a result. Symbol columns and the partitioning column are dictionaries of strings unless told."""
+        """Fields of a result; default: symbol columns and the partitioning column are dictionaries of strings."""
         shown = self._columns(columns)
         return pa.schema([pa.field(c.name, arrow_type(c, dictionaries=dictionaries)) for c in shown])
 
@@ -136,7 +136,7 @@ class Table:
             refuse(witnesses.locations(selection.takes_value))
         for path, taken in plan.unmerged:
             refuse(witnesses.names_epoch(taken.stream, taken.epoch, path, "a merge"))
-        for pin in self._pins.values():  # after the look at history: it may hold what came in place of rows that went
+        for pin in self._pins.values():  # after history was read: it may hold rows that replaced removed ones
             pin.require_dates(selection.takes_value)
         return plan
 
@@ -152,7 +152,8 @@ class Table:
     ) -> pa.Table:
         """All rows as one table, ordered by date, then history before intraday, internal partition, row.
 
-        Fixed-width columns without nulls are the mapped files themselves. Dictionaries are the same in all chunks.
+        Fixed-width columns without nulls are zero-copy: the mapped files themselves. Dictionaries are the same in all
+        chunks.
         """
         predicate = self._predicate(where)
         shown = self._columns(columns)
@@ -225,7 +226,7 @@ class Table:
                         if slice_.stream is None:
                             require_named(self._fs, self._layout, self.snapshot.table, slice_.key)
                         raise
-        if step is None:  # the caller takes all parts before it looks at one
+        if step is None:  # the caller gets all parts before it reads one
             with as_storage_errors():
                 for stream, pin in self._pins.items():
                     pin.require((slice_.key, slice_.directory) for slice_ in plan.slices if slice_.stream == stream)
@@ -234,7 +235,7 @@ class Table:
         return parse_predicate(where, self.schema) if isinstance(where, str) else where
 
     def _columns(self, names: Names | None) -> tuple[Column, ...]:
-        """The named columns in the order asked for; all in definition order for None."""
+        """The named columns in the requested order; None: all in the order of the definition."""
         if names is None:
             return self.schema.columns
         asked = [names] if isinstance(names, str) else list(names)
@@ -248,9 +249,11 @@ class Table:
                     hint="names are case-sensitive; `sparkhaven schema show` lists the columns",
                 )
             if name in asked[:position]:
-                raise SchemaMismatchError(f"column {name!r} is asked for twice", expected="each once", found=asked)
+                raise SchemaMismatchError(
+                    f"column {name!r} is requested twice", expected="each column once", found=asked
+                )
         if not asked:
-            raise SchemaMismatchError("no column is asked for", expected="one or more", found="none")
+            raise SchemaMismatchError("no column is requested", expected="one or more", found="none")
         return tuple(column for name in asked for column in self.schema.columns if column.name == name)
 
 

@@ -25,36 +25,36 @@ def check_intraday_directories(
         for value in fs.names(root / internal) if _is_dir(fs, root / internal) else [None]:
             key = LocationKey(internal, value or "")
             names = fs.names(root / internal / value) if value else []
-            moved = list(_moved_away(layout, table, key, names, aside))
+            moved = list(_set_aside(layout, table, key, names, aside))
             yield from (found for found in moved if found is not None)
             if key in located or (moved and len(names) == len(moved)):
                 continue
             yield finding(
                 "warning",
                 root / internal / value if value else root / internal,
-                "no stream has committed this: readers do not see it",
-                hint="an interrupted batch leaves it, then `sparkhaven recover` removes it; else move it away",
+                "no stream has committed this: readers ignore it",
+                hint="after an interrupted batch run `sparkhaven recover`, which removes it; else move it away",
             )
 
 
-def _moved_away(
+def _set_aside(
     layout: Layout,
     table: TableName,
     key: LocationKey,
     names: Iterable[str],
     aside: Container[tuple[LocationKey, str]],
 ) -> Iterator[Finding | None]:
-    """What was moved away, of the names in the directory of a date; None for what is told by its note."""
+    """Names in the directory of a date that were set aside; None for one that its note reports."""
     place = layout.intraday(table) / key.internal / key.value
     for name in names:
         if (key, name) in aside:
             yield None
         elif name.startswith(SET_ASIDE):
-            what = "set aside when the commit log was rebuilt: no part of the table"
+            what = "set aside when the commit log was rebuilt: not part of the table"
             yield finding("note", place / name, what, hint="compare it with the table, then remove it")
         elif name.startswith(DOOMED):
             again = f"`sparkhaven delete {table} --date {key.value}` removes it"
-            yield finding("note", place / name, "left over from a delete that was stopped", hint=again)
+            yield finding("note", place / name, "left over from an interrupted delete", hint=again)
 
 
 def check_history_directories(
@@ -64,7 +64,7 @@ def check_history_directories(
     records: Mapping[str, MergeRecord],
     unfinished: Mapping[str, MergeRecord],
 ) -> Iterator[Finding]:
-    """Directories of history that no merge record names, and links of storage partitions that lead nowhere."""
+    """Directories of history that no merge record names, and broken links of storage partitions."""
     root = layout.partitions(table.namespace)
     current = {LocationKey(out.internal, value) for value, r in records.items() for out in r.outputs}
     coming = {LocationKey(out.internal, value) for value, r in unfinished.items() for out in r.outputs}
@@ -74,15 +74,15 @@ def check_history_directories(
             if LocationKey(internal, value) in current or fs.stat(path) is None:
                 continue
             if LocationKey(internal, value) in coming:
-                yield finding("note", path, "made by a merge that is not recorded yet: readers do not see it")
+                yield finding("note", path, "written by an unfinished merge: readers ignore it")
             elif value in records:
-                yield finding("note", path, "replaced by a newer merge: kept until no reader can hold it")
+                yield finding("note", path, "replaced by a newer merge: kept until no reader can use it")
             else:
                 whole = fs.stat(path / tablesize.NAME) is not None
                 yield finding(
                     "error" if whole else "warning",
                     path,
-                    "no merge record names this location: readers do not see it",
+                    "no merge record names this location: readers ignore it",
                     expected=f"a record in {layout.merges(table) / value}",
                     found="none",
                     hint="restore the merge records of the date, or move the location away if it is a stray copy",
@@ -90,7 +90,7 @@ def check_history_directories(
     writable = layout.writable_partitions(table.namespace)
     for name in fs.names(writable):
         if fs.stat(writable / name) is None:
-            yield finding("error", writable / name, "link of a writable partition leads nowhere")
+            yield finding("error", writable / name, "link of a writable storage partition is broken")
 
 
 def _is_dir(fs: Fs, path: Path) -> bool:

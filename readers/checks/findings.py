@@ -1,4 +1,4 @@
-"""What a check found wrong or odd: one value per finding, for people and for programs."""
+"""Findings of checks, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. ``error``: bytes are lost or wrong; ``warning``: readers are right, but something is out of
+    """One finding. ``error``: data is lost or wrong; ``warning``: reads are correct, but something is out of
     place; ``note``: harmless. ``at`` is a byte, row, entry or record inside ``path``.
     """
 
@@ -30,7 +30,7 @@ class Finding:
         return {name: value for name, value in parts.items() if value is not None}
 
     def text(self) -> str:
-        """The finding for people: a line, and its parts indented."""
+        """The finding as text: a line, and its parts indented."""
         parts = [("at", self.at), ("expected", self.expected), ("found", self.found), ("to do", self.hint)]
         head = f"{self.severity}: {self.path}: {self.what}"
         return "\n".join([head, *(f"  {name}: {value}" for name, value in parts if value is not None)])
@@ -52,7 +52,7 @@ def finding(
 
 
 def from_error(error: Exception, path: object) -> Finding:
-    """An error that a check ran into, as a finding about a path."""
+    """An error of a check, as a finding about a path."""
     if not isinstance(error, SparkhavenError):
         return finding("error", path, f"cannot be read: {error}", hint="check permissions and the disk")
     where = error.where or ""

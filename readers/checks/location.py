@@ -23,15 +23,15 @@ from store.types.model import Column, TableSchema
 
 BLOCK = 8 << 20
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
-REMERGE = "merge the date again with --rewrite; reads do not use the grouping and go on"
+REMERGE = "merge the date again with --rewrite; until then reads work without the grouping"
 RECOVER = "run `sparkhaven recover`"
-AGAIN = "remove the file, then run `sparkhaven recover`: it is written anew from the schema"
+AGAIN = "remove the file, then run `sparkhaven recover`, which writes it again from the schema"
 
 
 def check_location(
     fs: Fs, schema: TableSchema, expected: Expected, definitions: Collection[bytes], *, deep: bool
 ) -> Iterator[Finding]:
-    """Findings of one location, files in order; the next file is looked at whatever is wrong with one.
+    """Findings of one location, file by file; a damaged file does not end the check.
 
     ``definitions`` are the contents that a ``table.tbl`` can have: those of all versions of the schema.
     """
@@ -76,13 +76,14 @@ def _definition(
             return
         decode_tbl(data, path)
     except (SparkhavenError, OSError) as error:
-        told = from_error(error, path)
-        yield replace(told, hint=AGAIN if intraday else REMERGE) if isinstance(error, SparkhavenError) else told
+        failed = from_error(error, path)
+        hint = AGAIN if intraday else REMERGE
+        yield replace(failed, hint=hint) if isinstance(error, SparkhavenError) else failed
         return
     yield finding(
         "error",
         path,
-        "definition is none that was deployed for this table",
+        "definition was never deployed for this table",
         expected=f"that of a version of {schema.full_name}",
         found=f"{len(data)} bytes of another definition",
         hint=AGAIN if intraday else REMERGE,
@@ -90,7 +91,7 @@ def _definition(
 
 
 def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
-    """The location's ``table.size`` against the truth."""
+    """The location's ``table.size`` against the committed state."""
     path = expected.directory / TABLE_SIZE
     intraday = expected.tier == "intraday"
     hint = RECOVER if intraday else "merge the date again with --rewrite"
@@ -129,7 +130,7 @@ def _record(fs: Fs, expected: Expected, names: Sequence[str]) -> Iterator[Findin
     )
 
 
-_SAME = ", and what goes with them: times, stream, checksums"
+_SAME = ", and other times, stream or checksums"
 
 
 def _differing(sizes: Mapping[str, int], record: TableSize) -> str:
@@ -172,7 +173,7 @@ def _file(
         yield finding(
             "warning",
             path,
-            "uncommitted tail: readers ignore it, the next recovery cuts it",
+            "uncommitted tail: readers ignore it, the next recovery truncates it",
             at=f"byte {length}",
             expected=f"{length} bytes",
             found=f"{found.size} bytes",
@@ -209,7 +210,7 @@ def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *,
         if deep:
             yield from check_values(fs, expected, column)
     except (SparkhavenError, OSError) as error:
-        if "shorter than its committed length" not in str(error):  # told already, with the length of the file
+        if "shorter than its committed length" not in str(error):  # reported with the length of the file
             yield from_error(error, path)
 
 
@@ -219,16 +220,16 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
         yield finding(
             "error",
             directory / name,
-            "grouping is said to be here, but the file is missing",
+            "the grouping file is missing",
             expected="the file, as the overflow flag is TRUE",
             found="nothing",
-            hint="merge the date again with --rewrite; reads without grouping go on",
+            hint=REMERGE,
         )
     if not prefix.overflow and name in names:
         yield finding(
             "error",
             directory / name,
-            "grouping is here, but the overflow flag of the column says that there is none",
+            "there is a grouping file, but the overflow flag of the column is FALSE",
             expected="overflow flag TRUE",
             found="FALSE",
             hint=REMERGE,
@@ -236,7 +237,7 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
 
 
 def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
-    """Names in the directory that nothing accounts for."""
+    """Files in the directory that do not belong to the location."""
     overflow = {column.name + OVR for column in schema.columns}
     for name in names:
         if (
@@ -249,12 +250,12 @@ def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str
         if name.startswith("Index-") or name == ".dh_metadata":
             continue
         if expected.truncated and name.endswith((".dat", ".sym", ".sym.bytes", ".bytes")):
-            continue  # kept until no reader can hold them
+            continue  # kept until no reader can use them
         temporary = ".tmp-" in name
         yield finding(
             "note" if temporary else "warning",
             path,
             "left over from an interrupted replace" if temporary else "file that no epoch has committed",
             found=f"{(found := fs.stat(path)) and found.size} bytes",
-            hint=RECOVER if expected.tier == "intraday" else "look at it with `sparkhaven inspect`, then remove it",
+            hint=RECOVER if expected.tier == "intraday" else "inspect it with `sparkhaven inspect`, then remove it",
         )

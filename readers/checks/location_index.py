@@ -15,7 +15,7 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.merges.records import MergeRecord
 
-REINDEX = "with the file removed, the next merge (of new rows, or --rewrite) writes the index from the locations"
+REINDEX = "remove the file: the next merge (of new rows, or --rewrite) writes the index from the locations"
 
 
 def check_index(
@@ -35,14 +35,14 @@ def check_index(
     path = layout.metadata_index(table)
     if fs.stat(path) is None:
         if records:
-            hint = "merge any date with new rows, or one with --rewrite: the index is written again from the locations"
+            hint = "merge any date with new rows, or one with --rewrite: that writes the index again from the locations"
             yield finding(severity, path, "location index is missing", hint=hint)
         return
     try:
         found = {(e.key.internal, e.key.value): e for e in decode_tlmi(fs.read(path), path, keep_empty=True)}
     except (SparkhavenError, OSError) as error:
-        told = from_error(error, path)
-        yield replace(told, hint=REINDEX) if isinstance(error, SparkhavenError) else told
+        failed = from_error(error, path)
+        yield replace(failed, hint=REINDEX) if isinstance(error, SparkhavenError) else failed
         return
     entries = {key: entry.rows for key, entry in found.items() if entry.rows}
     wanted = {(o.internal, v): o.rows for v, r in records.items() for o in r.outputs if o.rows}
@@ -53,7 +53,7 @@ def check_index(
             yield finding(
                 severity,
                 path,
-                "location index is out of step with the merge records",
+                "location index differs from the merge records",
                 at=f"internal partition {key[0]}, {key[1]}",
                 expected=wanted.get(key, "no entry"),
                 found=entries.get(key, "no entry"),
@@ -67,14 +67,14 @@ def _entry_time(
     """The time of an entry is that of a merge of its date, or of the location's own record."""
     if entry.modified_ms in times.get(entry.key.value, ()):
         return
-    with suppress(SparkhavenError, OSError):  # told with the location
+    with suppress(SparkhavenError, OSError):  # reported with the location
         size = tablesize.load(fs, layout.history_location(table, entry.key))
         if size is None or size.last_modified_ms == entry.modified_ms:
             return
         yield finding(
             "error",
             path,
-            "location index has a time at which nothing was merged",
+            "location index has a time of no merge",
             at=f"internal partition {entry.key.internal}, {entry.key.value}",
             expected=size.last_modified_ms,
             found=entry.modified_ms,

@@ -1,4 +1,4 @@
-"""Read-only checks of the files of a stream: torn tails, strays, and positions that were committed twice."""
+"""Read-only checks of the files of a stream: torn tails, stray files, positions that were committed twice."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Fin
     known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
     for name in fs.names(layout.streams(table)):
         if name.startswith(REPLACED):
-            what = "what a rebuild of a commit log has replaced"
-            yield finding(
-                "note", layout.streams(table) / name, what, hint="remove it once the table is as it should be"
-            )
+            what = "files that a rebuild of a commit log has replaced"
+            yield finding("note", layout.streams(table) / name, what, hint="remove them once the table is verified")
             continue
         temporary = ".tmp-" in name
         if name not in known and not (temporary and in_progress(fs, layout.streams(table) / name)):
@@ -44,12 +42,12 @@ def stray_stream_files(fs: Fs, layout: Layout, table: TableName) -> Iterator[Fin
                 "note" if temporary else "warning",
                 layout.streams(table) / name,
                 "left over from an interrupted replace" if temporary else "file of no stream",
-                hint="look at it with `sparkhaven inspect`",
+                hint="inspect it with `sparkhaven inspect`",
             )
 
 
 def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
-    """What is odd in a log that can be read; damage is raised by reading it."""
+    """Findings of a readable commit log; reading a damaged one raises."""
     path = layout.stream_log(table, stream)
     files = read_files(fs, layout, table, stream, whole=True)
     removals = read_removals(fs, layout, table, stream)
@@ -65,14 +63,14 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
         at = f"epoch {record.epoch}, byte {bytes_at[record.n]}"
         for file in record.batch.files:
             before, epoch = taken.get(file.path, (None, 0))
-            if before is not None and before.mtime_ns >= horizon:  # an older one was forgotten: its name may come again
+            if before is not None and before.mtime_ns >= horizon:  # an older one was forgotten: its name may be reused
                 yield finding(
                     "error",
                     path,
-                    f"a source file was taken twice: {file.path}",
+                    f"a source file was ingested twice: {file.path}",
                     at=at,
                     expected="once",
-                    found=f"epoch {epoch} took {before.size} bytes, epoch {record.epoch} {file.size}",
+                    found=f"{before.size} bytes in epoch {epoch}, {file.size} bytes in epoch {record.epoch}",
                     hint="roll the stream back to the epoch before the second one",
                 )
             taken[file.path] = (file, record.epoch)
@@ -86,13 +84,13 @@ def check_log(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator
 
 
 def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
-    """A log that was rebuilt, and of which nobody has said yet what of the source its rows hold."""
+    """A rebuilt commit log whose source positions were not given yet."""
     open_since = state.offsets.unsettled
     if open_since is not None:
         yield finding(
             "warning",
             layout.stream_log(table, state.stream),
-            "the commit log was rebuilt from locations, and its positions are not known: the stream takes nothing",
+            "the commit log was rebuilt and its source positions are unknown: the stream ingests nothing",
             expected=f"positions up to epoch {open_since.stop}",
             found=f"positions up to epoch {open_since.last_start}",
             hint=settle_hint(table, state.stream),
@@ -100,7 +98,7 @@ def check_positions(fs: Fs, layout: Layout, table: TableName, state: StreamState
 
 
 def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> Iterator[Finding]:
-    """Removals of a location that another epoch of the same number made: the log has been older, and went on."""
+    """Removals of a location that another epoch of the same number created: an older log was restored."""
     path = layout.stream_removals(table, state.stream)
     for _, removal in read_removals(fs, layout, table, state.stream).entries:
         at = state.locations.get(removal.key)
@@ -108,11 +106,11 @@ def check_removals(fs: Fs, layout: Layout, table: TableName, state: StreamState)
             yield finding(
                 "warning",
                 path,
-                "the commit log was restored from an older copy and went on: other epochs had these numbers before",
+                "the commit log was restored from an older copy and continued: epoch numbers were reused",
                 at=f"{removal.phase} of {removal.key.internal}/{removal.key.value}, epoch {removal.epoch}",
-                expected=f"a location that epoch {at.since} made at {at.made_ms} ms",
-                found=f"one that it made at {removal.made_ms} ms",
-                hint="the removal leaves this location alone; rows of epochs that the copy did not have are gone unless"
+                expected=f"a location that epoch {at.since} created at {at.made_ms} ms",
+                found=f"one that it created at {removal.made_ms} ms",
+                hint="the removal does not apply to this location; rows of epochs that the copy lacks are lost unless"
                 " their source was read again: compare it with the table",
             )
 
@@ -128,7 +126,7 @@ def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -
                 "the ledger of the quarantine is missing",
                 expected=f"a ledger, because rows were rejected in epoch {state.rejected}",
                 found="nothing",
-                hint="the next start of the stream makes it again from the commit log",
+                hint="the next start of the stream writes it again from the commit log",
             )
     except (SparkhavenError, OSError) as error:
         yield from_error(error, path)
@@ -140,18 +138,21 @@ def check_beside(fs: Fs, layout: Layout, table: TableName, state: StreamState) -
 
 
 def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterator[Finding]:
-    """A head that says something else than the log, or is damaged; one that is only old is not used, and no finding."""
+    """A head that differs from the log, or is damaged. An outdated head is not used, and is no finding."""
     path = layout.stream_head(table, stream)
     if fs.stat(path) is None:
         return
     try:
         open_head(fs.read(path), path)
     except (SparkhavenError, OSError) as error:
-        yield finding("note", path, "head is damaged: it is not used, the stream replaces it", found=error)
+        yield finding("note", path, "head is damaged: readers ignore it, the stream replaces it", found=error)
         return
     for _ in range(LOOKS):
         whole, quick = (load_read(fs, layout, table, stream, cached=cached) for cached in (False, True))
-        if (whole.state.n, whole.removals_end) == (quick.state.n, quick.removals_end):  # else written to in between
+        if (whole.state.n, whole.removals_end) == (
+            quick.state.n,
+            quick.removals_end,
+        ):  # else it was written to in between
             differ = [
                 f.name
                 for f in fields(whole.state)
@@ -161,27 +162,29 @@ def check_head(fs: Fs, layout: Layout, table: TableName, stream: str) -> Iterato
                 yield finding(
                     "error",
                     path,
-                    "head says something else than the log",
-                    expected="the state that the log makes",
+                    "head differs from the commit log",
+                    expected="the state of the log",
                     found=f"other {', '.join(differ)}",
-                    hint="delete it: it is a cache, and everything that it should say is in checkpoint and log",
+                    hint="delete it: it is a cache of checkpoint and log",
                 )
             return
 
 
 def _offsets(path: Path, at: str, offsets: Offsets, batch: Batch) -> Iterator[Finding]:
-    """Ranges must go on from the epoch before, gaps aside; takes ``offsets`` on by them."""
+    """Ranges must continue those of the epoch before, except for gaps; adds them to ``offsets``."""
     try:
         resolution = offsets.classify(batch.ranges, batch.gaps)
     except PositionGapError as error:
-        what = f"offsets of an epoch do not go on from the one before: {error.what}"
+        what = f"offsets of an epoch do not continue those of the one before: {error.what}"
         found = f"{error.where}, {error.found}" if error.found else error.where
         yield finding("error", path, what, at=at, expected=error.expected, found=found, hint=TWICE)
     else:
         for proposed, rest in [*((again, None) for again in resolution.taken), *resolution.cut]:
             expected = f"from offset {rest.start} on" if rest else "no offset of them"
             found = getattr(proposed, "path", None)
-            yield finding("error", path, "offsets were taken twice", at=at, expected=expected, found=found, hint=TWICE)
+            yield finding(
+                "error", path, "offsets were ingested twice", at=at, expected=expected, found=found, hint=TWICE
+            )
     offsets.take(batch.ranges)
 
 
@@ -190,7 +193,7 @@ def _torn(path: Path, end: int, rest: int) -> Iterator[Finding]:
         yield finding(
             "warning",
             path,
-            "last record is torn: it was never acknowledged, recovery drops it",
+            "last record is torn: it was never committed, recovery drops it",
             at=f"byte {end}",
             found=f"{rest} bytes",
             hint="run `sparkhaven recover` if no stream is running",

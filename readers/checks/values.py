@@ -21,7 +21,7 @@ from store.types.model import Column, Kind, Storage
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What should be in a location, by the commit log (intraday) or the merge record (history)."""
+    """The committed state of a location, by the commit log (intraday) or the merge record (history)."""
 
     tier: Literal["intraday", "history"]
     directory: Path
@@ -30,11 +30,11 @@ class Expected:
     stats: Mapping[str, Sequence[RangeStats]]
     epoch: int | None = None
     truncated: bool = False
-    published: bytes | None = None  # content of ``table.size``, where the log alone makes it
+    published: bytes | None = None  # content of ``table.size``, where it follows from the log
 
 
 def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding]:
-    """Reads a whole column. Damage that a read meets is raised; what a read would not notice is a finding."""
+    """Reads a whole column. Damage that stops a read is raised; other damage is a finding."""
     sizes = {name: state.size for name, state in expected.files.items()}
     path = expected.directory / column.files[0]
     values = open_column(fs, expected.directory, column, sizes, expected.rows).read()
@@ -46,7 +46,7 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
             yield finding(
                 "error",
                 path,
-                "statistics do not hold: reads may skip rows that match",
+                "statistics are wrong: reads may skip rows that match",
                 at=f"rows {stats.start} to {stats.stop}",
                 expected=wrong[0],
                 found=wrong[1],
@@ -65,7 +65,7 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
                     at=f"row {bad}",
                     expected=repr(groups.keys[int(np.searchsorted(groups.stops, bad, "right"))]),
                     found=repr(plain[bad].as_py()),
-                    hint="merge the date again with --rewrite; reads without grouping go on",
+                    hint="merge the date again with --rewrite; until then reads work without the grouping",
                 )
         elif groups is None and expected.tier == "history" and expected.rows:
             yield finding("warning", path, "grouping column of history has no grouping", expected="row ranges")
@@ -93,7 +93,7 @@ def _symbols(expected: Expected, column: Column, texts: pa.Array) -> Iterator[Fi
         yield finding(
             "warning" if expected.tier == "history" else "note",
             path,
-            "a text has several symbols: readers compare texts, so this costs space only",
+            "a text has several symbols: reads are correct, it only wastes space",
             expected=f"{len(texts) - double} symbols",
             found=f"{len(texts)} symbols",
         )
@@ -105,7 +105,7 @@ def _symbols(expected: Expected, column: Column, texts: pa.Array) -> Iterator[Fi
 
 
 def false_statistics(values: pa.Array, stats: RangeStats) -> tuple[str, str] | None:
-    """What statistics say against what the values are, if a reader that trusts them could miss rows."""
+    """The statistics and the real values, if a reader that uses the statistics could miss rows."""
     nulls = values.null_count
     if len(values) != stats.stop - stats.start or nulls != stats.nulls:
         return f"{stats.nulls} nulls in {stats.stop - stats.start} rows", f"{nulls} nulls in {len(values)} rows"

@@ -1,7 +1,7 @@
-"""Read-only checks of whole tables: logs, locations, merge records, and what lies about. Nothing is changed.
+"""Read-only checks of whole tables: logs, locations, merge records, and stray files.
 
 Shallow checks read records, prefixes and lengths. ``deep`` reads every committed byte: checksums, symbols, offsets,
-values against statistics and grouping. A stream may run meanwhile: what it has not committed yet is a warning.
+values against statistics and grouping. A stream may run meanwhile: its uncommitted data is a warning.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from store.volumes import require_volume
 
 @dataclass(slots=True)
 class Report:
-    """Findings, and how much was looked at."""
+    """Findings, and how much was checked."""
 
     findings: list[Finding] = field(default_factory=list)
     tables: int = 0
@@ -53,7 +53,7 @@ class Report:
 
     @property
     def errors(self) -> int:
-        """Findings that mean lost or wrong data."""
+        """The number of findings of lost or wrong data."""
         return sum(f.severity == "error" for f in self.findings)
 
     def to_json(self) -> dict[str, object]:
@@ -70,22 +70,22 @@ def verify(
     deep: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Checks one table or all; ``progress`` is told each location. Never raises for what it finds on disk.
+    """Checks one table or all; ``progress`` gets each location. Damage on disk is never raised.
 
-    Only a table of which there is nothing at all is a TableNotFoundError.
+    TableNotFoundError for a table without any files.
     """
     report = Report()
     if table is not None and table not in standing_tables(fs, layout):
-        load_deployed(fs, layout, table)  # raises: there is no such table
+        load_deployed(fs, layout, table)  # raises: no such table
     for name in [table] if table else standing_tables(fs, layout):
         report.tables += 1
         found = _TableCheck(fs, layout, name, report, deep=deep, progress=progress).run()
-        report.findings += dict.fromkeys(found)  # a fault that two looks meet is one fault
+        report.findings += dict.fromkeys(found)  # damage that two checks find is one finding
     return report
 
 
 class _TableCheck:
-    """One table: the parts look at what the parts before have loaded."""
+    """The check of one table: later steps use what earlier ones have loaded."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class _TableCheck:
                 self.located[key] = location
 
     def _witnesses(self) -> Iterator[Finding]:
-        """What names more than a commit log has. A stream whose log cannot be read was told of before."""
+        """Files that name more than a commit log has. A stream with an unreadable log is reported before."""
         damaged = {*list_streams(self.fs, self.layout, self.table)} - {s.stream for s in self.streams}
         try:
             for witness in Witnesses(self.fs, self.layout, self.table, self.streams).all():
@@ -192,7 +192,7 @@ class _TableCheck:
                     each.path,
                     f"{each.rows} rows of {each.internal}/{each.value}, stream {each.stream}, were set aside",
                     found=each.reason,
-                    hint="reads of that date are refused; to accept the loss, move it out of the tree with its note",
+                    hint="reads of that date fail; to accept the loss, move it out of the database with its note",
                 )
         except (SparkhavenError, OSError) as error:
             yield from_error(error, self.layout.set_aside(self.table))
@@ -215,7 +215,7 @@ class _TableCheck:
                     "note",
                     directory / f"{running.generation}.json",
                     f"a merge runs or was interrupted after phase {running.phase}",
-                    hint="`sparkhaven merge` of the date goes on with it",
+                    hint="`sparkhaven merge` of the date continues it",
                 )
             if value in self.records:
                 yield from self._proof(self.records[value], directory)
@@ -229,9 +229,7 @@ class _TableCheck:
         path = f"{directory}/{record.generation}.json"
         if record.proof is None or not record.proof.holds:
             found = record.proof and f"{record.proof.rows_in} in, {record.proof.rows_out} out"
-            yield finding(
-                "error", path, "merge has no proof that holds", expected="equal rows and digests", found=found
-            )
+            yield finding("error", path, "merge has no valid proof", expected="equal rows and digests", found=found)
         streams: Mapping[str, Stream] = {stream.stream: stream for stream in self.streams}
         for taken in record.inputs:
             stream = streams.get(taken.stream)
@@ -240,7 +238,7 @@ class _TableCheck:
                 yield finding(
                     "error",
                     path,
-                    "rows were rolled back after they had been merged: reads use intraday alone",
+                    "rows were rolled back after their merge: reads use only intraday",
                     at=f"source {taken.internal} of stream {taken.stream}",
                     expected=f"{taken.rows} rows",
                     found=f"{at.rows} rows",

@@ -1,6 +1,6 @@
-"""Looks into the files of one column: ``.dat``, ``.sym``, ``.sym.bytes``, ``.bytes``, ``.ovr``.
+"""Decoders of the files of one column: ``.dat``, ``.sym``, ``.sym.bytes``, ``.bytes``, ``.ovr``.
 
-What is committed is taken from the ``table.size`` beside the file; without one, all that lies on disk.
+Committed lengths come from the ``table.size`` beside the file; without one, the whole file counts.
 """
 
 from __future__ import annotations
@@ -51,10 +51,12 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     record = _record(fs, path)
     committed = record.data_file_sizes.get(path.name) if record else None
     if record is None or committed is None:
-        yield finding("note", path, "no record beside the file says what is committed: all of it is shown")
+        yield finding("note", path, "no table.size beside the file names its committed length: the whole file is shown")
         if on_disk % prefix.width:
             end = prefix.data_offset + rows * prefix.width
-            yield finding("warning", path, "last row is cut", at=f"byte {end}", expected=f"{prefix.width} bytes a row")
+            yield finding(
+                "warning", path, "last row is incomplete", at=f"byte {end}", expected=f"{prefix.width} bytes a row"
+            )
     else:
         rows, sizes = record.size, dict(record.data_file_sizes)
         yield from _extent(path, prefix.data_offset + committed, prefix.data_offset + on_disk)
@@ -111,7 +113,9 @@ def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) 
         prefix = column_header(fs, dat)
         order, encoding = prefix.byte_order, prefix.encoding or encoding
     except (SparkhavenError, OSError) as error:
-        yield finding("warning", dat, f"byte order and charset are unknown, {order} and {encoding} are taken: {error}")
+        yield finding(
+            "warning", dat, f"byte order and charset are unknown, {order} and {encoding} are assumed: {error}"
+        )
     facts.update(byteOrder=order, encoding=encoding)
     extents = []
     record = _record(fs, sym)
@@ -126,7 +130,9 @@ def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) 
         extents.append(min(found.size, committed) if committed is not None else found.size)
     if extents[0] % 8 and (record is None or sym.name not in record.data_file_sizes):
         at = extents[0] - extents[0] % 8
-        yield finding("error", sym, "last offset is cut", at=f"byte {at}", expected="8 bytes each", found=extents[0])
+        yield finding(
+            "error", sym, "last offset is incomplete", at=f"byte {at}", expected="8 bytes each", found=extents[0]
+        )
         extents[0] = at
     facts["symbols"] = extents[0] // 8
     facts["bytes"] = extents[1]
@@ -166,7 +172,7 @@ def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
         for key, start, stop in zip(groups.keys[:SAMPLE], groups.starts, groups.stops, strict=False)
     ]
     if not prefix.overflow:
-        yield finding("note", path, "has no effect: the overflow flag of the column is FALSE")
+        yield finding("note", path, "unused: the overflow flag of the column is FALSE")
     record = _record(fs, path)
     if record is not None:
         groups.check(record.size, path)
@@ -218,7 +224,7 @@ def _record(fs: Fs, path: Path) -> tablesize.TableSize | None:
     try:
         return tablesize.load(fs, path.parent)
     except (SparkhavenError, OSError):
-        return None  # inspecting table.size itself says what is wrong with it
+        return None  # inspecting table.size itself reports its damage
 
 
 def _disk_sizes(fs: Fs, path: Path, prefix: Prefix) -> dict[str, int]:

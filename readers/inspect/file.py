@@ -1,7 +1,7 @@
-"""What one file of the tree is and says, also when it is damaged: what is wrong, and at which byte.
+"""Decodes one file of a database and reports corruption with byte offsets.
 
-``inspect_file`` never raises for what it finds in a file. The kind comes from the name; where the name tells
-nothing, from the first bytes. Facts are plain values, ready for JSON.
+``inspect_file`` never raises for damage. The kind of a file comes from its name, else from its first bytes. Facts are
+plain values, ready for JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN = 12  # entries of a list that the text form shows
 
 @dataclass(slots=True)
 class Inspection:
-    """A file: its kind, what it says, and what is wrong with it."""
+    """A file: its kind, its content, and its damage."""
 
     path: str
     kind: str
@@ -35,7 +35,7 @@ class Inspection:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing in the file is wrong; warnings and notes do not count."""
+        """Whether the file has no errors; warnings and notes do not count."""
         return not any(found.severity == "error" for found in self.findings)
 
     def to_json(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Inspection:
         }
 
     def lines(self) -> list[str]:
-        """The inspection for people."""
+        """The inspection as text."""
         head = f"{self.path}: {self.kind}, {self.size} bytes, {'sound' if self.sound else 'damaged'}"
         return [head, *_facts(self.facts, 2), *(line for f in self.findings for line in f.text().splitlines())]
 
@@ -91,32 +91,34 @@ _TEMPORARY = re.compile(r"\.(.+)\.tmp-(?:\d+|next)\Z")
 
 
 def inspect_file(fs: Fs, path: Path) -> Inspection:
-    """Looks into one file. Only a path that is no file at all raises: TableNotFoundError."""
+    """Decodes one file. TableNotFoundError for a path that is no file."""
     found = fs.stat(path)
     if found is None or found.is_dir:
         raise TableNotFoundError(
-            "nothing to inspect here",
+            "no such file to inspect",
             where=path,
             expected="a file",
             found="a directory" if found else "nothing",
-            hint="`sparkhaven verify` looks at whole tables",
+            hint="`sparkhaven verify` checks whole tables",
         )
     temporary = _TEMPORARY.match(path.name)
     kind, inspector = _kind(fs, path, temporary[1] if temporary else path.name, found.size)
     result = Inspection(str(path), kind, found.size)
     if temporary and in_progress(fs, path):
-        result.findings.append(finding("note", path, "the stream that runs is writing it"))
-        return result  # there is no more than a part yet
+        result.findings.append(finding("note", path, "the running stream is writing it"))
+        return result  # it is incomplete
     if temporary:
         result.findings.append(finding("note", path, "left over from an interrupted replace"))
     if inspector is None:
         result.facts["firstBytes"] = fs.read_range(path, 0, min(16, found.size)).hex(" ")
-        result.findings.append(finding("note", path, "neither name nor first bytes are those of a file of ours"))
+        result.findings.append(
+            finding("note", path, "neither its name nor its first bytes are those of a database file")
+        )
         return result
     try:
-        for told in inspector(fs, path, result.facts):
-            if all((told.path, told.what) != (known.path, known.what) for known in result.findings):
-                result.findings.append(told)  # a fault that two looks meet is one fault
+        for found_here in inspector(fs, path, result.facts):
+            if all((found_here.path, found_here.what) != (known.path, known.what) for known in result.findings):
+                result.findings.append(found_here)  # damage that two checks find is one finding
     except (SparkhavenError, OSError) as error:
         result.findings.append(from_error(error, path))
         if found.size:
@@ -136,16 +138,16 @@ def _kind(fs: Fs, path: Path, name: str, size: int) -> tuple[str, Inspector | No
 
 
 def _facts(facts: dict[str, Any], indent: int) -> Iterator[str]:
-    blank = " " * indent
+    margin = " " * indent
     for name, value in facts.items():
         if isinstance(value, dict):
-            yield f"{blank}{name}:"
+            yield f"{margin}{name}:"
             yield from _facts(value, indent + 2)
         elif isinstance(value, list) and value and isinstance(value[0], dict):
-            yield f"{blank}{name}: {len(value)}"
+            yield f"{margin}{name}: {len(value)}"
             for entry in value[-SHOWN:]:
-                yield f"{blank}  " + ", ".join(f"{k} {v}" for k, v in entry.items())
+                yield f"{margin}  " + ", ".join(f"{k} {v}" for k, v in entry.items())
         elif isinstance(value, list) and len(value) > SHOWN:
-            yield f"{blank}{name}: {', '.join(map(str, value[:SHOWN]))} ... {len(value)} in all"
+            yield f"{margin}{name}: {', '.join(map(str, value[:SHOWN]))} ... {len(value)} in all"
         else:
-            yield f"{blank}{name}: {value}"
+            yield f"{margin}{name}: {value}"

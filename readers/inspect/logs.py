@@ -1,4 +1,4 @@
-"""Looks into the framed files of a stream: commit log, checkpoint, head, removals."""
+"""Decoders of the framed files of a stream: commit log, checkpoint, head, removals."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def _summary(record: Record) -> dict[str, Any]:
         case RollbackRecord():
             return {"kind": "rollback", **common, "to": record.to, "reason": record.reason, "time": record.time_ms}
         case OpenRecord():
-            holder = {"pid": record.pid, "host": record.host, "durability": record.durability, "zone": record.zone}
-            return {"kind": "open", **common, **holder, "time": record.time_ms}
+            owner = {"pid": record.pid, "host": record.host, "durability": record.durability, "zone": record.zone}
+            return {"kind": "open", **common, **owner, "time": record.time_ms}
         case _:
             return {"kind": "sync", **common, "time": record.time_ms}
 
@@ -82,7 +82,7 @@ def checkpoint(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
 
 
 def head(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
-    """The state that a head holds; whether the log beside it says the same is asked by ``verify``."""
+    """The state that a head holds; ``verify`` compares it with the log."""
     data = fs.read(path)
     found = decode_head(open_head(data, path), path.name.removesuffix(".head"), len(data))
     facts.update(_state(found.state, found.removals), durable=found.state.durable, floor=found.floor)
@@ -139,7 +139,7 @@ def removals(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _end(path: Path, found: Scan) -> Iterator[Finding]:
-    """What follows the last sound frame."""
+    """Damage after the last sound frame."""
     if found.beyond:
         yield finding(
             "error",
@@ -154,7 +154,7 @@ def _end(path: Path, found: Scan) -> Iterator[Finding]:
         yield finding(
             "warning",
             path,
-            "last record is torn: it was never acknowledged, recovery drops it",
+            "last record is torn: it was never committed, recovery drops it",
             at=f"byte {found.end}",
             found=f"{found.rest} bytes",
         )

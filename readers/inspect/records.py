@@ -1,4 +1,5 @@
-"""Looks into records that are one value: ``table.size``, ``.tbl``, ``.tlmi``, schemas, merge records, JSON, Parquet."""
+"""Decoders of records that are one value: ``table.size``, ``.tbl``, ``.tlmi``, schemas, merge records, JSON,
+Parquet."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from store.schema.document.xmlfile import load_schema
 
 
 def table_size(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
-    """A location's record, and the files that it speaks of."""
+    """A location's record, and the files that it names."""
     record = tablesize.decode(fs.read(path), path)
     facts.update({name: value for name, value in asdict(record).items() if value not in (None, {}, False)})
     if set(path.parent.glob("*.dat")) or record.data_file_sizes:
@@ -103,7 +104,7 @@ def schema(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
 
 
 def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
-    """A merge record and whether it lies where it belongs."""
+    """A merge record, and whether it is in its directory."""
     record = decode_record(fs.read(path), path)
     facts.update(
         table=record.table,
@@ -121,15 +122,15 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]
     )
     place = (f".{TableName.parse(record.table).table}.merges", record.value, f"{record.generation}.json")
     if path.parts[-3:] != place and ".tmp-" not in path.name:
-        yield finding("error", path, "merge record lies in a foreign place", expected="/".join(place))
+        yield finding("error", path, "merge record is in a wrong directory", expected="/".join(place))
     if record.complete and (record.proof is None or not record.proof.holds):
-        yield finding("error", path, "merge has no proof that holds", expected="equal rows and digests")
+        yield finding("error", path, "merge has no valid proof", expected="equal rows and digests")
     if not record.complete:
         yield finding("note", path, f"the merge is not finished: readers ignore it, last phase {record.phase}")
 
 
 def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
-    """A validation result and whether it lies where it belongs."""
+    """A validation result, and whether it is in its directory."""
     found = decode_validation(fs.read(path), path)
     facts.update(
         table=found.table,
@@ -145,14 +146,14 @@ def validation(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     )
     place = (f".{TableName.parse(found.table).table}.merges", found.value, f"{found.generation}.validation")
     if path.parts[-3:] != place and ".tmp-" not in path.name:
-        yield finding("error", path, "validation result lies in a foreign place", expected="/".join(place))
+        yield finding("error", path, "validation result is in a wrong directory", expected="/".join(place))
 
 
 def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
-    """A file that is one JSON object; an empty lock is nobody's."""
+    """A file that is one JSON object; an empty lock file has no owner."""
     data = fs.read(path)
     if not data and path.suffix == ".lock":
-        yield finding("note", path, "lock was never held, or its holder could not write its name")
+        yield finding("note", path, "lock was never taken, or its owner could not write its name")
         return
     try:
         value = json.loads(data)
@@ -171,7 +172,7 @@ def parquet(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     try:
         found = pyarrow.parquet.ParquetFile(pa.BufferReader(fs.map(path, (fs.stat(path) or _gone(path)).size)))
     except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptFileError("file is no sound Parquet file", where=path, found=error) from error
+        raise CorruptFileError("Parquet file is damaged", where=path, found=error) from error
     metadata = found.metadata
     facts.update(
         rows=metadata.num_rows,

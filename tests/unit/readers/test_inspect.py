@@ -106,8 +106,8 @@ def test_a_column_without_a_record_beside_it(small: SmallTable) -> None:
     found = look(small, "Size.dat")
     assert found.facts["rows"] == 4
     assert told(found) == [
-        ("note", "no record beside the file says what is committed: all of it is shown", None),
-        ("warning", "last row is cut", "byte 4112"),
+        ("note", "no table.size beside the file names its committed length: the whole file is shown", None),
+        ("warning", "last row is incomplete", "byte 4112"),
     ]
     assert look(small, "Sym.sym").facts["first"] == ["X", "Y"]
 
@@ -227,13 +227,13 @@ def test_merge_records(small: SmallTable) -> None:
     path = small.layout.merges(small.table) / DATE / "0.json"
     found = inspect_file(small.fs, path)
     assert (found.kind, found.facts["rowsIn"], found.facts["rowsOut"]) == ("merge record", 4, 4)
-    assert told(found) == [("error", "merge has no proof that holds", None)]
+    assert told(found) == [("error", "merge has no valid proof", None)]
     flip(path, 50)
     assert told(inspect_file(small.fs, path)) == [("error", "merge record is cut short or damaged", "byte 16")]
     path.write_bytes(encode_record(record))
     moved = path.with_name("7.json")
     path.rename(moved)
-    assert "merge record lies in a foreign place" in [f.what for f in inspect_file(small.fs, moved).findings]
+    assert "merge record is in a wrong directory" in [f.what for f in inspect_file(small.fs, moved).findings]
 
 
 def test_locks_and_broken_json(small: SmallTable) -> None:
@@ -252,7 +252,7 @@ def test_parquet(small: SmallTable, tmp_path: Path) -> None:
     found = inspect_file(small.fs, path)
     assert (found.facts["rows"], found.facts["columns"]) == (2, ["A: int64"])
     path.write_bytes(path.read_bytes()[:-2])
-    assert told(inspect_file(small.fs, path))[0][1] == "file is no sound Parquet file"
+    assert told(inspect_file(small.fs, path))[0][1] == "Parquet file is damaged"
 
 
 # --- framed files ------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_the_first_bytes_tell_where_the_name_does_not(small: SmallTable, tmp_pat
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(TableNotFoundError, match="nothing to inspect") as caught:
+    with pytest.raises(TableNotFoundError, match="no such file to inspect") as caught:
         inspect_file(Fs(), tmp_path)
     assert caught.value.found == "a directory"
 

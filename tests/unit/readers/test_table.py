@@ -229,7 +229,7 @@ def test_unknown_names(small: SmallTable) -> None:
         opened.to_arrow(["Size", "Pxx"])
     assert no_column.value.what == "NS.T has no column 'Pxx'"
     assert no_column.value.expected == "one of Px"
-    with pytest.raises(SchemaMismatchError, match="asked for twice"):
+    with pytest.raises(SchemaMismatchError, match="requested twice"):
         opened.to_arrow(["Size", "Size"])
     with pytest.raises(SettingsError, match="no such tier"):
         opened.to_arrow(tier="historic")

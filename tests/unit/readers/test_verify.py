@@ -61,7 +61,7 @@ def test_temporaries_of_a_running_compaction_are_no_finding(tmp_path: Path) -> N
         under_way = sorted(streams.glob(".s.*.tmp-next"))
     assert check(small).findings == []
     told = inspect_file(small.fs, under_way[0]).findings
-    assert told[0].what == "the stream that runs is writing it"
+    assert told[0].what == "the running stream is writing it"
     log.close()
     assert check(small).findings == []
     under_way[0].write_bytes(b"x")
@@ -102,7 +102,7 @@ def test_an_uncommitted_tail_is_a_warning(small: SmallTable) -> None:
     path.write_bytes(path.read_bytes() + b"tail")
     found = only(check(small))
     assert (found.severity, found.at) == ("warning", "byte 4112")
-    assert found.what == "uncommitted tail: readers ignore it, the next recovery cuts it"
+    assert found.what == "uncommitted tail: readers ignore it, the next recovery truncates it"
 
 
 @pytest.mark.parametrize("name", ["Size.dat", "Sym.sym", "Note.bytes"])
@@ -160,7 +160,7 @@ def test_wrong_statistics(small: SmallTable) -> None:
     report = small.append("a", DATE, {"Size": [50, 60]})
     small.commit(replace(report, stats={**report.stats, "Size": RangeStats(4, 6, 0, 0, 50, 55)}))
     found = only(check(small))
-    assert found.what == "statistics do not hold: reads may skip rows that match"
+    assert found.what == "statistics are wrong: reads may skip rows that match"
     assert (found.at, found.expected, found.found) == ("rows 0 to 6", "1 to 55", "1 to 60")
 
 
@@ -199,8 +199,8 @@ def test_strays(small: SmallTable) -> None:
     assert found["Old.dat"] == ("warning", "file that no epoch has committed")
     assert found[".table.size.tmp-12"] == ("note", "left over from an interrupted replace")
     assert found["notes.txt"] == ("warning", "file of no stream")
-    assert found[DATE] == ("warning", "no stream has committed this: readers do not see it")
-    assert found["T"] == ("warning", "no merge record names this location: readers do not see it")
+    assert found[DATE] == ("warning", "no stream has committed this: readers ignore it")
+    assert found["T"] == ("warning", "no merge record names this location: readers ignore it")
     assert len(found) == 5
 
 
@@ -226,7 +226,7 @@ def test_a_position_that_was_committed_twice(small: SmallTable) -> None:
     again = replace(last, n=last.n + 1, epoch=last.epoch + 1, batch=replace(last.batch, reports=(), rows=3))
     path.write_bytes(path.read_bytes() + frame(encode(again)))
     taken, rows = check(small).findings
-    assert taken.what == "a source file was taken twice: /feed/3.json"
+    assert taken.what == "a source file was ingested twice: /feed/3.json"
     assert taken.at == f"epoch 4, byte {log.found.end}"
     assert (rows.what, rows.expected, rows.found) == ("rows of an epoch do not add up", "3", "0")
 
@@ -244,9 +244,9 @@ def test_offsets_that_do_not_go_on(small: SmallTable) -> None:
     last = log.records[-1]
     assert isinstance(last, CommitRecord)
     for start, stop, what, expected in (
-        (30, 40, "offsets were taken twice", "no offset of them"),
-        (35, 50, "offsets were taken twice", "from offset 40 on"),
-        (41, 50, "offsets of an epoch do not go on from the one before: the source does not go on", "offset 40"),
+        (30, 40, "offsets were ingested twice", "no offset of them"),
+        (35, 50, "offsets were ingested twice", "from offset 40 on"),
+        (41, 50, "offsets of an epoch do not continue those of the one before: the source does not go on", "offset 40"),
     ):
         batch = replace(last.batch, ranges=(replace(read, start=start, stop=stop),), gaps=())
         path.write_bytes(whole + frame(encode(replace(last, n=last.n + 1, epoch=last.epoch + 1, batch=batch))))
@@ -288,10 +288,10 @@ def test_merge_records_without_proof_damaged_unfinished_or_ahead(small: SmallTab
         return [f.what for f in check(small, deep=False).findings if "index" not in f.what]
 
     store_record(small.fs, small.layout, small.table, replace(record, proof=Proof(2, 1, {}, {})))
-    assert whats() == ["merge has no proof that holds"]
+    assert whats() == ["merge has no valid proof"]
     ahead = MergeInput("s", "a", record.inputs[0].since, record.inputs[0].epoch, 1000)
     store_record(small.fs, small.layout, small.table, replace(record, inputs=(ahead,)))
-    assert whats() == ["rows were rolled back after they had been merged: reads use intraday alone"]
+    assert whats() == ["rows were rolled back after their merge: reads use only intraday"]
     store_record(small.fs, small.layout, small.table, record)
     store_record(small.fs, small.layout, small.table, replace(record, generation=1, phase="sync", outputs=()))
     assert whats() == ["a merge runs or was interrupted after phase sync"]
@@ -303,7 +303,7 @@ def test_links_that_lead_nowhere(small: SmallTable) -> None:
     links = small.layout.writable_partitions("NS")
     links.mkdir(parents=True)
     (links / "0").symlink_to("../Partitions/0")
-    assert only(check(small)).what == "link of a writable partition leads nowhere"
+    assert only(check(small)).what == "link of a writable storage partition is broken"
 
 
 def test_findings_as_text_and_json() -> None:

@@ -181,13 +181,13 @@ def test_verify_tells_what_was_moved_away_by_its_name(tmp_path: Path) -> None:
     _, result = told(tmp_path, "verify", "NS.T")
     told_of = [(found["severity"], Path(found["path"]).name, found["what"]) for found in result["findings"][1:]]
     assert told_of == [
-        ("note", ".doomed-T-9", "left over from a delete that was stopped"),
-        ("note", ".set-aside-T-9", "set aside when the commit log was rebuilt: no part of the table"),
-        ("warning", "2026-11-21", "no stream has committed this: readers do not see it"),
+        ("note", ".doomed-T-9", "left over from an interrupted delete"),
+        ("note", ".set-aside-T-9", "set aside when the commit log was rebuilt: not part of the table"),
+        ("warning", "2026-11-21", "no stream has committed this: readers ignore it"),
     ]
     (place / "T").mkdir()
     _, result = told(tmp_path, "verify", "NS.T")
-    assert (str(place), "no stream has committed this: readers do not see it") in [
+    assert (str(place), "no stream has committed this: readers ignore it") in [
         (found["path"], found["what"]) for found in result["findings"]
     ]
 
