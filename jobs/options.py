@@ -38,7 +38,7 @@ def group(text: str) -> typer.Typer:
 
 def old_spelling(cli: CliContext, old: str, new: str) -> None:
     """Reports that a word of the command line has a new name; the old one works for one more release."""
-    cli.note(f"{old} is now {new}; the old spelling goes with the next release")
+    cli.note(f"{old} is now {new}; the next release removes the old spelling")
 
 
 def memory_bytes(text: str) -> int:

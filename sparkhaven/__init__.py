@@ -2,11 +2,11 @@
 
 ``open_table``        a snapshot of a table, as Arrow
 ``deephaven_writer``  what ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch
-``write_frame``       a DataFrame that is no stream, as one epoch
-``errors``            what all of them raise
+``write_frame``       a batch DataFrame, as one epoch
+``errors``            the errors that they raise
 
 The packages ``store``, ``ingest``, ``writers``, ``readers`` and ``jobs`` are the implementation: import from here only.
-Reading needs neither Spark nor a JVM; what writes imports pyspark when it is first asked for.
+Reading needs neither Spark nor a JVM; the writers import pyspark when they are first used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["FrameWriter", "Table", "__version__", "deephaven_writer", "errors", 
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what writes, with Spark behind it, when it is first asked for."""
+    """Imports the writers, which import Spark, when they are first used."""
     if name not in ("FrameWriter", "deephaven_writer", "write_frame"):
         raise AttributeError(f"module 'sparkhaven' has no attribute {name!r}")
     from jobs.streams import frames

@@ -1,4 +1,4 @@
-"""Every error that sparkhaven raises on purpose; ``SparkhavenError`` is the base, and each has its exit code.
+"""Every error class of sparkhaven; ``SparkhavenError`` is the base, and each has its exit code.
 
 An error has ``what``, ``where``, ``expected``, ``found`` and ``hint`` as attributes, and survives pickling.
 """

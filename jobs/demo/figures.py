@@ -1,4 +1,4 @@
-"""What is known of the flights of 2013, against what a table of them holds."""
+"""Known counts of the flights of 2013, compared with a table of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``make demo``: 336,776 real flights from feed files to history and back, then a job killed in mid-batch.
 
-Every stage runs the commands that a user would type. What comes out is compared with what is known of the data;
-any difference ends with exit code 1.
+Every stage runs the commands that a user would type. The result is compared with the known counts of the data;
+any difference is exit code 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 
-MARK = ".sparkhaven-demo"  # only a directory that a demo has made is ever emptied
+MARK = ".sparkhaven-demo"  # only a directory of a demo is ever emptied
 STREAM = "flights"
 YEAR = "2013-01-01..2013-12-31"
 WAIT_S = 120.0
@@ -48,7 +48,7 @@ class Demo:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Tells what begins, and remembers how long it took."""
+        """Prints the name of a stage and measures its duration."""
         self.console.rule(f"[bold]{name}", align="left")
         begun = time.monotonic()
         yield
@@ -174,11 +174,11 @@ def stream_file() -> Path:
 
 
 def fresh(base: Path) -> Path:
-    """An empty directory for the demo; one that holds something else is never touched."""
+    """An empty directory for the demo; a directory with other files is never changed."""
     if base.exists() and any(base.iterdir()):
         if not (base / MARK).exists():
             raise SettingsError(
-                "this directory holds something that no demo has made",
+                "this directory has files that are not of a demo",
                 where=base,
                 hint="name another: make demo DB=DIR",
             )

@@ -1,8 +1,8 @@
 """``make demo-kafka``: 336,776 real flights through a topic of a real broker into the table, with a kill in between.
 
 A broker is started on loopback and its topic filled; the streaming job is killed with SIGKILL after its first epoch,
-loses Spark's checkpoint as well, and is started again. What the table then holds is compared with what is known of the
-data; any difference ends with exit code 1.
+loses Spark's checkpoint as well, and is started again. The table is then compared with the known counts of the
+data; any difference is exit code 1.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _killed(demo: Demo, root: Path, settings: Path, broker: Broker) -> str:
         try:
             while (state := _state(root)) is None or not state.epoch:
                 if running.poll() is not None or time.monotonic() > end:
-                    raise SettingsError("the streaming job does not begin", where=log.name)
+                    raise SettingsError("the streaming job does not start", where=log.name)
                 time.sleep(0.01)
         finally:
             running.send_signal(signal.SIGKILL)

@@ -17,14 +17,14 @@ SEND_SECONDS = 120.0
 
 
 def fill(bootstrap: str, topic: str, *, months: frozenset[int] | None = None) -> int:
-    """Makes the topic and sends the flights; the number of messages. A topic that exists is left as it is: 0."""
+    """Creates the topic and sends the flights; returns the number of messages, 0 for a topic that exists."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     if topic in admin.list_topics(timeout=30).topics:
         return 0
     try:
         admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     except KafkaException as error:
-        raise RetryableFeedError("the topic cannot be made", where=topic, found=error.args[0].str()) from None
+        raise RetryableFeedError("the topic cannot be created", where=topic, found=error.args[0].str()) from None
     return send(bootstrap, topic, months=months)
 
 

@@ -2,7 +2,7 @@
 
 *The Python launcher.* Spark puts its own zip of PySpark first on the path of each Python process that it starts. A
 zip keeps no bytecode, so each of the five processes of a stream would compile PySpark again, 0.7 s of CPU. The launcher
-takes the zip off the path, since the same PySpark stands installed beside this Python.
+takes the zip off the path, since the same PySpark is installed for this Python.
 
 *The class archive.* Of the 13,000 classes that Spark's JVM loads, nearly all come from an archive, by the JDK's
 class-data sharing. The JVM ignores an archive of other jars or of another JDK.

@@ -1,4 +1,4 @@
-"""What is wrong with a stream file, in the words of the file: key, found, expected, and the nearest known name."""
+"""Faults of a stream file in its own terms: key, found, expected, and the nearest known name."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _plain_location(loc: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _as_written(raw: dict[str, Any], loc: tuple[Any, ...]) -> str | None:
-    """The value at a location as it stands in the file, names of the environment not filled in."""
+    """The value at a location as written in the file, without values of the environment."""
     if loc[:2] == ("feed", "client"):
         return None  # may be a secret
     if loc[:2] == ("columns", "ignore") and "columns.ignore" in raw:

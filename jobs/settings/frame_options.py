@@ -1,4 +1,4 @@
-"""Where the rows of data frames go, and how: the options of ``jobs.streams.frames``, checked as a stream file is."""
+"""The options of ``jobs.streams.frames``, checked like those of a stream file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rule = str | Mapping[str, Any]
 
 
 class FrameModel(SettingsModel):
-    """The tables of a stream file that options of a frame stand for."""
+    """The tables of a stream file that have options of the same meaning."""
 
     partition: PartitionModel
     bad_rows: BadRowsModel | None
@@ -37,7 +37,7 @@ class FrameModel(SettingsModel):
 
 @dataclass(frozen=True, slots=True)
 class FrameOptions:
-    """Where frames go and how their rows are routed. ``quarantine`` None: the first bad row stops its batch."""
+    """Checked options of a writer of frames. ``quarantine`` None: the first bad row stops its batch."""
 
     root: Path
     table: TableName
@@ -77,7 +77,7 @@ def frame_options(
     allow_gap: bool,
     adopt: bool,
 ) -> FrameOptions:
-    """The options of a writer of frames; SettingsError or InvalidNameError for what is wrong in them."""
+    """The options of a writer of frames; SettingsError or InvalidNameError for wrong ones."""
     for what, name in (("table", table), ("stream", stream)):
         if not isinstance(name, str):
             raise InvalidNameError(f"the name of a {what} is a text", found=repr(name))
@@ -144,7 +144,7 @@ def _positions(positions: Mapping[str, str] | None, where: Path) -> PositionColu
     names = [name for name in found.values() if isinstance(name, str) and name]
     if not {"partition", "offset"} <= found.keys() <= {"partition", "offset", "topic"} or len(set(names)) < len(found):
         raise SettingsError(
-            "positions need a column for the partition and one for the offset",
+            "positions need a column for the topic partition and one for the offset",
             where=where,
             expected='{"partition": ..., "offset": ...}, and "topic" where there are several; each another column',
             found=repr(positions),

@@ -1,4 +1,4 @@
-"""The stream file: TOML to the frozen values that ingest and the writers take, checked at this one door.
+"""The stream file: TOML to the checked, frozen settings of ingest and the writers.
 
 Relative paths are relative to the file. ``${NAME}`` is taken from the environment, in values only and after
 the TOML is parsed, so a secret can never change the structure of the file; messages show the text as written.
@@ -31,9 +31,9 @@ from writers.batch.maintenance import SYNC_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """One stream file, checked. ``trigger_s`` and ``sync_s`` in seconds; ``quarantine`` None = the default place.
+    """One stream file, checked. ``trigger_s`` and ``sync_s`` in seconds; ``quarantine`` None: the default place.
 
-    ``sync_s`` is how often durability ``periodic`` syncs; the others do not look at it.
+    ``sync_s``: seconds between the syncs of durability ``periodic``.
     """
 
     file: Path
@@ -53,7 +53,7 @@ class StreamSettings:
 
 
 def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSettings:
-    """Reads and checks a stream file; everything that is wrong with it is one SettingsError."""
+    """Reads and checks a stream file; one SettingsError reports all of its faults."""
     found = fs.stat(path)
     if found is None or found.is_dir:
         raise SettingsError(
@@ -76,7 +76,7 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
         raise SettingsError(
             f"${{{error.args[0]}}} is not set in the environment",
             where=path,
-            hint=f"export {error.args[0]}=..., or write the value; $${{ stands for the text ${{",
+            hint=f"export {error.args[0]}=..., or write the value; $${{ means the text ${{",
         ) from None
     with as_in_file(raw, environ):
         try:
@@ -89,7 +89,7 @@ def parse_stream(raw: dict[str, Any], path: Path, environ: Mapping[str, str], fs
 
 @contextmanager
 def as_in_file(raw: dict[str, Any], environ: Mapping[str, str]) -> Iterator[None]:
-    """Lets errors show ``${NAME}`` as the file has it, not what it stands for: that may be a secret."""
+    """Shows ``${NAME}`` in errors instead of its value, which may be a secret."""
     names = named_in(raw)
     try:
         yield
@@ -107,7 +107,7 @@ def as_in_file(raw: dict[str, Any], environ: Mapping[str, str]) -> Iterator[None
 
 @contextmanager
 def names_of(path: Path) -> Iterator[None]:
-    """Lets an InvalidNameError say in which file the name stands."""
+    """Adds the file to an InvalidNameError."""
     try:
         yield
     except InvalidNameError as error:
@@ -117,7 +117,7 @@ def names_of(path: Path) -> Iterator[None]:
 
 
 def _foreign_feed(raw: Mapping[str, Any], path: Path) -> str | None:
-    """The class that ``feed.type`` names, as it is written: code is loaded by no name that the environment says."""
+    """The class that ``feed.type`` names, as it is written: the environment never names code to load."""
     feed = raw.get("feed")
     name = feed.get("type") if isinstance(feed, Mapping) else None
     if not isinstance(name, str) or not is_foreign(name):

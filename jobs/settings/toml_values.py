@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-SHORT = 3  # characters of a value below which it is only hidden where it stands alone
+SHORT = 3  # characters of a value below which it is only hidden as a whole text
 _NAME = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NAME_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -35,7 +35,7 @@ def named_in(value: Any) -> set[str]:
 
 
 def as_written(text: str | None, environ: Mapping[str, str], names: set[str]) -> str | None:
-    """A message with ``${NAME}`` where the value of that name stands."""
+    """A message with ``${NAME}`` in place of the value of that name."""
     for name in sorted(names, key=lambda name: -len(environ.get(name, ""))):
         value = environ.get(name, "")
         if text is not None and value and (text == value or len(value) >= SHORT):

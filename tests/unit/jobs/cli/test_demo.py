@@ -61,7 +61,7 @@ def test_only_a_directory_of_a_demo_is_emptied(tmp_path: Path) -> None:
     foreign = tmp_path / "mine"
     foreign.mkdir()
     (foreign / "precious").write_text("keep")
-    with pytest.raises(SettingsError, match="no demo has made"):
+    with pytest.raises(SettingsError, match="files that are not of a demo"):
         fresh(foreign)
     assert (foreign / "precious").read_text() == "keep"
 
