@@ -26,7 +26,7 @@ from jobs.options import (
     old_spelling,
 )
 from jobs.session.spark_session import build_session, end_session
-from store.errors import EXIT_DONE, SettingsError, TableNotFoundError
+from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
 from store.layout import Layout, TableName
@@ -190,12 +190,24 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             code = code or failed.exit_code
             cli.note(f"{result.value}: {failed}")
             value["error"] = error_json(failed)
+        if result.clean_error is not None:
+            value["clean_error"] = error_json(as_ours(result.clean_error))
         cli.result(value, f"{result.value}: {_sentence(result, parts)}")
+        if result.clean_error is not None:
+            cli.note(_left_behind(name, result, as_ours(result.clean_error)))
         if result.waiting and result.error is None:
             left_out = f"{result.waiting:,} rows are not synced to disk yet and are left out"
             cli.note(f"{result.value}: {left_out}; {after_sync(TableName.parse(name))}, then merge again")
     cli.note(f"{dates:,} dates, {rows:,} rows{' to merge (dry run)' if dry_run else ''} in {seconds:.1f} s")
     return code
+
+
+def _left_behind(name: str, result: DateResult, error: SparkhavenError) -> str:
+    what = "the merge failed, and files of it" if result.error is not None else "is published, but files of a merge"
+    return (
+        f"{result.value}: {what} could not be removed: {error}; no row is affected; end the cause, then"
+        f" `sparkhaven merge {name} --date {result.value}` removes them"
+    )
 
 
 def _sentence(result: DateResult, parts: str) -> str:

@@ -36,6 +36,12 @@ def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
         ),
         (
             "note",
+            "are published, but files that their merge has left behind were not removed",
+            [one.value for one in found if one.unfinished == "record"],
+            ("merge", "--date"),
+        ),
+        (
+            "note",
             "have ended and are not merged",
             [one.value for one in found if one.unmerged and not one.generation and one.value in ended],
             ("merge", "--date"),

@@ -165,7 +165,10 @@ AMPLIFICATION = Metric(
     "write_amplification", "gauge", "Bytes that all merges have written, over the bytes of history in use.", TABLE
 )
 SYMBOLS = Metric(
-    "symbol_ids", "gauge", "Entries of the symbol tables in use, summed over locations.", (*TABLE, "column")
+    "symbol_ids",
+    "gauge",
+    "Entries of the symbol tables in use, summed over locations; a location has no text twice.",
+    (*TABLE, "column"),
 )
 SYMBOL_HITS = Metric(
     "symbol_hit_ratio",
@@ -181,13 +184,6 @@ DISK = Metric(
 )
 WASTE = Metric(
     "waste_bytes", "gauge", "Bytes of disk_bytes that no read of the newest snapshot needs.", (*TABLE, "volume")
-)
-PINS = Metric("pins", "gauge", "Snapshots of the streams of the table that readers in this process have pinned.", TABLE)
-OLDEST_PIN = Metric(
-    "oldest_pin_seconds",
-    "gauge",
-    "Seconds since a scrape first saw the oldest of these snapshots; 0 without any.",
-    TABLE,
 )
 OPEN_FILES = Metric("open_files", "gauge", "Files of the table that this process has open.", TABLE)
 FIGURES_AGE = Metric(
@@ -208,8 +204,6 @@ OF_TABLES = (
     SYMBOL_HITS,
     DISK,
     WASTE,
-    PINS,
-    OLDEST_PIN,
     OPEN_FILES,
     FIGURES_AGE,
 )

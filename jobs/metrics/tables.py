@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
@@ -19,7 +18,6 @@ from prometheus_client.registry import Collector
 from jobs.metrics import catalogue as named
 from jobs.metrics.catalogue import OF_TABLES, PREFIX
 from readers.stats import DiskUse, disk_use
-from store.epochs.pins import Pin, held
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
@@ -47,7 +45,6 @@ class TableFigures:
         self._values: dict[str, dict[Labels, float]] = {}
         self._read_at: float | None = None
         self._due = 0.0
-        self._seen: WeakKeyDictionary[Pin, float] = WeakKeyDictionary()
 
     def values(self) -> Mapping[str, Mapping[Labels, float]]:
         """Values by the name of the metric and further labels. After an error of reading the old values stay, with
@@ -63,11 +60,7 @@ class TableFigures:
         return self._values | self._of_process(now)
 
     def _of_process(self, now: float) -> dict[str, dict[Labels, float]]:
-        pins = held(self._layout, self.table)
-        since = [self._seen.setdefault(pin, now) for pin in pins]
         return {
-            named.PINS.name: {(): len(pins)},
-            named.OLDEST_PIN.name: {(): now - min(since, default=now)},
             named.OPEN_FILES.name: {(): _open_files(self._fs, self._layout, self.table)},
             named.FIGURES_AGE.name: {(): float("inf") if self._read_at is None else now - self._read_at},
         }

@@ -4,14 +4,16 @@ Commits only append, so the files of a pinned epoch stay as they are. Two things
 rollback, after which the stream writes on from an older epoch, and a removal, after which the stream may make the
 location anew. Both are recorded before the first file changes, and both leave alone what is mapped already. So a reader
 maps first and looks at the records then: what it mapped is good if they say nothing, whatever happens later.
+
+A pin is in the memory of its reader alone: there is no lease on disk, so readers need no right to write, nothing waits
+for one that has died, and nobody can count the pins of other processes. A reader that comes too late is told
+(SnapshotMovedError), and what it has mapped stays whole until it lets go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from threading import Lock
-from weakref import WeakSet
 
 from store.epochs.files.load import Loaded, load_read
 from store.epochs.files.publish import TABLE_SIZE
@@ -28,8 +30,6 @@ from store.io.fs import Fs, Stat
 from store.layout import Layout, LocationKey, TableName
 
 AGAIN = "open the table again"
-_HELD: WeakSet[Pin] = WeakSet()
-_HELD_LOCK = Lock()
 
 
 class Pin:
@@ -50,8 +50,6 @@ class Pin:
         self._last, self._mark = loaded.found.last
         self._restored: int | None = None
         self._removed: dict[LocationKey, Phase] = {}
-        with _HELD_LOCK:
-            _HELD.add(self)
 
     @classmethod
     def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Pin:
@@ -59,10 +57,6 @@ class Pin:
         paths = layout.stream_log(table, stream), layout.stream_removals(table, stream)
         seen = fs.stat(paths[0]), fs.stat(paths[1])  # before the reading: what comes between is looked at again
         return cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
-
-    def of_table(self, layout: Layout, table: TableName) -> bool:
-        """Whether it is one of this table."""
-        return (self._layout.root.absolute(), self._table) == (layout.root.absolute(), table)
 
     def require_dates(self, takes: Callable[[str], bool]) -> None:
         """SnapshotMovedError if rows of a location whose date ``takes`` accepts were rolled back since."""
@@ -147,13 +141,6 @@ class Pin:
         refuse_damage(rollbacks.found, self._log)
         self._last, self._mark = rollbacks.found.last
         return *rollbacks.folded, *rollbacks.logged
-
-
-def held(layout: Layout, table: TableName) -> list[Pin]:
-    """The pins of a table that somebody in this process holds; from any thread."""
-    with _HELD_LOCK:
-        pins = list(_HELD)
-    return [pin for pin in pins if pin.of_table(layout, table)]
 
 
 def _mark(last: Frame, start: int) -> tuple[int, bytes]:

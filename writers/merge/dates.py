@@ -8,11 +8,13 @@ is the commit point: readers see the old state before it and the new state after
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from store.errors import SparkhavenError, phase_of
 from store.io.fs import Fs
+from store.io.system_errors import in_phase
 from store.layout import Layout, TableName
 from store.merges.records import PHASES, MergeRecord, lock_table, newest, store_records
 from store.volumes import require_filled
@@ -38,7 +40,8 @@ class DateResult:
 
     ``outcome``: merged, supplement, resumed, nothing (already merged), empty, planned or failed. ``destinations``:
     (internal partition, rows) that this run wrote. ``waiting`` rows are committed but not synced, and left out.
-    ``sort``: the order inside groups.
+    ``sort``: the order inside groups. ``clean_error``: published, but files of a
+    merge could not be removed.
     """
 
     value: str
@@ -53,6 +56,7 @@ class DateResult:
     error: SparkhavenError | OSError | None = None
     waiting: int = 0
     sort: tuple[str, ...] = ()
+    clean_error: SparkhavenError | OSError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,8 @@ def merge_dates(
     with lock_table(fs, layout, table):
         merge = _Merge(fs, layout, table, options, executor, clock, on_progress)
         for result in merge.run(values):
-            yield replace(result, waiting=merge.pins.waiting(result.value))
+            clean_error = result.clean_error or merge.clean_errors.get(result.value)
+            yield replace(result, waiting=merge.pins.waiting(result.value), clean_error=clean_error)
             if stop_on_error and result.error is not None:
                 return
         clean_after(fs, layout, table, clock, on_progress)
@@ -155,6 +160,7 @@ class _Merge:
         self.executor, self.clock = executor, clock
         self.pins = Pins(fs, layout, table)
         self.closing = PublishPhase(fs, layout, table, clock)
+        self.clean_errors: dict[str, SparkhavenError | OSError] = {}  # by date
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
         """All dates, in waves: each wave is published before the next begins."""
@@ -223,7 +229,8 @@ class _Merge:
         passed: list[tuple[_Date, MergeRecord]] = []
         for each, result in zip(group, results, strict=True):
             if isinstance(result, Failure):
-                sweep(self.fs, [d.stage_root for d in each.plan.destinations])
+                with self._cleaning(each.value):
+                    sweep(self.fs, [d.stage_root for d in each.plan.destinations])
                 yield self._failed(each.value, "stage", each.begun, result.error)
                 continue
             try:
@@ -232,7 +239,7 @@ class _Merge:
                 yield self._failed(each.value, "check", each.begun, error)
                 continue
             passed.append((each, result))
-        closed: Sequence[MergeRecord | Failure]
+        closed: Sequence[Published | Failure]
         try:
             records = [each.planned.combine(record) for each, record in passed]
             store_records(self.fs, self.layout, self.table, records)
@@ -243,7 +250,7 @@ class _Merge:
             if isinstance(last, Failure):
                 yield self._failed(each.value, "check", each.begun, last.error)
             else:
-                yield self._merged(each, record, last.phase)
+                yield replace(self._merged(each, record, last.record.phase), clean_error=last.clean_error)
 
     def _merged(self, each: _Date, record: MergeRecord, phase: str) -> DateResult:
         written = tuple((o.internal, o.rows) for o in record.outputs)
@@ -256,11 +263,21 @@ class _Merge:
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""
-        self.closing.retire_replaced(planned.record.value)
         record = planned.record
+        with self._cleaning(record.value):
+            self.closing.retire_replaced(record.value)
         return DateResult(
             record.value, planned.outcome, record.phase, 0, 0, (), self.clock() - begun, record.generation
         )
+
+    @contextmanager
+    def _cleaning(self, value: str) -> Iterator[None]:
+        """Around a removal that no result depends on: what hinders it is kept, to be told with the date."""
+        try:
+            with in_phase("clean"):
+                yield
+        except (SparkhavenError, OSError) as error:
+            self.clean_errors[value] = error
 
     def _failed(self, value: str, phase: str, begun: float, error: SparkhavenError | OSError) -> DateResult:
         """The result for an error; ``phase``: the failed one, if the error does not say."""
@@ -276,7 +293,9 @@ class _Merge:
         if record is None or record.phase == "clean" or PHASES.index(record.phase) < PHASES.index("check"):
             return None
         if record.complete:  # killed during clean
-            self.closing.tidy([record])
+            (tidied,) = self.closing.tidy([record])
+            if tidied.clean_error is not None:
+                self.clean_errors[value] = tidied.clean_error
             return None
         if record.phase == "check" and not holds(record, self.pins):
             sweep(self.fs, staging_of(record))
@@ -286,4 +305,6 @@ class _Merge:
         if isinstance(closed, Failure):
             return self._failed(value, record.phase, begun, closed.error)
         written = tuple((o.internal, o.rows) for o in record.outputs)
-        return DateResult(value, "resumed", closed.phase, rows, rows, written, self.clock() - begun, record.generation)
+        seconds, generation = self.clock() - begun, record.generation
+        done = DateResult(value, "resumed", closed.record.phase, rows, rows, written, seconds, generation)
+        return replace(done, clean_error=closed.clean_error)

@@ -7,7 +7,7 @@ point: readers see the old state before it and the new state after it. Several d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from store.errors import SparkhavenError
@@ -22,14 +22,25 @@ from writers.merge.write.phases import Failure
 GRACE_S = 3600.0
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A merge that is published. ``clean_error``: why files that it left behind could not be removed; None: they are."""
+
+    record: MergeRecord
+    clean_error: SparkhavenError | OSError | None = None
+
+
 class PublishPhase:
     """Publishes merges of one table. ``clock`` gives seconds since the epoch; replaced ones stay ``GRACE_S``."""
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
         self._fs, self._layout, self._table, self._clock = fs, layout, table, clock
 
-    def close(self, records: Sequence[MergeRecord]) -> list[MergeRecord | Failure]:
-        """Publishes merges whose check is stored; results in order. A failed one does not stop the others."""
+    def close(self, records: Sequence[MergeRecord]) -> list[Published | Failure]:
+        """Publishes merges whose check is stored; results in order. A failed one does not stop the others.
+
+        An error after the commit point fails no merge: it is returned with the published record.
+        """
         fs, layout, table = self._fs, self._layout, self._table
         results: list[MergeRecord | Failure] = []
         with fs.during("merge-publish"):
@@ -45,26 +56,46 @@ class PublishPhase:
             fs.sync_dirs(touched)
         published = [result for result in results if isinstance(result, MergeRecord)]
         if not published:
-            return results
+            return [result for result in results if isinstance(result, Failure)]
         with fs.during("merge-index"):
             write_index(fs, layout, table, published)
         with fs.during("merge-record"):
             now = {"switched_ms": int(self._clock() * 1000)}
             published = [replace(record, phase="record", details=record.details | now) for record in published]
             store_records(fs, layout, table, published)
-        cleaned = iter(self.tidy(published))
-        return [next(cleaned) if isinstance(result, MergeRecord) else result for result in results]
+        closed = iter(self.tidy(published))
+        return [next(closed) if isinstance(result, MergeRecord) else result for result in results]
 
-    def tidy(self, records: Sequence[MergeRecord]) -> list[MergeRecord]:
-        """Removes the staging of merges."""
-        with self._fs.during("merge-clean"):
-            for record in records:
-                sweep(self._fs, staging_of(record))
-                self.retire_replaced(record.value)
-        cleaned = [replace(record, phase="clean") for record in records]
-        with in_phase("clean"):
-            store_records(self._fs, self._layout, self._table, cleaned)
-        return cleaned
+    def tidy(self, records: Sequence[MergeRecord]) -> list[Published]:
+        """Removes what published merges have left behind, of each as far as it goes; results in order."""
+        errors: dict[str, SparkhavenError | OSError] = {}
+        cleaned: list[MergeRecord] = []
+        for record in records:
+            try:
+                with in_phase("clean"), self._fs.during("merge-clean"):
+                    cleaned += self._sweep(record)
+            except (SparkhavenError, OSError) as error:
+                errors[record.value] = error
+        try:
+            with in_phase("clean"):
+                store_records(self._fs, self._layout, self._table, cleaned)
+        except (SparkhavenError, OSError) as error:
+            errors |= {record.value: error for record in cleaned}
+        return [
+            Published(record, errors[record.value])
+            if record.value in errors
+            else Published(replace(record, phase="clean"))
+            for record in records
+        ]
+
+    def _sweep(self, record: MergeRecord) -> list[MergeRecord]:
+        """Removes the staging of a merge, and of earlier ones of its date whose cleaning failed; their new records."""
+        known = load_records(self._fs, self._layout, self._table, record.value)
+        older = [each for each in known if each.phase == "record" and each.generation < record.generation]
+        for each in (*older, record):
+            sweep(self._fs, staging_of(each))
+        self.retire_replaced(record.value)
+        return [replace(each, phase="clean") for each in (*older, record)]
 
     def retire_replaced(self, value: str) -> None:
         """Removes a date's replaced locations whose grace period is over."""

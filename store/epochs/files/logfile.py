@@ -43,6 +43,7 @@ class LogFile:
     def __init__(self, fs: Fs, path: Path, lock_path: Path) -> None:
         self._fs, self._path, self._lock_path = fs, path, lock_path
         self._inode = 0
+        self._shared = False
         self._poison: str | None = None
         self.length = 0
         self.last: tuple[int, bytes] = (HEADER.size, b"")
@@ -93,11 +94,15 @@ class LogFile:
         found = self._fs.stat(self._path)
         if found is None or (found.inode, found.size) != (self._inode, self.length):
             raise lock_lost(self._fs, self._lock_path, "another generation has taken over the commit log")
+        self._shared = found.links > 1
 
     def append(self, record: Record, *, sync: bool) -> None:
         """Appends one record. EpochConflictError: nothing landed. CommitUnknownError: the sync failed."""
         data = frame(encode(record))
         try:
+            if self._shared:
+                with self._fs.during("log-own"):
+                    self._take_copy()
             with self._fs.during("log-append"):
                 self._fs.write_at(self._path, self.length, data)
         except OSError as error:
@@ -107,6 +112,14 @@ class LogFile:
                 self._fs.sync([self._path])
         self.last = self.length, data[: FRAME.size]
         self.length += len(data)
+
+    def _take_copy(self) -> None:
+        """Leaves the file to the tree that shares it (a backup made of hard links), which does not have what comes."""
+        self._fs.shorten(self._path, self.length)
+        found = self._fs.stat(self._path)
+        self._inode, self._shared = found.inode if found else 0, False
+        with self.unknown_on_failure("the log's own copy could not be made durable"):
+            self._fs.sync_dirs([self._path.parent])
 
     @contextmanager
     def unknown_on_failure(self, what: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -9,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from store.epochs.files.load import load_stream
 from store.epochs.files.publish import OWNER, TABLE_SIZE
 from store.epochs.state.values import FileId
-from store.errors import LockLostError
+from store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from store.io.fs import Fs, SyncGuard
 from store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
 from tests.support.streams.stream_kit import TABLE, ingest, numbers, open_log, put_file, record
+from tests.support.streams.tiny_writer import TABLE as TINY
 from tests.support.streams.tiny_writer import open_log as open_tiny
 from tests.support.streams.tiny_writer import read_state, write_batch
 
-A = LocationKey("a", "2026-11-20")
+A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
 FS = CrashingFs()
 
 
@@ -81,6 +84,64 @@ def test_a_backup_of_hard_links_is_opened_without_cutting_the_files_of_the_tree(
         assert read_state(FS, backup, log.state) == {A: [1, 2, 9]}
     with open_tiny(FS, live) as log:
         assert read_state(FS, live, log.state) == {A: [1, 2, 3, 4]}
+
+
+def test_a_copy_of_hard_links_of_a_running_stream_stays_as_it_was(tmp_path: Path) -> None:
+    live, copy = tmp_path / "live", tmp_path / "copy"
+    live.mkdir()
+    with open_tiny(FS, live) as log:
+        write_batch(FS, live, log, {A: [1, 2]}, 1)
+        _link_tree(live, copy)
+        write_batch(FS, live, log, {A: [3], B: [7]}, 2)
+        seen = load_stream(FS, Layout(copy), TINY, "feed")
+        assert (seen.epoch, read_state(FS, copy, seen)) == (1, {A: [1, 2]})
+        write_batch(FS, live, log, {B: [8]}, 3)
+        log.rollback(2)
+        log.compact_if_due(now=True)
+        assert load_stream(FS, Layout(copy), TINY, "feed").epoch == 1
+        with pytest.raises(
+            LockLostError
+        ):  # the lock file is the same one: the streams of both trees exclude each other
+            open_tiny(FS, copy)
+    with open_tiny(FS, copy) as log:
+        assert (log.state.epoch, read_state(FS, copy, log.state)) == (1, {A: [1, 2]})
+        write_batch(FS, copy, log, {A: [9], B: [10]}, 2)
+    with open_tiny(FS, live) as log:
+        assert read_state(FS, live, log.state) == {A: [1, 2, 3], B: [7]}
+        write_batch(FS, live, log, {A: [4]}, 3)
+        assert read_state(FS, live, log.state) == {A: [1, 2, 3, 4], B: [7]}
+    assert read_state(FS, copy, load_stream(FS, Layout(copy), TINY, "feed")) == {A: [1, 2, 9], B: [10]}
+
+
+class FailingOnce(CrashingFs):
+    """Fails the next change of that kind, of a path with that in its name."""
+
+    due: tuple[str, str] | None = None
+
+    def _change(self, kind: str, path: Path) -> None:
+        super()._change(kind, path)
+        if self.due is not None and self.due[0] == kind and self.due[1] in path.name:
+            self.due = None
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+
+@pytest.mark.parametrize("kind", ["write", "sync", "rename", "sync-dir"])
+def test_a_log_that_cannot_leave_a_copy_of_hard_links_loses_nothing(tmp_path: Path, kind: str) -> None:
+    fs = FailingOnce()
+    live, copy = tmp_path / "live", tmp_path / "copy"
+    live.mkdir()
+    log = open_tiny(fs, live)
+    write_batch(fs, live, log, {A: [1]}, 1)
+    _link_tree(live, copy)
+    fs.due = kind, ".streams" if kind == "sync-dir" else "feed.log"
+    with pytest.raises((EpochConflictError, CommitUnknownError)):
+        write_batch(fs, live, log, {A: [2]}, 2)
+    if kind != "sync-dir":
+        write_batch(fs, live, log, {A: [2]}, 2)
+    log.close()
+    with open_tiny(FS, live) as log:
+        assert read_state(FS, live, log.state)[A] == ([1] if kind == "sync-dir" else [1, 2])
+    assert load_stream(FS, Layout(copy), TINY, "feed").epoch == 1
 
 
 def test_an_append_cuts_a_file_with_two_names_by_a_copy(tmp_path: Path) -> None:

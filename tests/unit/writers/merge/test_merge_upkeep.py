@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 from collections import Counter
@@ -13,7 +14,8 @@ import pytest
 
 from jobs.date_choice import DateChoice, end_of, parse_choice
 from store.errors import LockLostError, SettingsError, TableNotFoundError
-from store.layout import LocationKey
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey
 from store.merges.records import lock_table, newest
 from store.merges.validations import validation_path
 from tests.support.commands import run, told
@@ -116,6 +118,85 @@ def test_the_command_clean(tmp_path: Path) -> None:
     assert (code, len(value["removed"]), value["waiting"]) == (0, 2, [])
     assert "removed 0 replaced locations" in run(tmp_path, "clean").stdout
     assert told(tmp_path, "clean", "No.Such")[0] == 2
+
+
+# --- what cannot be removed ------------------------------------------------------------------------------------------
+
+
+class Stuck(QuickFs):
+    """Nothing that was there before can be removed once the merge of a date is published."""
+
+    def __init__(self, root: Path, date: str = DAY) -> None:
+        self.layout, self.date = Layout(root), date
+
+    def remove_tree(self, path: Path) -> None:
+        if newest(FS, self.layout, TABLE, self.date) is not None and self.stat(path) is not None:
+            raise OSError(errno.EACCES, "Permission denied", str(path))
+        super().remove_tree(path)
+
+
+def test_a_date_that_cannot_be_cleaned_is_published_all_the_same(tmp_path: Path) -> None:
+    house, rows = make(tmp_path, 30)
+    house.commit({("a", "2024-03-06"): as_table(rows)})
+    both, fs = (DAY, "2024-03-06"), Stuck(tmp_path)
+    for result in merge(house.layout, *both, fs=fs):
+        assert (result.outcome, result.phase, result.rows_out) == ("merged", "record", 30)
+        assert isinstance(result.clean_error, OSError) and ".stage-" in str(result.clean_error)
+    again = merge(house.layout, *both, fs=fs)  # nothing new to merge, and it is told again
+    assert [(each.outcome, each.clean_error is not None) for each in again] == [("nothing", True)] * 2
+    house.commit({("a", DAY): as_table(rows[:3])})
+    (more, _) = merge(house.layout, *both, fs=fs)
+    assert (more.outcome, more.rows_out, more.clean_error is not None) == ("supplement", 3, True)
+    assert [each.clean_error for each in merge(house.layout, *both)] == [None, None]
+    assert {found.unfinished for found in table_status(FS, house.layout, TABLE, NOW)} == {None}
+    assert not list(house.layout.system("Test").glob(".stage-*"))
+
+
+def test_replaced_history_that_cannot_be_removed_stops_no_other_date(tmp_path: Path) -> None:
+    house, rows = make(tmp_path, 30)
+    merge(house.layout)
+    merge(house.layout, rewrite=True)
+    house.commit({("a", "2024-03-06"): as_table(rows)})
+    days, options, executor = (DAY, "2024-03-06"), MergeOptions(), LocalExecutor()
+    done = list(
+        dates.merge_dates(Stuck(tmp_path), house.layout, TABLE, days, options, executor=executor, clock=lambda: LATER)
+    )
+    assert [(each.outcome, each.error) for each in done] == [("nothing", None), ("merged", None)]
+    assert done[0].clean_error is not None and ".retired-" in str(done[0].clean_error)
+
+
+def test_the_commands_agree_about_a_date_that_could_not_be_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house, _ = make(tmp_path, 30)
+    house.log.close()
+    words = "merge", NAME, "--date", DAY, "--local", "--workers", "1"
+    plain = Fs.remove_tree
+
+    def stuck(fs: Fs, path: Path) -> None:
+        if newest(FS, house.layout, TABLE, DAY) is not None and path.exists():
+            raise OSError(errno.EACCES, "Permission denied", str(path))
+        plain(fs, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Fs, "remove_tree", stuck)
+        found = run(tmp_path, *words, "--json")
+    value = json.loads(found.stdout)
+    assert (found.exit_code, value["outcome"], value["phase"], value["rows_out"]) == (0, "merged", "record", 30)
+    assert value["clean_error"]["phase"] == "clean"
+    assert f"{DAY}: is published, but files of a merge could not be removed: Permission denied" in found.stderr
+    assert f"`sparkhaven merge {NAME} --date {DAY}` removes them" in found.stderr
+    (status,) = told(tmp_path, "merge", NAME, "--status")[1]["unfinished_dates"]
+    assert (status["merged_rows"], status["unfinished_after"]) == (30, "record")
+    (note,) = [each for each in told_by_doctor(tmp_path) if "left behind" in each["what"]]
+    assert note["next"].endswith(f"merge {NAME} --date {DAY}")
+    assert told(tmp_path, *words)[0] == 0
+    assert [each for each in told_by_doctor(tmp_path) if "left behind" in each["what"]] == []
+
+
+def told_by_doctor(root: Path) -> list[dict[str, str]]:
+    lines = run(root, "doctor", "--json").stdout.splitlines()
+    return [each for line in lines for each in json.loads(line).get("findings", [json.loads(line)]) if "what" in each]
 
 
 # --- what is unfinished --------------------------------------------------------------------------------------------

@@ -37,7 +37,6 @@ from writers.merge.write.phases import Failure
         ("rename", "", 3, "publish"),
         ("write", "Every.tlmi", 1, "index"),
         ("write", "1.json.tmp", 3, "record"),
-        ("write", "1.json.tmp", 4, "clean"),
     ],
 )
 @pytest.mark.parametrize("workers", [1, 2])
@@ -56,6 +55,18 @@ def test_a_full_disk_under_a_merge_names_its_phase(
     told = as_ours(result.error)
     assert isinstance(told, RetryableStorageError) and told.where is not None and name in told.where
     assert f"phase: {phase}" in str(told) and "to do: free space" in str(told)
+
+
+def test_a_full_disk_after_a_merge_is_published_names_its_phase_and_fails_nothing(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 30)
+    fs = FaultFs("write", name="1.json.tmp", nth=4, code=errno.ENOSPC)
+    executor = LocalExecutor(1, processes=False)
+    (result,) = merge_dates(
+        fs, house.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0
+    )
+    assert (result.outcome, result.phase, result.error) == ("merged", "record", None)
+    assert result.clean_error is not None
+    assert "phase: clean" in str(as_ours(result.clean_error)) and "to do: make room" in str(as_ours(result.clean_error))
 
 
 def test_a_full_disk_under_a_commit_names_what_was_written(tmp_path: Path) -> None:
