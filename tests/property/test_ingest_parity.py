@@ -315,7 +315,10 @@ def _csv_line(draw: st.DrawFn) -> bytes:
         text = draw(_CSV_TEXTS if draw(st.integers(0, 5)) == 0 else _SUITED.get(one.source, _NUMBERS))
         if len(text) > 1 and text[0] == text[-1] == '"' and draw(st.integers(0, 9)):
             text = json.loads(text)
-        quoted = any(mark in text for mark in ',"\n\r') or draw(st.integers(0, 5)) == 0
+        if draw(st.integers(0, 7)) == 0:
+            text = draw(st.sampled_from(['5" pipe', 'say "hi"', 'a""b', 'x"', ' "y"', "a"])) + text
+        bare = not text.startswith('"') and draw(st.booleans())  # then quotes stand for themselves
+        quoted = any(mark in text for mark in (",\n\r" if bare else ',"\n\r')) or draw(st.integers(0, 5)) == 0
         fields.append('"' + text.replace('"', '""') + '"' if quoted else text)
     fields.append(draw(st.sampled_from(["x", "", '"1,2"'])))
     return ",".join(fields).encode() + draw(st.sampled_from([b"", b"", b"", b"\r"]))

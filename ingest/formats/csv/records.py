@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -100,10 +102,6 @@ def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints,
     returns = np.flatnonzero(octets == 0x0D)
     inside = returns[(returns + 1 >= len(octets)) | (octets[np.minimum(returns + 1, len(octets) - 1)] != 0x0A)]
     _mark(odd, block, inside)
-    if options.quote:
-        _mark(odd, block, _misplaced_quotes(octets, block, options))
-        counts = np.diff(np.searchsorted(np.flatnonzero(octets == ord(options.quote)), block.ends))
-        odd |= counts % 2 == 1
     sound = block.utf8()
     if sound is not None:
         odd |= ~sound
@@ -114,10 +112,41 @@ def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints,
         odd |= blank
         feeds = np.flatnonzero(octets == 0x0A)
         _mark(odd, block, feeds[~np.isin(feeds + 1, block.ends)])
+    if options.quote:
+        odd |= _oddly_quoted(octets, block, options, judged=~odd)
     kept = ~blank | block.framed
     kept[:first] = False
     kept &= ~commented(block, options)
     return np.flatnonzero(kept & ~odd), np.flatnonzero(kept & odd)
+
+
+def _oddly_quoted(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions, *, judged: Mask) -> Mask:
+    """Which lines are no records by themselves because of their quotes; of the ``judged`` ones it is told exactly.
+
+    Quotes inside of a field that does not begin with one stand for themselves, for PyArrow too.
+    """
+    odd = np.zeros(len(block), np.bool_)
+    places = np.flatnonzero(octets == ord(options.quote))
+    _mark(odd, block, _misplaced_quotes(octets, block, options))
+    odd |= np.diff(np.searchsorted(places, block.ends)) % 2 == 1
+    if not (odd & judged).any():
+        return odd
+    quoted = np.zeros(len(block), np.bool_)
+    at_start = np.isin(places, block.ends[:-1]) | (octets[np.maximum(places - 1, 0)] == ord(options.delimiter))
+    _mark(quoted, block, places[at_start])
+    odd &= quoted | ~judged
+    whole = _whole_record(options.delimiter, options.quote)
+    for line in np.flatnonzero(odd & judged).tolist():
+        odd[line] = whole.fullmatch(block.lines(line, line + 1)) is None
+    return odd
+
+
+@lru_cache(16)
+def _whole_record(delimiter: str, quote: str) -> re.Pattern[bytes]:
+    """A line that is a record: each field ends with its closing quote, or does not begin with one. Never goes back."""
+    q, d = re.escape(quote.encode()), re.escape(delimiter.encode())
+    field = rb"(?:%b(?:[^%b]++|%b%b)*+%b|(?!%b)[^%b]*+)" % (q, q, q, q, q, q, d)
+    return re.compile(rb"%b(?:%b%b)*+" % (field, d, field))
 
 
 def commented(block: LineBlock, options: CsvOptions) -> Mask:

@@ -1,8 +1,8 @@
 """CSV records to typed rows: plain records by PyArrow, all others by a small exact reader.
 
-A record is plain if it stands on one physical line and its quotes, if any, are where they belong: an opening quote
-at the start of a field, a closing one at its end, doubled ones between. Everything else is read character by character:
-records whose quoted fields span lines, quotes in the middle of a field (taken as they stand), and errors.
+A record is plain if it stands on one physical line, and each field that begins with a quote ends with its closing one,
+with doubled ones between; in other fields quotes are taken as they stand. Everything else is read character by
+character: records whose quoted fields span lines, and errors.
 A record is bad as a whole, with all of its lines (``ingest.formats.csv.spans``).
 """
 

@@ -14,13 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.bad_rows import BadRow, Rejects
 from ingest.content.lines import line_blocks
-from ingest.formats.csv.records import sort_lines
+from ingest.formats.csv.records import Header, sort_lines
+from ingest.formats.csv.rows import CsvRows
 from ingest.formats.csv.spans import RecordEnd, Spans
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec, InternalRule
+from ingest.values.exact import Value
 from store.errors import FeedError
-from tests.support.ingest_cases import decode, file_id, schema, stream, values, write
+from tests.support.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
 
 AMONG = 300  # rows, so that the fast pass is used
 
@@ -317,3 +320,38 @@ def test_csv_record_over_the_end_of_a_block(tmp_path: Path) -> None:
     assert rejects.rows == []
     assert values(routed, "a") == list(range(40))
     assert set(values(routed, "b")) == {f"{wide}\n{wide}"}
+
+
+class Counting(CsvRows):
+    """Counts the records that are read character by character."""
+
+    exact = 0
+
+    def one(self, raw: bytes, header: Header, file: str, number: int, rejects: Rejects) -> list[Value] | BadRow:
+        self.exact += 1
+        return super().one(raw, header, file, number, rejects)
+
+
+@pytest.mark.parametrize("q", ['"', "'", "^"])
+@pytest.mark.parametrize("d", [",", "|", "]"])
+def test_quotes_inside_of_a_field_leave_a_line_on_the_fast_path(q: str, d: str) -> None:
+    lines = (
+        (f"5{q} pipe{d}x{d}1", [f"5{q} pipe", "x", "1"]),
+        (f"say {q}hi{q}{d}{q}{q}{q}{d}{q}{d}1", [f"say {q}hi{q}", f"{q}{d}", "1"]),
+        (f"a{q}{q}b{d}{q}c{d}{q}{q}d{q}{d}{q}e{q}", [f"a{q}{q}b", f"c{d}{q}d", "e"]),
+        (f" {q}y{q}{d}z{q}{d}", [f" {q}y{q}", f"z{q}", None]),
+        (f"{q}a{q}b{d}c{d}d", "text after a closing quote"),
+        (f"a{q}b{d}c", "wrong number of fields (2)"),
+        (f"a{q}b{d}{q}c", "a quoted field does not end"),
+    )
+    options = CsvOptions(header=False, names=("a", "b", "c"), quote=q, delimiter=d)
+    decoder = Counting([target("String", name) for name in options.names], [], options)
+    (block,) = line_blocks(["".join(f"{text}\n" for text, _ in lines).encode()])
+    rejects = Rejects(PLENTY)
+    rows, _ = decoder.decode(block, "f", rejects)
+    found = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    assert [list(row) for row in found] == [values for _, values in lines if isinstance(values, list)]
+    assert [(row.line, row.reason) for row in rejects.rows] == [
+        (number, reason) for number, (_, reason) in enumerate(lines, 1) if isinstance(reason, str)
+    ]
+    assert decoder.exact == len(rejects.rows)
