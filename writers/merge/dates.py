@@ -25,7 +25,7 @@ from writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
 from writers.merge.planning import PlannedMerge, holds, plan_merge, still_pinned
 from writers.merge.progress import ProgressExecutor
 from writers.merge.publish import sweep
-from writers.merge.publish_phase import PublishPhase, staging_of
+from writers.merge.publish_phase import Published, PublishPhase, staging_of
 from writers.merge.write.phases import Failure, WholeDate, run_group, run_large
 from writers.partitions import DEFAULT_PARTITION, writable_names
 

@@ -24,7 +24,7 @@ GRACE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A merge that is published. ``clean_error``: why files that it left behind could not be removed; None: they are."""
+    """A published merge. ``clean_error``: why files that it left behind could not be removed; None: they are gone."""
 
     record: MergeRecord
     clean_error: SparkhavenError | OSError | None = None

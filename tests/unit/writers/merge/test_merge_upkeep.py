@@ -145,8 +145,8 @@ def test_a_date_that_cannot_be_cleaned_is_published_all_the_same(tmp_path: Path)
     again = merge(house.layout, *both, fs=fs)  # nothing new to merge, and it is told again
     assert [(each.outcome, each.clean_error is not None) for each in again] == [("nothing", True)] * 2
     house.commit({("a", DAY): as_table(rows[:3])})
-    (more, _) = merge(house.layout, *both, fs=fs)
-    assert (more.outcome, more.rows_out, more.clean_error is not None) == ("supplement", 3, True)
+    (more, _) = merge(house.layout, *both, fs=fs, rewrite=True)
+    assert (more.outcome, more.rows_out, more.clean_error is not None) == ("merged", 33, True)
     assert [each.clean_error for each in merge(house.layout, *both)] == [None, None]
     assert {found.unfinished for found in table_status(FS, house.layout, TABLE, NOW)} == {None}
     assert not list(house.layout.system("Test").glob(".stage-*"))

@@ -66,7 +66,9 @@ def test_a_full_disk_after_a_merge_is_published_names_its_phase_and_fails_nothin
     )
     assert (result.outcome, result.phase, result.error) == ("merged", "record", None)
     assert result.clean_error is not None
-    assert "phase: clean" in str(as_ours(result.clean_error)) and "to do: make room" in str(as_ours(result.clean_error))
+    assert "phase: clean" in str(as_ours(result.clean_error)) and "to do: free space" in str(
+        as_ours(result.clean_error)
+    )
 
 
 def test_a_full_disk_under_a_commit_names_what_was_written(tmp_path: Path) -> None:
