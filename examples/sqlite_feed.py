@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 
 from ingest.bad_rows import Rejects
 from ingest.content.lines import framed_block
-from ingest.feeds.base import PATIENCE_S, Again, Block, Clock, PlannedFeed, Row, Source, Waiting
+from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
 from ingest.feeds.planning import Offset, RangeReader, RangeRun, RangeStream, committed_ends, range_source
 from ingest.formats.json.rows import JsonRows
 from ingest.options.formats import Limit
@@ -92,7 +92,7 @@ class SqliteReader(RangeReader):
     """Plans ranges of ids for Spark; ``begin`` is the position of the commit log."""
 
     def __init__(self, stream: RangeStream[SqliteOptions]) -> None:
-        self.own, self.spool, self._options = stream.feed.max_per_trigger, stream.spool, stream.feed
+        self.own, self.scratch, self._options = stream.feed.max_per_trigger, stream.scratch, stream.feed
         ends = committed_ends(Fs(), stream).get((stream.feed.table, 0))
         self._begin, self._below = (ends.stop if ends else 0), 2**62
 
@@ -166,11 +166,11 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
 
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
-    ) -> Again:
+    ) -> RequeuedRows:
         """Rows as they were read, or as somebody has mended them."""
         del now_ns
         payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
         block = framed_block(list(payloads.values()), np.array(list(payloads), np.int64))
         rejects.complete = partial(replace, unit="offset")
         found = JsonRows(targets, self.spec.ignore, alias=self.spec.allow_null_alias).decode(block, source, rejects)
-        return Again(source, found, payloads, "offset", rejects.complete)
+        return RequeuedRows(source, found, payloads, "offset", rejects.complete)

@@ -235,6 +235,6 @@ def budget_error(
         expected=f"at most {budget.max_rows} bad rows a batch, and at most {budget.max_fraction:.4g} of all in an hour"
         + (f" if they are {budget.min_rows} or more" if budget.min_rows else ""),
         found=f"{bad} bad of {read} rows{earlier}:{lines}{more}",
-        hint="mend the rows or the producer, or correct [columns] or [partition]"
+        hint="correct the rows or the producer, or correct [columns] or [partition]"
         + ("; or raise [bad_rows] max_rows and max_fraction" if budget.max_rows else ""),
     )

@@ -91,10 +91,10 @@ def in_own_bytes(encoding: str, row: BadRow) -> BadRow:
     """A rejected row with its payload as it came, and the reason in terms of its encoding."""
     payload = from_utf8(row.payload or b"", encoding)
     size = len(payload) if row.size == len(row.payload or b"") else row.size
-    return replace(retold(encoding, row), payload=payload[:MAX_PAYLOAD], size=size)
+    return replace(reencoded(encoding, row), payload=payload[:MAX_PAYLOAD], size=size)
 
 
-def retold(encoding: str, row: BadRow) -> BadRow:
+def reencoded(encoding: str, row: BadRow) -> BadRow:
     """The row with a reason that names its encoding where it named UTF-8."""
     if not row.reason.startswith("not UTF-8"):
         return row

@@ -13,7 +13,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.base import Again
+from ingest.feeds.base import RequeuedRows
 from ingest.feeds.table import planned_feed
 from ingest.router import Routed, Router, newest_instant
 from ingest.spec import StreamSpec, Target
@@ -52,7 +52,7 @@ def decode_requeued(
     rejects.flush()
 
 
-def _clock_ns(spec: StreamSpec, targets: Sequence[Target], groups: Sequence[Again], now_ns: int) -> int:
+def _clock_ns(spec: StreamSpec, targets: Sequence[Target], groups: Sequence[RequeuedRows], now_ns: int) -> int:
     """What bounds are measured from; ``batch`` is the newest instant of all rows that are sent together."""
     chosen, rule = spec.partition.clock, spec.partition.value
     if chosen.kind == "fixed" and chosen.at_ns is not None:

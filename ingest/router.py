@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from ingest.spec import PartitionSpec, Target, ValueRule
-from ingest.values.exact import UNIT_NS
+from ingest.values.instants import UNIT_NS
 from ingest.values.rows import Ints, Rows
 from ingest.values.zones import NS, zone_table
 from store.errors import ErrorBudgetExceeded, InvalidNameError
@@ -181,7 +181,7 @@ def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
         where=f"{row.file} {row.unit} {row.line}",
         expected=row.expected,
         found=f"{row.reason}, {row.value}",
-        hint=f'mend the row, or set partition.{setting} = "quarantine" to set such rows aside',
+        hint=f'correct the row, or set partition.{setting} = "quarantine" to set such rows aside',
     )
 
 

@@ -68,7 +68,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RequeuedRows:
     """Rows of one source partition that left quarantine, decoded once more; all columns.
 
     ``complete`` adds to a row that is bad again what its decoder does not know.
@@ -148,7 +148,7 @@ class PlannedFeed(Feed[O, S]):
     @abstractmethod
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
-    ) -> Again:
+    ) -> RequeuedRows:
         """Rows of one source partition, of schema ``store.rejected.REJECTED``, decoded by the rules as they are now."""
 
     def remote(self) -> Remote | None:

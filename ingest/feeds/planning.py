@@ -38,10 +38,10 @@ Offset = dict[str, Any]
 
 
 class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Plans micro-batches for Spark, up to ``own`` limits; ``spool`` is where they are left for the driver."""
+    """Plans micro-batches for Spark, up to ``own`` limits; ``scratch`` is where they are left for the driver."""
 
     own: Limit
-    spool: Path
+    scratch: Path
     columns = RANGES
 
     def __getstate__(self) -> dict[str, object]:
@@ -72,7 +72,7 @@ class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # ty
         """``end``, with the rows up to it left for the driver."""
         names = [column.split()[0] for column in self.columns.split(", ")]
         rows = (row for run in self.partitions(start, end) for row in self.read(run))
-        leave_plan(Fs(), self.spool, end, [dict(zip(names, row, strict=True)) for row in rows])
+        leave_plan(Fs(), self.scratch, end, [dict(zip(names, row, strict=True)) for row in rows])
         return end
 
 
@@ -107,7 +107,7 @@ class RangeStream(Generic[Feed]):
     tasks: int
 
     @property
-    def spool(self) -> Path:
+    def scratch(self) -> Path:
         """Scratch of the stream."""
         return Layout(self.root).scratch(self.table, self.stream)
 

@@ -15,16 +15,9 @@ import pyarrow as pa
 from ingest.bad_rows import BadRow, Rejects, bad_row
 from ingest.content.lines import LineBlock
 from ingest.spec import Target
-from ingest.values.exact import (
-    INTEGER_BITS,
-    UNIT_NS,
-    Refusal,
-    Value,
-    check_float,
-    check_instant,
-    check_integer,
-    check_string,
-)
+from ingest.values.exact import INTEGER_BITS, check_float, check_integer, check_string
+from ingest.values.instants import UNIT_NS, check_instant
+from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
 from ingest.values.typed import texts_of
 from store.errors import SettingsError

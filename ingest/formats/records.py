@@ -16,7 +16,8 @@ import pyarrow as pa
 from ingest.bad_rows import BadRow, Rejects, bad_row
 from ingest.content.lines import LineBlock
 from ingest.spec import Target
-from ingest.values.exact import Refusal, Value, check_float, from_json
+from ingest.values.exact import check_float, from_json
+from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Rows, merge_rows
 
 Record = TypeVar("Record")

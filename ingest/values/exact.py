@@ -16,22 +16,18 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
 
 from ingest.spec import Target, TextForm
+from ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
+from ingest.values.refusals import Refusal, Value
 from ingest.values.text_forms import UncleanError, clean, words
-from ingest.values.zones import zone_table
-from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL, LONG_NULL
+from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
 
-Value = int | float | str | bool | None
-
-UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-INSTANT_LOW, INSTANT_HIGH = LONG_NULL + 1, 2**63 - 1
 PYTHON_CHARSETS = {
     "ISO_8859_1": "latin-1",
     "UTF_8": "utf-8",
@@ -46,27 +42,6 @@ INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _NUMBER_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
 _SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
-_ISO = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)"
-    r"(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?\Z",
-    re.ASCII,
-)
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a value cannot be stored: a short reason, and what would have been accepted."""
-
-    reason: str
-    expected: str
-
-
-@dataclass(frozen=True, slots=True)
-class OutOfRange(Refusal):
-    """An instant that is none because it lies too far away: after the last one (``above``), or before the first."""
-
-    above: bool
 
 
 def integer_range(type_name: str) -> tuple[int, int]:
@@ -116,9 +91,13 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
         return value if isinstance(value, bool) else _wrong(value, "true or false")
     if name == "Instant":
         if target.unit == "iso":
-            found = _iso(value, target, alias) if isinstance(value, str) else _wrong(value, "a text like " + _EXAMPLE)
+            found = (
+                iso_instant(value, target, alias) if isinstance(value, str) else _wrong(value, "a text like " + EXAMPLE)
+            )
         else:
-            found = _epoch(Decimal(value), target, alias) if number else _wrong(value, f"a number in {target.unit}")
+            found = (
+                epoch_instant(Decimal(value), target, alias) if number else _wrong(value, f"a number in {target.unit}")
+            )
         return settled(found, target)
     if not isinstance(value, str):
         return _wrong(value, "a string")
@@ -170,10 +149,10 @@ def from_text(text: str, target: Target, alias: bool = False) -> Value | Refusal
         return Refusal("not a boolean", f"{yes[0]} or {no[0]}")
     if name == "Instant":
         if target.unit == "iso":
-            return settled(_iso(text, target, alias), target)
+            return settled(iso_instant(text, target, alias), target)
         if not _NUMBER_TEXT.match(text):
             return Refusal("not a number", f"a number in {target.unit}")
-        return settled(_epoch(exact_number(text), target, alias), target)
+        return settled(epoch_instant(exact_number(text), target, alias), target)
     return _char(text, alias) if name == "char" else _text(text, target)
 
 
@@ -190,23 +169,6 @@ def check_integer(value: int | Decimal, type_name: str, alias: bool = False) -> 
 def check_float(value: float, type_name: str, alias: bool = False) -> Value | Refusal:
     """A double or float as it is in binary; NaN and the infinities are values."""
     return _floating(value, type_name, alias) if math.isfinite(value) else value
-
-
-def check_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
-    """Nanoseconds since the epoch that fit an Instant."""
-    return settled(_instant(value, alias), target)
-
-
-def local_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
-    """A local time in the zone of the column, as nanoseconds since 1970-01-01 on its clocks."""
-    return settled(_local(*divmod(value, UNIT_NS["s"]), target, alias), target)
-
-
-def settled(found: Value | Refusal, target: Target) -> Value | Refusal:
-    """What the column makes of a far instant, by its setting ``far``; anything else stays as it is."""
-    if target.far is None or not isinstance(found, OutOfRange):
-        return found
-    return None if target.far == "null" else INSTANT_HIGH if found.above else INSTANT_LOW
 
 
 def _wrong(value: Any, expected: str) -> Refusal:
@@ -283,85 +245,3 @@ def _text(text: str, target: Target) -> str | Refusal:
         character = text[error.start]
         return Refusal(f"not in the charset (U+{ord(character):04X})", f"text in {charset}")
     return text
-
-
-_EXAMPLE = "2013-01-01T05:00:00Z"
-
-
-def _iso(text: str, target: Target, alias: bool) -> Value | Refusal:
-    found = _ISO.match(text)
-    if found is None:
-        return Refusal("not an instant", f"a text like {_EXAMPLE}")
-    year, month, day, hour, minute, second, fraction, offset = found.groups()
-    try:
-        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
-    except ValueError:
-        return Refusal("no such day", f"a text like {_EXAMPLE}")
-    clock = [int(part or 0) for part in (hour, minute, second)]
-    if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
-        return Refusal("no such time of day", f"a text like {_EXAMPLE}")
-    local = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
-    below = int((fraction or "0").ljust(9, "0"))
-    if offset is not None:
-        shift = _offset(offset)
-        if shift is None:
-            return Refusal("no such offset", "an offset from -23:59 to +23:59")
-        return _instant((local - shift) * UNIT_NS["s"] + below, alias)
-    return _local(local, below, target, alias)
-
-
-def _local(local: int, below: int, target: Target, alias: bool) -> Value | Refusal:
-    """Seconds on the clocks of the column's zone, and nanoseconds below."""
-    if target.zone is None:
-        return Refusal("has no time zone", f"an offset in the text, or a zone for column {target.column.name}")
-    if not INSTANT_LOW < (local - 2 * 86_400) * UNIT_NS["s"] < (local + 2 * 86_400) * UNIT_NS["s"] < INSTANT_HIGH:
-        return out_of_range(local > 0)
-    utc, gap = zone_table(target.zone).to_utc(np.array([local * UNIT_NS["s"]], np.int64))
-    if gap[0]:
-        return Refusal("this local time does not exist", f"a time that the clocks of {target.zone} have shown")
-    return _instant(int(utc[0]) + below, alias)
-
-
-def _offset(text: str) -> int | None:
-    if text == "Z":
-        return 0
-    digits = text[1:].replace(":", "").ljust(4, "0")
-    hours, minutes = int(digits[:2]), int(digits[2:])
-    if hours > 23 or minutes > 59:
-        return None
-    return (hours * 3600 + minutes * 60) * (-1 if text[0] == "-" else 1)
-
-
-def _epoch(value: Decimal, target: Target, alias: bool) -> Value | Refusal:
-    scale = UNIT_NS[target.unit]
-    if not value.is_finite() or (value and value.adjusted() > 20):
-        return out_of_range(value > 0)
-    if value and value.adjusted() < -10:
-        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
-    if not value:
-        return 0
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int) or len(digits) > 200:
-        return Refusal("too many digits", f"a number in {target.unit}, exact to the nanosecond")
-    scaled = int("".join(map(str, digits))) * scale * (-1 if sign else 1)
-    if exponent >= 0:
-        return _instant(scaled * 10**exponent, alias)
-    whole, rest = divmod(scaled, 10**-exponent)
-    if rest:
-        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
-    return _instant(whole, alias)
-
-
-def _instant(value: int, alias: bool) -> Value | Refusal:
-    if value == LONG_NULL:
-        return None if alias else Refusal("equals the null value of the type", "an instant from 1677 to 2262")
-    return value if INSTANT_LOW <= value <= INSTANT_HIGH else out_of_range(value > 0)
-
-
-def out_of_range(above: bool) -> OutOfRange:
-    """The refusal of an instant after the last one (``above``), or before the first."""
-    return OutOfRange(
-        "outside the range of an Instant",
-        "1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z",
-        above,
-    )

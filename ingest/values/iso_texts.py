@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from ingest.spec import Target
 from ingest.values.columns import Mask, Typed, compact, either, instants, join, mask_of, outside, some, try_cast
-from ingest.values.exact import INSTANT_HIGH
+from ingest.values.instants import INSTANT_HIGH
 from ingest.values.zones import zone_table
 
 _DAY = (  # the days that there are, in the years from 1700 to 2199

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.spec import Target
-from ingest.values.exact import Value
+from ingest.values.refusals import Value
 
 Ints = npt.NDArray[np.int64]
 

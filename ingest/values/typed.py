@@ -34,7 +34,8 @@ from ingest.values.columns import (
     try_cast,
     without,
 )
-from ingest.values.exact import INTEGER_BITS, NUL_IS_ONE_BYTE, PYTHON_CHARSETS, UNIT_NS, integer_range
+from ingest.values.exact import INTEGER_BITS, NUL_IS_ONE_BYTE, PYTHON_CHARSETS, integer_range
+from ingest.values.instants import UNIT_NS
 from ingest.values.iso_texts import iso_instants
 from ingest.values.text_forms import clean_texts, words
 from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 class KafkaCase(PlannedCase):
     """One message for each row, in a topic of its own."""
 
+    on_this_machine = False
     small = Limit(rows=1)
 
     def __init__(self, base: Path, bootstrap: str) -> None:

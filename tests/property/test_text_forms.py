@@ -19,7 +19,9 @@ from ingest.formats.json.rows import JsonRows
 from ingest.options.formats import CsvOptions
 from ingest.spec import Target, TextForm
 from ingest.values.date_patterns import DatePattern, date_pattern
-from ingest.values.exact import INSTANT_HIGH, INSTANT_LOW, OutOfRange, Refusal, from_text
+from ingest.values.exact import from_text
+from ingest.values.instants import INSTANT_HIGH, INSTANT_LOW
+from ingest.values.refusals import OutOfRange, Refusal
 from ingest.values.typed import csv_texts
 from tests.support.ingest_cases import PLENTY, target
 

@@ -1,4 +1,4 @@
-"""What can be wrong between a Delta table and our position in it: each case told apart, with what to do about it."""
+"""What can be wrong between a Delta table and our position in it: one error for each case, with what to do about it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def no_table(path: Path) -> SparkhavenError:
     )
 
 
-def made_again(path: Path, ours: str, found: str) -> SparkhavenError:
+def recreated(path: Path, ours: str, found: str) -> SparkhavenError:
     """The table at this path is another one."""
     return PositionGapError(
-        "the Delta table was deleted and made again, or the path is of another table",
+        "the Delta table was recreated, or the path is of another table: its id changed",
         where=path,
         expected=f"table id {ours}",
         found=f"table id {found}",

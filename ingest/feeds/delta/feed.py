@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.base import PATIENCE_S, Again, Block, Clock, PlannedFeed, Row, Source, Waiting
+from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
 from ingest.feeds.delta.decode import data_files, path_of, version_blocks
 from ingest.feeds.delta.planner import DeltaPlanner
 from ingest.feeds.delta.settings import DeltaFeedModel, delta_options
@@ -55,9 +55,9 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
 
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
-    ) -> Again:
+    ) -> RequeuedRows:
         """Rows of one data file."""
-        from ingest.feeds.files.requeue import file_rows_again
+        from ingest.feeds.files.requeue import requeue_file_rows
 
         plain = data_files(self.options)
-        return file_rows_again(source, rows, self.spec, plain, targets, now_ns, rejects, path_of(source))
+        return requeue_file_rows(source, rows, self.spec, plain, targets, now_ns, rejects, path_of(source))

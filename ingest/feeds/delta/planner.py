@@ -1,7 +1,7 @@
 """Which files of a Delta table come next, from a position and the log of the table. No Spark.
 
 Versions are read ahead, each once, in order; what was read waits in a queue. Before a version is read it is proven
-that the table is still the one whose last version was read: a table that is made again has versions of the same
+that the table is still the one whose last version was read: a table that is recreated has versions of the same
 numbers.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingest.feeds.delta.errors import ends_before, made_again, rewritten, versions_gone
+from ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
 from ingest.feeds.delta.log import (
     Added,
     list_log,
@@ -120,11 +120,11 @@ class DeltaPlanner:
     def _view(self) -> TableView:
         now = look(self._fs, self._table)
         if self.table_id and now.metadata.id != self.table_id:
-            raise made_again(self._table, self.table_id, now.metadata.id)
+            raise recreated(self._table, self.table_id, now.metadata.id)
         return now
 
     def look(self) -> None:
-        """Reads versions that are new. Raises what is told of in ``ingest.feeds.delta.errors``."""
+        """Reads versions that are new. Raises the errors of ``ingest.feeds.delta.errors``."""
         if self._mark is not None and self._mark_of(self._next - 1) != self._mark:
             now = self._view()  # the last version's file is gone or another one: by retention, or with the table
             if now.latest < self._next - 1:
@@ -145,7 +145,7 @@ class DeltaPlanner:
                 return
             if actions.metadata is not None:
                 if actions.metadata.id != self.table_id:
-                    raise made_again(self._table, self.table_id, actions.metadata.id)
+                    raise recreated(self._table, self.table_id, actions.metadata.id)
                 self._metadata = actions.metadata
             self._protocol = actions.protocol or self._protocol
             if actions.metadata is not None or actions.protocol is not None:
@@ -214,7 +214,7 @@ def share_out(batch: Planned, table_id: str, tasks: int, small: int = SMALL_BATC
 def entries_of(
     fs: Fs, feed: DeltaOptions, start: int, stop: int, snapshot_of: Callable[[int], Sequence[Added]]
 ) -> list[Entry]:
-    """The files between two positions, read from the log once more; PositionGapError if they cannot be told any more.
+    """The files between two positions, read from the log once more; PositionGapError if the log no longer has them.
 
     ``snapshot_of`` gives the files of a version's snapshot.
     """

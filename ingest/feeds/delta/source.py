@@ -46,7 +46,7 @@ class VersionReader(RangeReader):
     """Plans batches of whole files, in the order of versions."""
 
     def __init__(self, stream: DeltaStream, planner: DeltaPlanner) -> None:
-        self.own, self.spool = stream.feed.max_per_trigger, stream.spool
+        self.own, self.scratch = stream.feed.max_per_trigger, stream.scratch
         self._tasks = max(stream.tasks, 1)
         self._planner, self._first = planner, planner.position
         self._batch: Planned | None = None

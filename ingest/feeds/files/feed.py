@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ingest.bad_rows import Rejects
 from ingest.content.parts import can_be_cut
-from ingest.feeds.base import PATIENCE_S, Again, Block, Clock, PlannedFeed, ResumeRules, Row, Source, Waiting
+from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, ResumeRules, Row, Source, Waiting
 from ingest.feeds.files.decode import file_blocks
 from ingest.feeds.files.listing import missing_directory, split_pattern
 from ingest.feeds.files.planner import FilePlanner
@@ -79,8 +79,8 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
 
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
-    ) -> Again:
+    ) -> RequeuedRows:
         """Rows of one file."""
-        from ingest.feeds.files.requeue import file_rows_again
+        from ingest.feeds.files.requeue import requeue_file_rows
 
-        return file_rows_again(source, rows, self.spec, self.options, targets, now_ns, rejects)
+        return requeue_file_rows(source, rows, self.spec, self.options, targets, now_ns, rejects)

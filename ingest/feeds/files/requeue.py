@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ingest.bad_rows import BadRow, Rejects, bad_row
 from ingest.encodings import in_own_bytes, to_utf8
-from ingest.feeds.base import Again, Row
+from ingest.feeds.base import RequeuedRows, Row
 from ingest.feeds.files.decode import unit_of
 from ingest.formats.csv.records import Header
 from ingest.formats.csv.rows import CsvRows
@@ -20,13 +20,13 @@ from ingest.formats.parquet.text import from_row_text
 from ingest.options.files import FilesOptions
 from ingest.options.formats import UTF8
 from ingest.spec import StreamSpec, Target
-from ingest.values.exact import Refusal, Value
+from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Rows, typed_array
 
 One = Callable[[bytes, Row, Rejects], "list[Value] | BadRow"]
 
 
-def file_rows_again(
+def requeue_file_rows(
     source: str,
     rows: Sequence[Row],
     spec: StreamSpec,
@@ -35,7 +35,7 @@ def file_rows_again(
     now_ns: int,
     rejects: Rejects,
     path: str | None = None,
-) -> Again:
+) -> RequeuedRows:
     """Rows of one file, each by the exact rules of its format; ``path`` of the file (default: ``source``)."""
     payload_targets = [target for target in targets if target.meta is None]
     one, unit, encoding = _decoder(spec, options, payload_targets), unit_of(options.format), options.encoding
@@ -61,7 +61,7 @@ def file_rows_again(
     columns = tuple(next(made) if t.meta is None else _meta(t, file, kept, now_ns) for t in targets)
     numbers = np.array([row["Position"] for row in kept], np.int64)
     payloads = {row["Position"]: row["Payload"] for row in kept}
-    return Again(source, Rows(columns, numbers), payloads, unit, complete)
+    return RequeuedRows(source, Rows(columns, numbers), payloads, unit, complete)
 
 
 def _decoder(spec: StreamSpec, options: FilesOptions, targets: Sequence[Target]) -> One:

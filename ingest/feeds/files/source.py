@@ -104,7 +104,7 @@ class FilesReader(PlanningReader):
             given = {name.lower(): value for name, value in options.items()}
             self._feed = _feed(given)
             self.own = self._feed.max_per_trigger
-            self.spool = Layout(Path(given["root"])).scratch(TableName.parse(given["table"]), given["stream"])
+            self.scratch = Layout(Path(given["root"])).scratch(TableName.parse(given["table"]), given["stream"])
             self._tasks = max(int(given.get("tasks", "1")), 1)
             self._fs, self._parts = fs, given.get("parts") == "true"
             self._planner = FilePlanner(

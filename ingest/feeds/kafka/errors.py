@@ -1,4 +1,4 @@
-"""What can be wrong between a topic and our position in it: each case told apart, with what to do about it.
+"""What can be wrong between a topic and our position in it: one error for each case, with what to do about it.
 
 The committed offset is never left by itself. Where messages are gone, or are not those that were read before, the
 stream stops; ``allow_gap`` lets it go on behind a gap, which is then recorded in the epoch.
@@ -43,10 +43,10 @@ def end_before_position(topic: str, partition: int, ours: int, end: int) -> Spar
     )
 
 
-def made_again(topic: str, ours: str, found: str) -> SparkhavenError:
+def recreated(topic: str, ours: str, found: str) -> SparkhavenError:
     """The topic of that name is another one."""
     return PositionGapError(
-        "the topic was deleted and made again",
+        "the topic was recreated: its topic id changed",
         where=topic,
         expected=f"topic id {ours}",
         found=f"topic id {found}",
@@ -61,7 +61,7 @@ def topic_gone(place: str) -> SparkhavenError:
         "there is no such topic, or it has no such partition",
         where=place,
         found="nothing at the broker",
-        hint="correct feed.topics or feed.bootstrap, or make the topic; a topic that is made again is another one",
+        hint="correct feed.topics or feed.bootstrap, or create the topic; a topic that is recreated is another one",
     )
 
 
@@ -78,7 +78,7 @@ def unreachable(what: str, where: str, found: str) -> SparkhavenError:
 def denied(where: str, text: str) -> SparkhavenError:
     """Name, password or rights are not those that the broker asks for."""
     return FeedSettingsError(
-        "the broker does not let us read", where=where, found=text, hint="correct feed.client, or the broker's ACLs"
+        "the broker refuses access", where=where, found=text, hint="correct feed.client, or the broker's ACLs"
     )
 
 

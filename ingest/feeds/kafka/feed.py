@@ -6,7 +6,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.base import PATIENCE_S, Again, Block, Clock, PlannedFeed, Remote, ResumeRules, Row, Source, Waiting
+from ingest.feeds.base import (
+    PATIENCE_S,
+    Block,
+    Clock,
+    PlannedFeed,
+    Remote,
+    RequeuedRows,
+    ResumeRules,
+    Row,
+    Source,
+    Waiting,
+)
 from ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import Target
@@ -80,11 +91,11 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
-    ) -> Again:
+    ) -> RequeuedRows:
         """Messages of one topic and partition."""
-        from ingest.feeds.kafka.requeue import messages_again
+        from ingest.feeds.kafka.requeue import requeue_messages
 
-        return messages_again(source, rows, self.spec, self.options, targets, now_ns, rejects)
+        return requeue_messages(source, rows, self.spec, self.options, targets, now_ns, rejects)
 
     def remote(self) -> Remote:
         """The broker; SettingsError for a setting that its client refuses."""

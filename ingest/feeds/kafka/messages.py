@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
 from ingest.content.lines import LineBlock, framed_block
-from ingest.encodings import retold, to_utf8
+from ingest.encodings import reencoded, to_utf8
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows
 from ingest.formats.raw import RawRows
@@ -202,7 +202,7 @@ def _completed(block: MessageBlock, of: str, encoding: str, row: BadRow) -> BadR
     value = message.value()
     payload = None if value is None else value[:MAX_PAYLOAD]
     key, at_ns = message.key(), time_ns(message)
-    row = retold(encoding, row) if encoding != UTF8 else row
+    row = reencoded(encoding, row) if encoding != UTF8 else row
     said = replace(row, unit="offset", reason=of + row.reason)
     return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from ingest.feeds.kafka.errors import end_before_position, made_again, place_name, retention_passed, topic_gone
+from ingest.feeds.kafka.errors import end_before_position, place_name, recreated, retention_passed, topic_gone
 from ingest.feeds.kafka.topics import Place, TopicView
 from store.epochs.state.values import OffsetRange
 
@@ -45,7 +45,7 @@ def verified(
         bounds = now.partitions.get(partition)
         if position.topic_id and now.topic_id and position.topic_id != now.topic_id:
             if not allow_gap:
-                raise made_again(topic, position.topic_id, now.topic_id)
+                raise recreated(topic, position.topic_id, now.topic_id)
             if bounds is not None:
                 found[topic, partition] = Position(bounds.beginning, now.topic_id)
             continue

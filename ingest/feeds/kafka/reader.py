@@ -21,8 +21,8 @@ from confluent_kafka.admin import AdminClient
 from ingest.feeds.kafka.clients import Troubles, make_admin, make_consumer
 from ingest.feeds.kafka.errors import (
     end_before_position,
-    made_again,
     place_name,
+    recreated,
     retention_passed,
     translated,
     unreachable,
@@ -72,7 +72,7 @@ class KafkaReader:
         """The messages of a range in order, some thousands at a time.
 
         After the last ones it is proven that the topic is still the one that was planned. Raises PositionGapError when
-        messages of the range are gone or the topic was made again, FeedError when there is no such topic,
+        messages of the range are gone or the topic was recreated, FeedError when there is no such topic,
         RetryableFeedError when nothing comes for ``patience`` seconds.
         """
         if wanted.start >= wanted.stop:
@@ -195,7 +195,7 @@ class KafkaReader:
         self._admin = self._admin or make_admin(self._feed, self._troubles)
         found, _ = topic_partitions(self._admin, self._feed, [wanted.topic], self._troubles)[wanted.topic]
         if found != wanted.topic_id:
-            raise made_again(wanted.topic, wanted.topic_id, found)
+            raise recreated(wanted.topic, wanted.topic_id, found)
 
 
 def _take(surplus: deque[Message], stop: int) -> tuple[list[Message], bool]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.base import Again, Row
+from ingest.feeds.base import RequeuedRows, Row
 from ingest.feeds.kafka.messages import MS, MessageBlock, MessageRows
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
@@ -32,7 +32,7 @@ class _Message:
         return (0, -1) if at_ns is None else (1, at_ns // MS)
 
 
-def messages_again(
+def requeue_messages(
     source: str,
     rows: Sequence[Row],
     spec: StreamSpec,
@@ -40,9 +40,9 @@ def messages_again(
     targets: Sequence[Target],
     now_ns: int,
     rejects: Rejects,
-) -> Again:
+) -> RequeuedRows:
     """Rows of one topic and partition, by the decoder of messages."""
     messages = [_Message(row) for row in rows]
     found = MessageRows(targets, options, spec).decode(MessageBlock.of(messages), source, now_ns, rejects)
     payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
-    return Again(source, found, payloads, "offset", rejects.complete)
+    return RequeuedRows(source, found, payloads, "offset", rejects.complete)

@@ -48,7 +48,7 @@ class TopicReader(RangeReader):
 
     def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[Place, Position]) -> None:
         self._feed, self._tasks = stream.feed, max(stream.tasks, 1)
-        self.own, self.spool = stream.feed.max_per_trigger, stream.spool
+        self.own, self.scratch = stream.feed.max_per_trigger, stream.scratch
         self._topics = topics
         self._committed = dict(positions)
         self._positions = dict(positions)  # of what is planned so far
@@ -118,7 +118,7 @@ class TopicReader(RangeReader):
                 self._positions[place] = Position(offset, known.topic_id if known else "")
 
     def _between(self, start: Offset, end: Offset) -> list[OffsetRange]:
-        """A batch that Spark repeats from its checkpoint; the judge of the log has the last word about it."""
+        """A batch that Spark repeats from its checkpoint; the commit log decides about it."""
         first = _places(start)
         ranges = []
         for place, stop in _places(end).items():

@@ -123,7 +123,7 @@ class KafkaTopics:
         return found
 
     def _patiently(self, ask: Callable[[float], Any], where: str) -> Any:
-        """Asks in waits that grow, so that a refusal is told soon and an answer from far away has its time."""
+        """Asks in waits that grow, so that a refusal is reported soon and a distant broker has time to answer."""
         wait, left = min(FIRST_WAIT_SECONDS, self._patience), self._patience
         while True:
             try:

@@ -23,7 +23,8 @@ from ingest.formats.json.paths import path_of, unknown_names, value_at
 from ingest.formats.records import NotARecordError, from_binary
 from ingest.options.formats import AvroSource, MissingColumns
 from ingest.spec import Target
-from ingest.values.exact import Refusal, Value, check_instant
+from ingest.values.instants import check_instant
+from ingest.values.refusals import Refusal, Value
 from store.errors import SettingsError
 
 HEAD = struct.Struct(">bI")

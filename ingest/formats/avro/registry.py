@@ -82,7 +82,7 @@ class Registry:
             parsed = fastavro.parse_schema(schema)
             return parsed, checker(parsed)
         except (*NO_SCHEMA, RecursionError) as error:
-            raise NotARecordError(f"schema {number} of the registry is no Avro schema: {_gist(error)}") from None
+            raise NotARecordError(f"schema {number} of the registry is no Avro schema: {_summary(error)}") from None
 
     def _of_file(self, number: int) -> Any:
         path = Path(self._place) / f"{number}.avsc"
@@ -104,7 +104,7 @@ class Registry:
         try:
             return whole(schema, definitions)
         except (*NO_SCHEMA, RecursionError) as error:
-            raise NotARecordError(f"{named} is no Avro schema: {_gist(error)}") from None
+            raise NotARecordError(f"{named} is no Avro schema: {_summary(error)}") from None
 
     def _refer(
         self, found: Mapping[str, Any], named: str, definitions: Definitions, seen: set[tuple[str, str]]
@@ -149,10 +149,10 @@ def _json(text: str, named: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotARecordError(f"{named} is no Avro schema: {_gist(error)}") from None
+        raise NotARecordError(f"{named} is no Avro schema: {_summary(error)}") from None
 
 
-def _gist(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
 
 

@@ -30,7 +30,8 @@ from ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, Span, Spans, long_byt
 from ingest.options.formats import CsvOptions, MissingColumns
 from ingest.spec import Target
 from ingest.values.columns import compact
-from ingest.values.exact import Refusal, Value, from_text
+from ingest.values.exact import from_text
+from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
 from ingest.values.typed import csv_texts
 from store.errors import SettingsError

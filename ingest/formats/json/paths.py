@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ingest.formats.json.proof import field_texts, lines_not_adding_up, plain, shapes_of
 from ingest.values.columns import Mask, bytes_of, compact, offsets_of
-from ingest.values.exact import Refusal
+from ingest.values.refusals import Refusal
 from ingest.values.rows import Ints
 
 Path = tuple[str, ...]

@@ -43,7 +43,8 @@ from ingest.formats.json.proof import (
 )
 from ingest.spec import Target
 from ingest.values.columns import Mask, bytes_of, compact, rows_with
-from ingest.values.exact import INTEGER_BITS, Refusal, Value, exact_number, from_json
+from ingest.values.exact import INTEGER_BITS, exact_number, from_json
+from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
 from ingest.values.typed import json_tokens
 

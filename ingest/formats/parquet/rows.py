@@ -17,7 +17,7 @@ from ingest.formats.parquet.file import Batch, ParquetFile
 from ingest.formats.parquet.text import row_text
 from ingest.formats.parquet.values import Source, check_type, exact_value, show, typed_values
 from ingest.spec import Target
-from ingest.values.exact import Refusal, Value
+from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
 from store.epochs.state.values import FileId
 from store.errors import FeedError

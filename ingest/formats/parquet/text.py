@@ -20,7 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.spec import Target
-from ingest.values.exact import UNIT_NS, Refusal, Value, from_json, from_text, out_of_range, settled
+from ingest.values.exact import from_json, from_text
+from ingest.values.instants import UNIT_NS, settled
+from ingest.values.refusals import Refusal, Value, out_of_range
 
 _FAR_YEAR = re.compile(r"[0-9]{5,}-|-[0-9]+-")
 

@@ -13,16 +13,9 @@ import pyarrow.compute as pc
 from ingest.formats.parquet.text import time_text
 from ingest.spec import Target
 from ingest.values.columns import Mask, Typed, compact
-from ingest.values.exact import (
-    INTEGER_BITS,
-    UNIT_NS,
-    Refusal,
-    Value,
-    check_instant,
-    from_json,
-    from_text,
-    local_instant,
-)
+from ingest.values.exact import INTEGER_BITS, from_json, from_text
+from ingest.values.instants import UNIT_NS, check_instant, local_instant
+from ingest.values.refusals import Refusal, Value
 from ingest.values.typed import csv_texts, floats, narrow, scaled_instants
 from store.errors import SchemaMismatchError
 
@@ -77,7 +70,7 @@ def check_type(target: Target, found: pa.DataType, file: str, *, bytes_too: bool
             column=target.column.name,
             expected=f"{expected}, for {name}",
             found=f"{target.source}: {found}",
-            hint="map another column with `from`, or mend the producer"
+            hint="map another column with `from`, or correct the producer"
             + ("; or set binary_as_text = true in [feed] if the bytes are texts" if _is_bytes(found) else ""),
         )
 

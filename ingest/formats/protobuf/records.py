@@ -21,7 +21,8 @@ from ingest.formats.protobuf.schema import BOUNDS, TIMESTAMP, WRAPPERS, Leaf, le
 from ingest.formats.records import NotARecordError, from_binary
 from ingest.options.formats import ProtobufSource
 from ingest.spec import Target
-from ingest.values.exact import Refusal, Value, check_instant
+from ingest.values.instants import check_instant
+from ingest.values.refusals import Refusal, Value
 
 NS = 1_000_000_000
 Message = Any

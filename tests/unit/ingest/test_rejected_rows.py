@@ -18,7 +18,7 @@ from ingest.bad_rows import HELD_BYTES, MAX_PAYLOAD, BadRow, Rejects, as_batch, 
 from ingest.formats.parquet.file import BATCH_ROWS
 from ingest.formats.parquet.text import from_row_text
 from ingest.spec import BadRowBudget, StreamSpec
-from ingest.values.exact import Refusal
+from ingest.values.refusals import Refusal
 from store.errors import ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.rejected import REJECTED, decode_rejected, encode_rejected

@@ -59,7 +59,7 @@ def test_another_table_at_the_path_is_no_continuation(tmp_path: Path) -> None:
     feed = DeltaOptions(str(unpack(tmp_path, until=4)), 0)
     run(FS, tmp_path / "db", feed)
     change_metadata(Path(feed.path), id="other")
-    with pytest.raises(PositionGapError, match="made again"):
+    with pytest.raises(PositionGapError, match="recreated"):
         run(FS, tmp_path / "db", feed)
     moved = replace(feed, path=str(unpack(tmp_path / "moved", until=5)))  # the same one elsewhere is
     run(FS, tmp_path / "db", moved)

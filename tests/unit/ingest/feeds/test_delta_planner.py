@@ -134,15 +134,15 @@ def test_retention_passes_a_running_stream(tmp_path: Path) -> None:
         plan.look()
 
 
-def test_a_table_that_is_made_again_is_told(tmp_path: Path) -> None:
+def test_a_table_that_is_recreated_is_refused(tmp_path: Path) -> None:
     table = unpack(tmp_path, until=4)
     running = planner(table, start=0)
     batches(running)
-    with pytest.raises(PositionGapError, match="made again") as caught:
+    with pytest.raises(PositionGapError, match="recreated") as caught:
         DeltaPlanner(FS, DeltaOptions(str(table)), packed(2), "another-id")
     assert caught.value.found == f"table id {TABLE_ID}"
     put_version(table, 5, {"metaData": {"id": "other", "configuration": {}}})  # CREATE OR REPLACE
-    with pytest.raises(PositionGapError, match="made again"):
+    with pytest.raises(PositionGapError, match="recreated"):
         running.look()
     (table / "_delta_log" / f"{5:020d}.json").unlink()
     running = planner(table, start=0)
@@ -151,7 +151,7 @@ def test_a_table_that_is_made_again_is_told(tmp_path: Path) -> None:
     last = table / "_delta_log" / f"{4:020d}.json"
     os.utime(last, ns=(1, 1))
     put_version(table, 5, *actions_of(table, 4))
-    with pytest.raises(PositionGapError, match="made again"):
+    with pytest.raises(PositionGapError, match="recreated"):
         running.look()
     shutil.rmtree(table)
     with pytest.raises(FeedError, match="no Delta table"):

@@ -39,7 +39,7 @@ def test_positions_that_can_be_read_stay() -> None:
     [
         (Position(9, "one"), "retention has passed", Position(10, "one")),
         (Position(101, "one"), "ends before our position", None),
-        (Position(60, "two"), "deleted and made again", Position(10, "one")),
+        (Position(60, "two"), "recreated", Position(10, "one")),
     ],
 )
 def test_each_disagreement_has_its_own_error(position: Position, message: str, allowed: Position | None) -> None:

@@ -18,8 +18,9 @@ from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows, too_deep
 from ingest.options.formats import CsvOptions
 from ingest.spec import Target
-from ingest.values.exact import Refusal, from_text
+from ingest.values.exact import from_text
 from ingest.values.iso_texts import iso_instants
+from ingest.values.refusals import Refusal
 from tests.support.ingest_cases import PLENTY, target
 
 AMONG = 300

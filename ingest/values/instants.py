@@ -1,0 +1,118 @@
+"""One instant at a time, exactly: from ISO texts, local texts and numbers to nanoseconds since the epoch.
+
+Part of the definition in ``ingest.values.exact``: nothing is rounded, and a local time that a zone's clocks skip is
+refused.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from decimal import Decimal
+
+import numpy as np
+
+from ingest.spec import Target
+from ingest.values.refusals import OutOfRange, Refusal, Value, out_of_range
+from ingest.values.zones import zone_table
+from store.types.datatypes import LONG_NULL
+
+UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+INSTANT_LOW, INSTANT_HIGH = LONG_NULL + 1, 2**63 - 1
+EXAMPLE = "2013-01-01T05:00:00Z"
+
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)"
+    r"(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d(?::?\d\d)?)?)?\Z",
+    re.ASCII,
+)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+
+
+def check_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
+    """Nanoseconds since the epoch that fit an Instant."""
+    return settled(_instant(value, alias), target)
+
+
+def local_instant(value: int, target: Target, alias: bool = False) -> Value | Refusal:
+    """A local time in the zone of the column, as nanoseconds since 1970-01-01 on its clocks."""
+    return settled(_local(*divmod(value, UNIT_NS["s"]), target, alias), target)
+
+
+def settled(found: Value | Refusal, target: Target) -> Value | Refusal:
+    """What the column makes of a far instant, by its setting ``far``; anything else stays as it is."""
+    if target.far is None or not isinstance(found, OutOfRange):
+        return found
+    return None if target.far == "null" else INSTANT_HIGH if found.above else INSTANT_LOW
+
+
+def iso_instant(text: str, target: Target, alias: bool) -> Value | Refusal:
+    """An ISO text, with an offset or in the zone of the column."""
+    found = _ISO.match(text)
+    if found is None:
+        return Refusal("not an instant", f"a text like {EXAMPLE}")
+    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
+    except ValueError:
+        return Refusal("no such day", f"a text like {EXAMPLE}")
+    clock = [int(part or 0) for part in (hour, minute, second)]
+    if clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
+        return Refusal("no such time of day", f"a text like {EXAMPLE}")
+    local = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
+    below = int((fraction or "0").ljust(9, "0"))
+    if offset is not None:
+        shift = _offset(offset)
+        if shift is None:
+            return Refusal("no such offset", "an offset from -23:59 to +23:59")
+        return _instant((local - shift) * UNIT_NS["s"] + below, alias)
+    return _local(local, below, target, alias)
+
+
+def _local(local: int, below: int, target: Target, alias: bool) -> Value | Refusal:
+    """Seconds on the clocks of the column's zone, and nanoseconds below."""
+    if target.zone is None:
+        return Refusal("has no time zone", f"an offset in the text, or a zone for column {target.column.name}")
+    if not INSTANT_LOW < (local - 2 * 86_400) * UNIT_NS["s"] < (local + 2 * 86_400) * UNIT_NS["s"] < INSTANT_HIGH:
+        return out_of_range(local > 0)
+    utc, gap = zone_table(target.zone).to_utc(np.array([local * UNIT_NS["s"]], np.int64))
+    if gap[0]:
+        return Refusal("this local time does not exist", f"a time that the clocks of {target.zone} have shown")
+    return _instant(int(utc[0]) + below, alias)
+
+
+def _offset(text: str) -> int | None:
+    if text == "Z":
+        return 0
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    hours, minutes = int(digits[:2]), int(digits[2:])
+    if hours > 23 or minutes > 59:
+        return None
+    return (hours * 3600 + minutes * 60) * (-1 if text[0] == "-" else 1)
+
+
+def epoch_instant(value: Decimal, target: Target, alias: bool) -> Value | Refusal:
+    """A number in the unit of the column."""
+    scale = UNIT_NS[target.unit]
+    if not value.is_finite() or (value and value.adjusted() > 20):
+        return out_of_range(value > 0)
+    if value and value.adjusted() < -10:
+        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
+    if not value:
+        return 0
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or len(digits) > 200:
+        return Refusal("too many digits", f"a number in {target.unit}, exact to the nanosecond")
+    scaled = int("".join(map(str, digits))) * scale * (-1 if sign else 1)
+    if exponent >= 0:
+        return _instant(scaled * 10**exponent, alias)
+    whole, rest = divmod(scaled, 10**-exponent)
+    if rest:
+        return Refusal("finer than a nanosecond", f"a number in {target.unit}, exact to the nanosecond")
+    return _instant(whole, alias)
+
+
+def _instant(value: int, alias: bool) -> Value | Refusal:
+    if value == LONG_NULL:
+        return None if alias else Refusal("equals the null value of the type", "an instant from 1677 to 2262")
+    return value if INSTANT_LOW <= value <= INSTANT_HIGH else out_of_range(value > 0)
