@@ -33,7 +33,7 @@ from tests.support.streams.stream_kit import put_file
 class FilesCase(PlannedCase):
     """One file for each addition."""
 
-    small = Limit(files=1)
+    small = (Limit(files=1), Limit(bytes=1))
 
     def __init__(self, base: Path) -> None:
         self._directory, self._numbers = base / "feed", count(1)
@@ -50,7 +50,7 @@ class DeltaCase(PlannedCase):
     """One version with one data file for each addition to an empty table."""
 
     on_this_machine = False  # the planner reads the log anyway
-    small = Limit(files=1)
+    small = (Limit(files=1), Limit(bytes=1))
 
     def __init__(self, base: Path) -> None:
         self._table, self._versions = unpack(base, until=0), count(1)
@@ -67,7 +67,7 @@ class DeltaCase(PlannedCase):
 class SqliteCase(PlannedCase):
     """The feed of the examples, which no module of the project knows."""
 
-    small = Limit(rows=1)
+    small = (Limit(rows=1),)
 
     def __init__(self, base: Path) -> None:
         self._path = base / "rows.db"
@@ -125,7 +125,7 @@ class Partition:
 class KafkaCase(PlannedCase):
     """Everything of the feed but its client; with that, the suite runs in ``tests/kafka``."""
 
-    small = Limit(rows=1)
+    small = (Limit(rows=1),)
 
     def __init__(self, base: Path, partition: Partition) -> None:
         self._partition = partition

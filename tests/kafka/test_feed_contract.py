@@ -20,7 +20,7 @@ class KafkaCase(PlannedCase):
     """One message for each row, in a topic of its own."""
 
     on_this_machine = False
-    small = Limit(rows=1)
+    small = (Limit(rows=1), Limit(bytes=1))
 
     def __init__(self, base: Path, bootstrap: str) -> None:
         self._bootstrap, self._topic = bootstrap, make_topic(bootstrap)

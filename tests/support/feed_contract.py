@@ -153,8 +153,8 @@ class PlannedCase(Case):
     wrong: dict[str, Any] | None
     on_this_machine = True
     """Whether ``check`` sees what is wrong; else it is seen by who looks at the source."""
-    small: Limit
-    """A limit that no two of the parts that ``add`` makes fit into."""
+    small: tuple[Limit, ...]
+    """Limits that no two of the parts that ``add`` makes fit into."""
 
     def open(self, base: Path, keys: dict[str, Any], wrong: dict[str, Any] | None) -> None:
         """Reads ``[feed]`` as a stream file would be read."""
@@ -242,10 +242,11 @@ class PlannedContract(FeedContract):
     def test_a_limit_cuts_a_backlog_and_lets_something_through(self, case: PlannedCase) -> None:
         for number in range(4):
             case.add([number])
-        feed = case.of(case.keys, max_per_trigger=case.small)
-        batches = [decode(feed, batch).numbers for batch in Planner(feed, case.root).rest(limited=True)]
-        assert [number for batch in batches for number in batch] == [0, 1, 2, 3]
-        assert len(batches) > 1 and all(batches)
+        for limit in case.small:
+            feed = case.of(case.keys, max_per_trigger=limit)
+            batches = [decode(feed, batch).numbers for batch in Planner(feed, case.root).rest(limited=True)]
+            assert [number for batch in batches for number in batch] == [0, 1, 2, 3]
+            assert len(batches) > 1 and all(batches)
 
     def test_a_run_to_the_end_takes_only_what_is_there_at_its_start(self, case: PlannedCase) -> None:
         case.add([1])

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.places import REPOSITORY
 
-OURS = {"sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf", "tests", "benchmarks"}
+OURS = {"sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf", "tests", "benchmarks", "examples"}
 
 
 def script_directories() -> list[Path]:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
-from ingest.feeds.delta.decode import data_files, path_of, version_blocks
-from ingest.feeds.delta.planner import DeltaPlanner
 from ingest.feeds.delta.settings import DeltaFeedModel, delta_options
 from ingest.options.delta import DeltaOptions
 from ingest.spec import Target
@@ -21,7 +19,7 @@ from store.types.model import TableSchema
 
 
 class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
-    """Ranges of data files, in the order of versions."""
+    """Ranges of data files, in the order of versions. Decoders are imported where they are used."""
 
     settings = DeltaFeedModel
 
@@ -40,6 +38,8 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         """Data files and bytes."""
+        from ingest.feeds.delta.planner import DeltaPlanner
+
         del patience
         end = state.offsets.get((TABLE, 0)) if state else None
         versions = DeltaPlanner(fs, self.options, end.stop if end else None, end.topic_id if end else "")
@@ -51,12 +51,15 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
         """Rows of the data files of a range."""
+        from ingest.feeds.delta.decode import version_blocks
+
         return version_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
 
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Rows of one data file."""
+        from ingest.feeds.delta.decode import data_files, path_of
         from ingest.feeds.files.requeue import requeue_file_rows
 
         plain = data_files(self.options)

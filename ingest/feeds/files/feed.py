@@ -9,7 +9,6 @@ from pathlib import Path
 from ingest.bad_rows import Rejects
 from ingest.content.parts import can_be_cut
 from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, ResumeRules, Row, Source, Waiting
-from ingest.feeds.files.decode import file_blocks
 from ingest.feeds.files.listing import missing_directory, split_pattern
 from ingest.feeds.files.planner import FilePlanner
 from ingest.feeds.files.settings import FilesFeedModel, files_options
@@ -25,7 +24,7 @@ from store.types.model import TableSchema
 
 
 class FilesFeed(PlannedFeed[FilesOptions, FileId]):
-    """Files, or parts of them, each taken once."""
+    """Files, or parts of them, each taken once. Decoders are imported where they are used: DuckDB takes its time."""
 
     settings = FilesFeedModel
 
@@ -50,7 +49,7 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         """What a decoder of CSV refuses, before a task does."""
         options = self.options
         if options.format == "csv":
-            from ingest.formats.csv.rows import CsvRows  # DuckDB takes its time to import
+            from ingest.formats.csv.rows import CsvRows
 
             payload = [target for target in targets if target.meta is None]
             CsvRows(payload, self.spec.ignore, options.csv, missing=options.missing_columns)
@@ -75,6 +74,8 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
 
     def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         """Rows of a file, or of a part of one."""
+        from ingest.feeds.files.decode import file_blocks
+
         return file_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
 
     def requeue(

@@ -49,7 +49,7 @@ def _given(start: Start, places: Sequence[Place], view: Mapping[str, TopicView])
             there = _partitions(topic, view) if bounds is None else f"offsets {bounds.beginning} to {bounds.end}"
             if (topic, partition) in places or bounds is None:
                 raise SettingsError(
-                    "the partition has no such offset to start from",
+                    "the partition has no such start offset",
                     where=f"feed.start {topic}:{partition}",
                     expected=there,
                     found=f"{_what(topic, partition, view)}, which is not there"
