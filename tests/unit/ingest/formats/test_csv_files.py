@@ -21,7 +21,7 @@ from ingest.formats.csv.rows import CsvRows
 from ingest.formats.csv.spans import RecordEnd, Spans
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec, InternalRule
-from ingest.values.exact import Value
+from ingest.values.refusals import Value
 from store.errors import FeedError
 from tests.support.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
 
