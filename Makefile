@@ -5,11 +5,13 @@ DB ?= demo-db
 KAFKA_DB ?= demo-kafka-db
 VENV := .venv
 BIN := $(VENV)/bin
+SITE := --fail-on-warning --keep-going -b html docs docs/_build
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compiles our packages again
+DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo demo-kafka kafka test test-fast check crash crash-results power-cut power-cut-spark bench zip clean
+.PHONY: help setup demo demo-kafka kafka test test-fast check docs crash crash-results power-cut power-cut-spark bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -49,11 +51,21 @@ test-fast: setup ## tests without a JVM, in seconds; their files are kept in mem
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )$(BIN)/python -m pytest -q -n auto \
 	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not slow"
 
-check: $(STAMP) ## format, lint, types, import rules
+check: $(STAMP) $(DOCS) ## format, lint, types, import rules, the documentation and its links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/sphinx-build $(SITE) -q
+
+docs: $(STAMP) $(DOCS) ## the documentation as a site, in docs/_build
+	@$(BIN)/sphinx-build $(SITE) -q
+	@echo "docs/_build/index.html"
+
+$(DOCS): requirements/docs.txt | $(STAMP)
+	@echo "docs: installing Sphinx"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@rm -f $(VENV)/.docs-* && touch $@
 
 crash: setup ## the full crash campaign, written to docs/crash-results.md: every step, every call, 550 kills, power cuts (hours)
 	$(BIN)/python -m tests.crash.results --full --rounds 40
@@ -77,4 +89,4 @@ sparkhaven.zip: $(shell find sparkhaven store ingest writers readers jobs conf -
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
 clean: ## removes the environment, the demo database and caches
-	rm -rf $(VENV) $(DB) $(KAFKA_DB) sparkhaven.zip build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(DB) $(KAFKA_DB) sparkhaven.zip build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""The jobs under spark-submit: README's lines as they are printed, SIGTERM, a standalone cluster with two workers."""
+"""The jobs under spark-submit: lines as the documentation has them, SIGTERM, a standalone cluster with two workers."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def place(tmp_path: Path) -> Place:
 
 
 def printed_lines() -> list[str]:
-    """The lines for spark-submit as README has them."""
-    blocks = (REPOSITORY / "README.md").read_text(encoding="utf-8").split("```")
+    """The lines for spark-submit as the documentation has them."""
+    blocks = (REPOSITORY / "docs/howto/submit.md").read_text(encoding="utf-8").split("```")
     (block,) = (block for block in blocks if "spark-submit --" in block)
     return block.strip().splitlines()
 
 
-def test_readmes_lines_run_as_they_are_printed_with_a_bad_row_in_the_feed(place: Place) -> None:
+def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_feed(place: Place) -> None:
     allowed = "max_rows = 10\nmax_fraction = 0.5"
     place.stream.write_text(place.stream.read_text().replace("max_rows = 0", allowed))
     place.put(0, '{"carrier": 7}\n')

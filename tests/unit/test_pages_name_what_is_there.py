@@ -1,11 +1,13 @@
-"""README and ARCHITECTURE.md name modules, files and commands that exist, and the modules that know Spark."""
+"""Pages name modules and files that exist, and ARCHITECTURE.md the modules that know Spark."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.support.pages import PAGES
 from tests.support.places import REPOSITORY
 
 PLACES = "store|ingest|writers|readers|jobs|sparkhaven|tests|benchmarks|docs|conf"
@@ -13,11 +15,15 @@ NAMED = re.compile(rf"`((?:{PLACES})/[\w/.-]+)`")
 IMPORTS = re.compile(r"^\s*(?:from|import) pyspark\b", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_files_that_a_page_names_are_there(page: str) -> None:
-    named = NAMED.findall((REPOSITORY / page).read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    named = NAMED.findall(page.read_text(encoding="utf-8"))
     missing = [name for name in named if not any((REPOSITORY / f"{name}{end}").exists() for end in ("", ".py"))]
-    assert named and missing == []
+    assert missing == []
+
+
+def test_pages_name_files() -> None:
+    assert sum(len(NAMED.findall(page.read_text(encoding="utf-8"))) for page in PAGES) > 50
 
 
 def test_the_modules_that_know_spark_are_named() -> None:

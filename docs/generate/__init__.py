@@ -1,0 +1,19 @@
+"""Parts of reference pages that are made from the code, by the name that a page's marker gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docs.generate.commands import command_pages
+from docs.generate.errors import error_table
+from docs.generate.metrics import metric_tables
+from docs.generate.settings import stream_file_tables
+from docs.generate.types import type_table
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "cli": command_pages,
+    "errors": error_table,
+    "metrics": metric_tables,
+    "settings": stream_file_tables,
+    "types": type_table,
+}

@@ -1,0 +1,42 @@
+"""What README and the documentation show is what happens: their commands are run, their output is compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.console import Block, Session, blocks, matches, steps
+from tests.support.pages import PAGES, RUN_IN_ORDER
+from tests.support.places import REPOSITORY
+
+
+def test_every_page_with_a_session_is_run() -> None:
+    with_session = {
+        str(page.relative_to(REPOSITORY))
+        for page in PAGES
+        if any(True for block in blocks(page.read_text(encoding="utf-8")) for _ in steps(block))
+    }
+    assert with_session >= set(RUN_IN_ORDER)
+
+
+@pytest.mark.spark
+def test_pages_show_what_happens(tmp_path: Path) -> None:
+    session = Session(tmp_path / "scratch")
+    differs = [difference for name in RUN_IN_ORDER for difference in session.follow(REPOSITORY / name)]
+    assert not differs, "\n".join(differs)
+
+
+def test_output_that_differs_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ echo one; echo two\none\nthree\n$ false\n```\n", encoding="utf-8")
+    first, second = Session(tmp_path / "scratch").follow(page)
+    assert "page.md:2: $ echo one; echo two" in first and "page.md:5: $ false" in second
+
+
+def test_what_varies_is_left_out(tmp_path: Path) -> None:
+    assert matches(["a … c", "…", "z"], ["a b c", "1", "2", "z"])
+    assert not matches(["a … c", "…", "z"], ["a b d", "z"]) and not matches([], ["z"]) and not matches(["z"], [])
+    block = Block("console", ("$ export A=1", "$ echo $A", "1"), 1)
+    session = Session(tmp_path / "scratch")
+    assert [session.output(step) for step in steps(block)] == [[], ["1"]]

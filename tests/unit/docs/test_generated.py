@@ -1,0 +1,92 @@
+"""What is generated for the reference has everything that the code has."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+from docs.generate import GENERATED
+from docs.generate.commands import command_pages, commands
+from docs.generate.errors import error_table
+from docs.generate.metrics import metric_tables
+from docs.generate.settings import SECTIONS, described, stream_file_tables
+from docs.generate.types import type_table
+from ingest.feeds.table import PLANNED, settings_of
+from ingest.settings.base_model import SettingsModel
+from jobs.metrics import catalogue
+from jobs.settings.stream_model import StreamModel
+from sparkhaven import errors
+from store.types.datatypes import TYPES
+from tests.support.pages import PAGES
+
+MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
+
+
+def test_each_part_stands_on_one_page() -> None:
+    asked = [name for page in PAGES for name in MARK.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(asked) == sorted(GENERATED)
+
+
+def test_every_command_and_option_is_there_with_a_meaning() -> None:
+    page = command_pages()
+    sections = dict(zip(*[iter(re.split(r"^## (.*)$", page, flags=re.MULTILINE)[1:])] * 2, strict=True))
+    assert sections.keys() == {words for words, _ in commands()}
+    for words, command in commands():
+        for option in (
+            name
+            for one in command.params
+            if not one.hidden
+            for name in one.opts
+            if name.startswith("--") and name != "--help"
+        ):
+            (row,) = (
+                line
+                for line in sections[words].splitlines()
+                if line.startswith("| ") and f"`{option}`" in line.split(" | ")[0]
+            )
+            assert row.split(" | ")[-1].strip(" |"), f"{words} {option}"
+
+
+def models(model: type[BaseModel]) -> set[type[BaseModel]]:
+    """A model and all that it holds."""
+    found, todo = set(), [model]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            todo += [inner for field in one.model_fields.values() for inner in _in(field.annotation)]
+    return found
+
+
+def _in(hint: object) -> list[type[BaseModel]]:
+    if isinstance(hint, type) and get_origin(hint) is None:
+        return [hint] if issubclass(hint, BaseModel) else []
+    return [inner for part in get_args(hint) for inner in _in(part)]
+
+
+def test_every_model_of_the_stream_file_has_a_section() -> None:
+    wanted = models(StreamModel).union(*(models(settings_of(name)) for name in PLANNED))
+    assert {model for _, model in SECTIONS} == wanted - {SettingsModel}
+
+
+@pytest.mark.parametrize("model", [model for _, model in SECTIONS])
+def test_every_key_of_the_stream_file_is_described(model: type[BaseModel]) -> None:
+    assert described(model).keys() == model.model_fields.keys()
+    assert all(text.endswith(".") for text in described(model).values())
+
+
+def test_defaults_are_those_of_the_models() -> None:
+    page = stream_file_tables()
+    assert "| `keep_epochs` | whole number from 1 | `100` |" in page
+    assert '| `settle` | duration | `"10 s"` |' in page
+    assert "| `name` | text | required |" in page
+
+
+def test_every_metric_type_and_error_is_there() -> None:
+    metrics = [value for value in vars(catalogue).values() if isinstance(value, catalogue.Metric)]
+    assert len(metrics) > 40 and all(f"`{catalogue.PREFIX}{metric.name}`" in metric_tables() for metric in metrics)
+    assert all((f"| `{kind.name}` |" in type_table()) == kind.stored for kind in TYPES)
+    assert all(f"| `{name}` |" in error_table() for name in errors.__all__)

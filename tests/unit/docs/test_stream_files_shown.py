@@ -1,0 +1,44 @@
+"""Stream files that pages show, whole or in part, are stream files."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.settings.stream_file import parse_stream
+from store.errors import SettingsError
+from tests.support.console import blocks
+from tests.support.pages import PAGES
+from tests.support.places import REPOSITORY
+
+WHOLE: dict[str, Any] = {
+    "name": "s",
+    "table": "NS.T",
+    "schema": "NS.T.schema",
+    "feed": {"type": "files", "path": "feed"},
+    "partition": {"internal": {"fixed": "a"}, "value": {"column": "At"}},
+}
+ENVIRON = dict.fromkeys(("FLIGHTS_FEED", "PASSWORD", "SCHEMAS"), "x")
+
+
+def shown(page: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each block in TOML by its line; what a part leaves out is filled in."""
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.language == "toml":
+            yield block.at, {**WHOLE, **tomllib.loads("\n".join(block.lines))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_stream_files_of_a_page_are_accepted(page: Path) -> None:
+    for _, raw in shown(page):
+        parse_stream(raw, page, ENVIRON)
+
+
+def test_there_are_stream_files_and_a_wrong_key_is_seen() -> None:
+    assert sum(1 for page in PAGES for _ in shown(page)) > 8
+    with pytest.raises(SettingsError):
+        parse_stream({**WHOLE, "fed": {}}, Path("page"), ENVIRON)
