@@ -19,6 +19,7 @@ from jobs.cli import merge as merge_commands
 from jobs.cli import partitions as partition_commands
 from jobs.cli import quarantine as quarantine_commands
 from jobs.cli import read as read_commands
+from jobs.cli import recover as recover_commands
 from jobs.cli import removal as removal_commands
 from jobs.cli import schema as schema_commands
 from jobs.cli import validation as validation_commands
@@ -71,6 +72,7 @@ for group in (
     merge_status,
     read_commands,
     epoch_commands,
+    recover_commands,
     quarantine_commands,
     jar_commands,
     archive_commands,

@@ -1,0 +1,186 @@
+"""The command ``recover``: crash recovery without ingest, and the repair of damaged streams."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from jobs.cli.epochs import open_log
+from jobs.context import CliContext, error_json, table
+from jobs.operations.rebuilding import parse_choice, rebuild_stream
+from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
+from store.epochs.files.load import list_streams
+from store.epochs.preview import preview_recovery
+from store.epochs.recovery.aside import set_aside
+from store.epochs.recovery.recover import RecoveryReport
+from store.epochs.recovery.settlement import damage_of
+from store.epochs.recovery.witnesses import require_stream, streams_without_log
+from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
+from store.io.fs import Fs
+from store.io.system_errors import as_ours
+from store.layout import Layout, LocationKey, TableName, check_partition, check_stream
+from store.schema.deployed.deploy import deployed_tables
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    lines = "recover", "recover Nyc13.Flight flights --from-locations --dry-run"
+    bad_data, usage = "a stream cannot be recovered", "wrong options, no such table or stream"
+    retry = "a stream runs, a volume is not mounted, no space on the disk"
+    end = help_end(*lines, done="all streams are sound", bad_data=bad_data, usage=usage, retry=retry)
+    app.command(epilog=end)(recover)
+
+
+def recover(
+    ctx: typer.Context,
+    name: AnyTableArgument = None,
+    stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Default: all streams of the table.")] = None,
+    quarantine: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INTERNAL/DATE", help="First set this damaged location aside; needs NS.T STREAM."),
+    ] = None,
+    from_locations: Annotated[
+        bool, typer.Option("--from-locations", help="First rebuild a lost or outdated commit log; needs NS.T STREAM.")
+    ] = False,
+    position: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC/PARTITION=OFFSET", help="For a rebuilt log: the next message to read."),
+    ] = None,
+    taken_until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="For a rebuilt log: files modified earlier count as ingested.")
+    ] = None,
+    accept_positions: Annotated[
+        bool, typer.Option("--accept-positions", help="For a rebuilt log: the known positions hold for all rows.")
+    ] = False,
+    back_to_known: Annotated[
+        bool, typer.Option("--back-to-known", help="For a rebuilt log: drop rows after the newest known state.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Runs crash recovery only, without ingest.
+
+    Truncates uncommitted data, republishes table.size and reports both.
+
+    --quarantine sets a location with missing or short files aside: its directory is renamed in place and nothing is
+    deleted. The stream continues without it, every later report names it, and reads that need its rows fail without
+    --skip-set-aside.
+
+    --from-locations rebuilds a commit log that is lost, or that was restored from an outdated copy, from the table.size
+    of each location; all bytes are compared with their checksums. Source positions come from the newest log, checkpoint
+    or head that can be read. Where locations are newer than these positions, choose one, best after a --dry-run:
+    --back-to-known drops the newer rows, and the source is read again; --position (Kafka, Delta) and --taken-until
+    (files) give the positions; --accept-positions keeps the known ones. Without a choice the stream ingests nothing
+    until a second call makes one. The old files are kept in .streams/.replaced-N.
+    """
+    cli: CliContext = ctx.obj
+    layout = cli.database()
+    choice = parse_choice(position or [], taken_until, accept_positions, back_to_known)
+    rebuilt: dict[str, Any] | None = None
+    aside: list[dict[str, Any]] = []
+    if from_locations:
+        if name is None or stream is None:
+            raise SettingsError("--from-locations needs a stream", expected="recover NS.T STREAM --from-locations")
+        parsed, places = TableName.parse(name), [parse_location(place) for place in quarantine or []]
+        rebuilt = rebuild_stream(cli, layout, parsed, check_stream(stream), choice, places, dry_run=dry_run)
+        if dry_run:
+            cli.result({"rebuilt": rebuilt, "dry_run": True}, "dry run: nothing was changed")
+            return
+    elif choice.made:
+        raise SettingsError("positions need --from-locations", expected="recover NS.T STREAM --from-locations ...")
+    else:
+        aside = set_locations_aside(cli, layout, name, stream, quarantine or [], dry_run=dry_run)
+    streams: list[dict[str, Any]] = []
+    code = EXIT_DONE
+    for found in streamed_tables(layout, name):
+        for each in chosen_streams(layout, found, stream):
+            entry: dict[str, Any] = {"table": str(found), "stream": each}
+            try:
+                report = _recovered(layout, found, each, dry_run)
+                entry |= {"clean": report.clean, **asdict(report)}
+            except (SparkhavenError, OSError) as error:  # recover the other streams all the same
+                failed = as_ours(error)
+                code = code or failed.exit_code
+                cli.note(f"sparkhaven: {failed}")
+                entry |= {"clean": False, "error": error_json(failed)}
+            streams.append(entry)
+    findings = [entry for entry in streams if not entry["clean"]]
+    header = ["table", "stream", "epoch", "clean", "cut_bytes", "log_bytes", "republished"]
+    cli.result(
+        {"streams": streams, "findings": findings, "set_aside": aside, "rebuilt": rebuilt, "dry_run": dry_run},
+        lambda: table(header, [[entry.get(key) for key in header] for entry in streams]),
+    )
+    if code:
+        raise typer.Exit(code)
+
+
+def _recovered(layout: Layout, found: TableName, stream: str, dry_run: bool) -> RecoveryReport:
+    if dry_run:
+        require_stream(Fs(), layout, found, stream)
+        return preview_recovery(Fs(), layout, found, stream, time_ms=int(time.time() * 1000))
+    with open_log(layout, found, stream) as log:
+        return log.recovery
+
+
+def chosen_streams(layout: Layout, found: TableName, stream: str | None) -> list[str]:
+    """The named stream of a table, or all streams that have a commit log or left files behind."""
+    known = [*list_streams(Fs(), layout, found), *streams_without_log(Fs(), layout, found)]
+    if stream is None:
+        return known
+    if check_stream(stream) not in known:
+        raise TableNotFoundError(
+            f"{found} has no stream {stream!r}", expected=", ".join(known) or "none", found=repr(stream)
+        )
+    return [stream]
+
+
+def parse_location(place: str) -> LocationKey:
+    """``INTERNAL/DATE``; InvalidNameError for anything else."""
+    internal, _, value = place.partition("/")
+    return LocationKey(check_partition("internal partition", internal), check_partition("date", value))
+
+
+def set_locations_aside(
+    cli: CliContext, layout: Layout, name: str | None, stream: str | None, places: list[str], *, dry_run: bool
+) -> list[dict[str, Any]]:
+    """Sets the locations of ``--quarantine`` aside and reports each."""
+    if not places:
+        return []
+    if name is None or stream is None:
+        raise SettingsError(
+            "--quarantine needs a stream",
+            expected="recover NS.T STREAM --quarantine INTERNAL/DATE",
+            found=" ".join(filter(None, (name, stream))) or "neither",
+        )
+    fs, table = Fs(), TableName.parse(name)
+    state = require_stream(fs, layout, table, check_stream(stream))
+    made = []
+    for place in places:
+        key = parse_location(place)
+        if dry_run and key not in state.locations:
+            raise TableNotFoundError(f"stream {stream!r} has no such location", found=place)
+        if not dry_run:
+            now = int(time.time() * 1000)
+            reason = damage_of(fs, layout, table, state, key) or "requested"
+            done = set_aside(fs, layout, table, stream, key, reason=reason, time_ms=now)
+            made.append(asdict(done))
+            cli.note(f"{done.rows:,} rows of {place} are set aside: {done.path}")
+    return made
+
+
+def streamed_tables(layout: Layout, name: str | None) -> list[TableName]:
+    """The named table, or all tables that have streams, or had some."""
+    fs = Fs()
+    if name is not None:
+        parsed = TableName.parse(name)
+        if not list_streams(fs, layout, parsed) and not streams_without_log(fs, layout, parsed):
+            raise TableNotFoundError(
+                f"{name} has no streams", where=layout.streams(parsed), hint="`sparkhaven tables` lists the tables"
+            )
+        return [parsed]
+    every = deployed_tables(fs, layout)
+    return [t for t in every if list_streams(fs, layout, t) or streams_without_log(fs, layout, t)]
