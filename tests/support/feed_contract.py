@@ -41,12 +41,13 @@ from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, Record, inge
 FS = Fs()
 DATE = "2026-11-20"
 KEY = LocationKey("a", DATE)
-BAD = -1  # in the place of a row's number: a row without Src
+BAD, WRONG = -1, -2  # in the place of a row's number: one that is refused by the router, and one by its decoder
+CHANGES: dict[int, Record] = {BAD: {"Src": None}, WRONG: {"Note": "\0"}}
 
 
 def rows_of(numbers: Sequence[int]) -> list[Record]:
     """Rows by their numbers, without a field for the date."""
-    rows = [record(number) if number != BAD else {**record(0), "Src": None} for number in numbers]
+    rows = [{**record(max(number, 0)), **CHANGES.get(number, {})} for number in numbers]
     return [{name: value for name, value in row.items() if name != "Date"} for row in rows]
 
 
@@ -122,11 +123,13 @@ class FeedContract(ABC):
         assert decode(pickle.loads(pickle.dumps(case.feed)), splits) == first
 
     def test_a_bad_row_is_named_and_harms_no_other(self, case: Case) -> None:
-        found = decode(case.feed, case.put([1, BAD, 2]))
+        found = decode(case.feed, case.put([1, BAD, WRONG, 2]))
         assert found.numbers == [1, 2]
-        (bad,) = found.bad
+        wrong, bad = sorted(found.bad, key=lambda row: str(row.column))
         assert (bad.code, bad.column) == ("null-internal-partition", "Src") and bad.file
-        assert json.loads(bad.payload)["N"] == 0
+        assert (wrong.code, wrong.column) == ("reads-back-as-the-empty-string", "Note")
+        assert (wrong.file, wrong.unit) == (bad.file, bad.unit) and wrong.line == bad.line + 1
+        assert [json.loads(row.payload)["N"] for row in (bad, wrong)] == [0, 0]
 
     def test_late_rows_are_rejected_and_no_others(self, case: Case) -> None:
         (split,) = case.put([1, BAD, 2])
@@ -273,14 +276,15 @@ class PlannedContract(FeedContract):
         assert tree_bytes(case.root) == tree
 
     def test_a_rejected_row_is_decoded_again_as_it_was(self, case: PlannedCase) -> None:
-        found = decode(case.feed, case.put([1, BAD, 2]))
-        (bad,) = found.bad
-        table = pa.Table.from_batches([as_batch(found.bad)])
+        found = decode(case.feed, case.put([1, BAD, WRONG, 2]))
+        rejected = sorted(found.bad, key=lambda row: row.line)
+        table = pa.Table.from_batches([as_batch(rejected)])
         again: list[BadRow] = []
         rejects = Rejects(case.feed.spec.bad_rows, sink=again.extend)
         assert list(decode_requeued(table, case.feed.spec, SCHEMA, rejects)) == []
-        assert [place(row) for row in again] == [place(bad)]
-        mended = json.dumps({**json.loads(bad.payload), "Src": "a", "N": 7}).encode()
+        assert {place(row) for row in again} == {place(row) for row in found.bad}
+        bad = rejected[0]
+        mended = json.dumps({**json.loads(bad.payload), "Src": "a", "Note": None, "N": 7}).encode()
         table = pa.Table.from_batches([as_batch([replace(bad, payload=mended)])])
         (routed,) = decode_requeued(table, case.feed.spec, SCHEMA, Rejects(case.feed.spec.bad_rows))
         assert routed.key == KEY and routed.batch.column("N").to_pylist() == [7]
