@@ -1,10 +1,10 @@
-"""Tokens of the two small expression languages, key formulas and predicates, and a cursor over them."""
+"""Tokens of the two expression languages, key formulas and where-expressions, a cursor over them, and their trees."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 
 class Token(NamedTuple):
@@ -57,3 +57,26 @@ class Cursor:
         """Steps over this sign or name, or raises the slip."""
         if self.take(text) is None:
             raise self._slip(self.here.at, repr(text), repr(self.here.text))
+
+
+class Tree(Protocol):
+    """A node of either language; ``value`` of the operation ``column`` is its name."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def parts(self) -> Sequence[Tree]: ...
+    @property
+    def value(self) -> object: ...
+
+
+def columns_of(tree: Tree) -> tuple[str, ...]:
+    """Names of the columns in a tree, sorted."""
+    names: set[str] = set()
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        if node.op == "column":
+            names.add(str(node.value))
+        todo.extend(node.parts)
+    return tuple(sorted(names))

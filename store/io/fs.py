@@ -1,10 +1,10 @@
 """The one module that opens, writes, syncs, renames, locks and lists files.
 
-Everything that the house does to a disk goes through an ``Fs`` that is handed in, so a crash test can stop
-the process before or after any named step, and a fault test can fail the n-th call. ``Fs`` itself is the
-real file system. Writes are positioned and complete (short writes and EINTR are finished here). Nothing is
-durable until one of the ``sync`` methods has returned; a sync that fails is never tried again, because
-the kernel may have dropped the pages that it could not write.
+All disk access of sparkhaven goes through an ``Fs`` argument, so a crash test can stop the process before or after any
+named step, and a fault test can fail the n-th call. ``Fs`` itself is the real file system. Writes are positioned and
+complete (short writes and EINTR are handled here). Nothing is durable until one of the ``sync`` methods
+(``store.io.durability``) has returned; a failed sync is never retried, because the kernel may have dropped the pages
+that it could not write.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from store.errors import CorruptFileError
+from store.io.durability import Durability
 from store.io.locking import Lock
 from store.io.opened import Opened
-from store.io.sync import SYNCFS_FROM, SyncGuard, each, fdatasync, syncfs
+from store.io.sync import SYNCFS_FROM, SyncGuard
 from store.io.system_errors import in_phase, naming
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
@@ -52,7 +53,7 @@ class Stat:
     is_file: bool = True  # else a directory, pipe, socket or device
 
 
-class Fs:
+class Fs(Durability):
     """The real file system."""
 
     # --- steps -----------------------------------------------------------------------------------------
@@ -305,62 +306,6 @@ class Fs:
                 return False
             raise
         return True
-
-    # --- durability ------------------------------------------------------------------------------------
-
-    def sync(self, paths: Iterable[Path]) -> None:
-        """Makes the content of files durable, several at once; OSError when any could not be written."""
-        todo = list(paths)
-        if len(todo) >= SYNCFS_FROM:
-            self._sync_file_systems(todo)
-        else:
-            each(self._sync_file, todo)
-
-    def sync_dirs(self, paths: Iterable[Path]) -> None:
-        """Makes the entries of directories durable: names made, renamed or removed in them."""
-        todo = list(dict.fromkeys(paths))
-        if len(todo) >= SYNCFS_FROM:
-            self._sync_file_systems(todo)
-        else:
-            each(self._sync_dir, todo)
-
-    def drop_cached(self, paths: Iterable[Path]) -> None:
-        """Lets the next reading of synced files come from the disk, as far as nobody has them mapped."""
-        for path in paths:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
-
-    @contextmanager
-    def sync_guard(self, path: Path) -> Iterator[SyncGuard]:
-        """Watches the file system of ``path`` for write errors while the body writes; see ``SyncGuard``."""
-        guard = SyncGuard(self, path)
-        try:
-            yield guard
-        finally:
-            guard.close()
-
-    def _sync_file_systems(self, paths: Iterable[Path]) -> None:
-        devices: dict[int, Path] = {}
-        for parent in dict.fromkeys(path.parent for path in paths):
-            found = self.stat(parent)
-            if found is None:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(parent))
-            devices.setdefault(found.device, parent)
-        for parent in devices.values():
-            self._sync_file_system(parent, None)
-
-    def _sync_file(self, path: Path) -> None:
-        fdatasync(path)
-
-    def _sync_dir(self, path: Path) -> None:
-        fdatasync(path)
-
-    def _sync_file_system(self, path: Path, descriptor: int | None) -> None:
-        """One ``syncfs``; with a descriptor opened before the writes it also tells of write-back that failed since."""
-        syncfs(path, descriptor)
 
     # --- locks -----------------------------------------------------------------------------------------
 

@@ -20,9 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.errors import SchemaParseError
+from store.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateSlip
 from store.predicate.statistics import TRUE, outcomes
-from store.predicate.syntax import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateSlip, compared, parse
+from store.predicate.syntax import compared, parse
 from store.predicate.values import condition
+from store.tokens import columns_of
 from store.types.committed import RangeStats
 from store.types.model import Column, TableSchema
 
@@ -71,14 +73,7 @@ class Predicate:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that it reads, sorted."""
-        names: set[str] = set()
-        todo = [self.node]
-        while todo:
-            node = todo.pop()
-            if node.op == "column":
-                names.add(str(node.value))
-            todo.extend(node.parts)
-        return tuple(sorted(names))
+        return columns_of(self.node)
 
     def evaluate(self, rows: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
         """True where a row is kept, false where it is not or where it is not known; never null."""

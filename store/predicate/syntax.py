@@ -22,20 +22,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from enum import Enum
 
-from store.instants import parse_instant
 from store.nearest import meant
+from store.predicate.nodes import (
+    COMPARISONS,
+    SORTS,
+    SYNTAX,
+    TYPES,
+    UNKNOWN_COLUMN,
+    Literal,
+    Node,
+    PredicateSlip,
+    Sort,
+    arithmetic,
+    asked,
+    comparable,
+)
 from store.tokens import Cursor, Token, tokens
 from store.types.model import Column
 
 MAX_DEPTH = 50
 MAX_LITERALS = 10_000
-SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
-Literal = int | float | str | bool
-MIRROR = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # the same with sides exchanged
-COMPARISONS = tuple(MIRROR)
 _LEXER = re.compile(
     r"""(?P<space>\s+)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))"""
     r"""|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)|(?P<name>[A-Za-z_]\w*)"""
@@ -45,52 +52,6 @@ _LEXER = re.compile(
 _WORDS = {"and": "&&", "or": "||", "=": "=="}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
-_INTEGERS = ("byte", "short", "int", "long")
-
-
-class Sort(Enum):
-    """What a node is, as far as operators care."""
-
-    INTEGER = "a whole number"
-    FLOAT = "a floating-point number"
-    TEXT = "a text"
-    BOOLEAN = "true or false"
-    INSTANT = "an Instant"
-    CHAR = "a char"
-
-    @property
-    def number(self) -> bool:
-        """Whether arithmetic takes it."""
-        return self in (Sort.INTEGER, Sort.FLOAT)
-
-
-_SORTS = {
-    **dict.fromkeys(_INTEGERS, Sort.INTEGER),
-    "float": Sort.FLOAT,
-    "double": Sort.FLOAT,
-    "String": Sort.TEXT,
-    "Boolean": Sort.BOOLEAN,
-    "Instant": Sort.INSTANT,
-    "char": Sort.CHAR,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``."""
-
-    op: str  # literal column == != < <= > >= && || ! in isnull isnan + - * / % neg
-    sort: Sort
-    parts: tuple[Node, ...] = field(default=())
-    value: Literal | tuple[Literal, ...] = False
-
-
-class PredicateSlip(Exception):
-    """What is wrong in an expression and at which character (from 1); ``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES."""
-
-    def __init__(self, kind: str, at: int, expected: str, found: str, hint: str | None = None) -> None:
-        super().__init__(found)
-        self.kind, self.at, self.expected, self.found, self.hint = kind, at, expected, found, hint
 
 
 def parse(text: str, columns: Iterable[Column]) -> Node:
@@ -110,12 +71,12 @@ def compared(sign: str, left: Column, right: Column) -> Node:
     """The comparison of two columns. Raises PredicateSlip where their types cannot be compared."""
     sides = []
     for column in (left, right):
-        sort = _SORTS.get(column.type.name)
+        sort = SORTS.get(column.type.name)
         if sort is None:
             found = f"{column.name} of type {column.type.name}"
             raise PredicateSlip(TYPES, 1, "a column of a basic type", found, "only basic types can be compared")
         sides.append(Node("column", sort, (), column.name))
-    return Node(sign, Sort.BOOLEAN, _comparable(sides[0], sides[1], Token("sign", sign, 1)))
+    return Node(sign, Sort.BOOLEAN, comparable(sides[0], sides[1], Token("sign", sign, 1)))
 
 
 def _refused(at: int, character: str) -> PredicateSlip:
@@ -172,7 +133,7 @@ class _Parser(Cursor):
         token = self.here
         if token.kind == "sign" and token.text in COMPARISONS:
             self.position += 1
-            left, right = _comparable(left, self.sum(depth), token)
+            left, right = comparable(left, self.sum(depth), token)
             return Node(token.text, Sort.BOOLEAN, (left, right))
         if token.text == "not" and self.following.text == "in":
             self.position += 2
@@ -193,7 +154,7 @@ class _Parser(Cursor):
             item = self.unary(MAX_DEPTH - 2)
             if item.op != "literal":
                 raise PredicateSlip(SYNTAX, self.here.at, "literals in the list", "an expression")
-            _, item = _comparable(left, item, token)
+            _, item = comparable(left, item, token)
             assert not isinstance(item.value, tuple)  # noqa: S101 - a literal has one value
             values.append(item.value)
             if len(values) > MAX_LITERALS:
@@ -205,13 +166,13 @@ class _Parser(Cursor):
     def sum(self, depth: int) -> Node:
         node = self.product(depth)
         while token := self.take("+", "-"):
-            node = _arithmetic(token, node, self.product(depth))
+            node = arithmetic(token, node, self.product(depth))
         return node
 
     def product(self, depth: int) -> Node:
         node = self.unary(depth)
         while token := self.take("*", "/", "%"):
-            node = _arithmetic(token, node, self.unary(depth))
+            node = arithmetic(token, node, self.unary(depth))
         return node
 
     def unary(self, depth: int) -> Node:
@@ -221,7 +182,7 @@ class _Parser(Cursor):
         node = self.unary(self.deeper(depth))
         if node.op == "literal" and isinstance(node.value, int | float) and node.sort.number:
             return Node("literal", node.sort, (), -node.value)
-        return _arithmetic(token, node)
+        return arithmetic(token, node)
 
     def suffixed(self, depth: int) -> Node:
         node = self.primary(depth)
@@ -231,7 +192,7 @@ class _Parser(Cursor):
                 raise PredicateSlip(SYNTAX, token.at, "isNull() or isNaN() after the dot", repr(self.here.text))
             self.need("(")
             self.need(")")
-            node = _asked(word, node)
+            node = asked(word, node)
         return node
 
     def primary(self, depth: int) -> Node:
@@ -260,7 +221,7 @@ class _Parser(Cursor):
                 self.need(",")
                 return self.literals(inner, token, ")")
             self.need(")")
-            return _asked(token, inner)
+            return asked(token, inner)
         column = self.columns.get(token.text)
         if column is None and token.text in ("true", "false"):
             return Node("literal", Sort.BOOLEAN, (), token.text == "true")
@@ -271,7 +232,7 @@ class _Parser(Cursor):
             kind = SYNTAX if call else UNKNOWN_COLUMN
             expected = "isNull, isNaN or in" if call else "a column of the table"
             raise PredicateSlip(kind, token.at, expected, token.text, meant(token.text, known))
-        sort = _SORTS.get(column.type.name)
+        sort = SORTS.get(column.type.name)
         if sort is None:
             found = f"{column.name} of type {column.type.name}"
             raise PredicateSlip(TYPES, token.at, "a column of a basic type", found, "only basic types can be compared")
@@ -287,60 +248,6 @@ def _number(token: Token) -> Node:
     if math.isinf(value):
         raise PredicateSlip(SYNTAX, token.at, "a number that a double can hold", token.text)
     return Node("literal", Sort.FLOAT, (), value)
-
-
-def _asked(token: Token, node: Node) -> Node:
-    if token.text == "isNaN" and not node.sort.number:
-        raise PredicateSlip(TYPES, token.at, "a number for isNaN", node.sort.value)
-    return Node(token.text.lower(), Sort.BOOLEAN, (node,))
-
-
-def _arithmetic(token: Token, *parts: Node) -> Node:
-    for part in parts:
-        if not part.sort.number:
-            raise PredicateSlip(TYPES, token.at, f"numbers for {token.text}", part.sort.value)
-        if part.op == "literal" and isinstance(part.value, int) and not -(2**63) <= part.value < 2**63:
-            raise PredicateSlip(TYPES, token.at, "a number that a long can hold", str(part.value))
-    real = token.text == "/" or any(part.sort is Sort.FLOAT for part in parts)
-    return Node(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
-
-
-def _comparable(left: Node, right: Node, token: Token) -> tuple[Node, Node]:
-    """Both sides in one sort; texts beside an Instant or a char become numbers."""
-    if Sort.INSTANT in (left.sort, right.sort):
-        left, right = (_as_instant(n, token) for n in (left, right))
-    elif Sort.CHAR in (left.sort, right.sort):
-        left, right = (_as_char(n, token) for n in (left, right))
-    same = left.sort is right.sort or (left.sort.number and right.sort.number)
-    if not same:
-        found = f"{left.sort.value} and {right.sort.value}"
-        raise PredicateSlip(TYPES, token.at, f"two of a kind for {token.text}", found, "texts stand in quotes")
-    if left.sort is Sort.BOOLEAN and token.text not in ("==", "!=", "in"):
-        raise PredicateSlip(TYPES, token.at, "== or != for true and false", token.text)
-    return left, right
-
-
-def _as_instant(node: Node, token: Token) -> Node:
-    if node.op == "literal" and isinstance(node.value, str):
-        try:
-            return Node("literal", Sort.INSTANT, (), parse_instant(node.value))
-        except ValueError as error:
-            raise PredicateSlip(TYPES, token.at, str(error), repr(node.value)) from None
-    if node.op == "literal" and node.sort is Sort.INTEGER:
-        return Node("literal", Sort.INSTANT, (), node.value)
-    return node
-
-
-def _as_char(node: Node, token: Token) -> Node:
-    if node.op != "literal":
-        return node
-    if isinstance(node.value, str):
-        if len(node.value) != 1 or ord(node.value) > 0xFFFF:
-            raise PredicateSlip(TYPES, token.at, "a text of one character beside a char", repr(node.value))
-        return Node("literal", Sort.CHAR, (), ord(node.value))
-    if node.sort is Sort.INTEGER:
-        return Node("literal", Sort.CHAR, (), node.value)
-    return node
 
 
 def _unquote(token: Token) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.predicate.syntax import COMPARISONS, MIRROR, Node, Sort
+from store.predicate.nodes import COMPARISONS, MIRROR, Node, Sort
 
 _KERNELS = {
     "==": pc.equal,

@@ -74,33 +74,32 @@ def truncate(
     TableNotFoundError: there is no such location.
     """
     _require(proof, table, value)
-    states = states or States(fs, layout, table)
+    run = _Run(fs, layout, proof, source, clock, pause, states or States(fs, layout, table))
     schema = load_deployed(fs, layout, table)
     done: list[tuple[str, str, int]] = []
     known = False
-    with lock_table(fs, layout, table):
-        for stream in list_streams(fs, layout, table):
-            with _commits_held(fs, layout, table, stream, pause) as commit_lock:
-                state = states.of(stream)
-                chosen = _chosen(state, value, source)
-                known = known or bool(chosen)
-                full = [location for location in chosen if not location.truncated]
-                for location in full:
-                    _require_covered(proof, stream, location)
-                    _require_durable(proof, state, location)
-                    if location.rows:
-                        require_own_files(fs, layout.intraday_location(table, location.key), schema, location.files)
-                if not dry_run:
-                    _record(fs, layout, table, stream, commit_lock, states, full, "truncate", proof, clock)
-                done += [(stream, location.key.internal, location.rows) for location in full]
-                if chosen and not dry_run:
-                    emptied = states.of(stream)
-                    for location in chosen:
-                        if fs.stat(layout.intraday_location(table, location.key)) is None:
-                            continue  # an interrupted delete has moved it away
-                        publish_location(fs, layout, table, stream, emptied.locations[location.key])
+
+    def remove(stream: str, commit_lock: Lock, state: StreamState, chosen: list[LocationState]) -> None:
+        nonlocal known
+        known = known or bool(chosen)
+        full = [location for location in chosen if not location.truncated]
+        for location in full:
+            _require_covered(proof, stream, location)
+            _require_durable(proof, state, location)
+            if location.rows:
+                require_own_files(fs, layout.intraday_location(table, location.key), schema, location.files)
+        done.extend((stream, location.key.internal, location.rows) for location in full)
+        if dry_run:
+            return
+        run.record(stream, commit_lock, full, "truncate", [location.rows for location in full])
+        emptied = run.states.of(stream) if chosen else state
+        for location in chosen:
+            if fs.stat(layout.intraday_location(table, location.key)) is not None:  # else a delete has moved it away
+                publish_location(fs, layout, table, stream, emptied.locations[location.key])
+
+    run.each_stream(remove)
     if not known:
-        raise _nothing(table, value, source, "intraday locations")
+        raise run.nothing("intraday locations")
     return Removed("truncate", value, tuple(done), dry_run)
 
 
@@ -124,29 +123,80 @@ def delete(
     ago, and readers may still use it. TableNotFoundError: there is no such location.
     """
     _require(proof, table, value)
-    states = states or States(fs, layout, table)
+    run = _Run(fs, layout, proof, source, clock, pause, states or States(fs, layout, table))
     done: list[tuple[str, str, int]] = []
     swept = 0
-    with lock_table(fs, layout, table):
-        for stream in list_streams(fs, layout, table):
-            with _commits_held(fs, layout, table, stream, pause) as commit_lock:
-                state = states.of(stream)
-                chosen = _chosen(state, value, source)
-                tombstones = read_removals(fs, layout, table, stream)
-                rows = [_require_deletable(table, tombstones, location, clock(), grace_s) for location in chosen]
-                if not dry_run:
-                    for location in chosen:
-                        _move_away(fs, layout, table, location)
-                    _record(fs, layout, table, stream, commit_lock, states, chosen, "delete", proof, clock, rows)
-                done += [(stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True)]
-                keys = {
-                    r.key for _, r in tombstones.entries if r.key.value == value and source in (None, r.key.internal)
-                }
-                for key in () if dry_run else sorted(keys):
-                    swept += _sweep(fs, layout, table, key)
+
+    def remove(stream: str, commit_lock: Lock, _: StreamState, chosen: list[LocationState]) -> None:
+        nonlocal swept
+        tombstones = read_removals(fs, layout, table, stream)
+        rows = [_require_deletable(table, tombstones, location, clock(), grace_s) for location in chosen]
+        done.extend((stream, loc.key.internal, n) for loc, n in zip(chosen, rows, strict=True))
+        if dry_run:
+            return
+        for location in chosen:
+            _move_away(fs, layout, table, location)
+        run.record(stream, commit_lock, chosen, "delete", rows)
+        for key in sorted({r.key for _, r in tombstones.entries if run.takes(r.key)}):
+            swept += _sweep(fs, layout, table, key)
+
+    run.each_stream(remove)
     if not done and not swept:
-        raise _nothing(table, value, source, "truncated intraday locations")
+        raise run.nothing("truncated intraday locations")
     return Removed("delete", value, tuple(done), dry_run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One removal: its proof, hence table and date, and the source to remove (None: all)."""
+
+    fs: Fs
+    layout: Layout
+    proof: RemovalProof
+    source: str | None
+    clock: Callable[[], float]
+    pause: Callable[[float], None]
+    states: States
+
+    def takes(self, key: LocationKey) -> bool:
+        """Whether a location is one of those to remove."""
+        return key.value == self.proof.record.value and self.source in (None, key.internal)
+
+    def each_stream(self, remove: Callable[[str, Lock, StreamState, list[LocationState]], None]) -> None:
+        """Calls ``remove`` for each stream with its commit lock, its state, and its locations to remove."""
+        fs, layout, table = self.fs, self.layout, self.proof.table
+        with lock_table(fs, layout, table):
+            for stream in list_streams(fs, layout, table):
+                with _commits_held(fs, layout, table, stream, self.pause) as commit_lock:
+                    state = self.states.of(stream)
+                    chosen = [location for key, location in state.locations.items() if self.takes(key)]
+                    remove(stream, commit_lock, state, sorted(chosen, key=lambda location: location.key))
+
+    def record(
+        self, stream: str, commit_lock: Lock, locations: list[LocationState], phase: Phase, rows: list[int]
+    ) -> None:
+        """Records the removal of locations that had ``rows``, durably."""
+        fs, layout, table = self.fs, self.layout, self.proof.table
+        now, evidence, state = int(self.clock() * 1000), self.proof.evidence(), self.states.of(stream)
+        removals = [
+            Removal(at.key, at.since, count, phase, state.epoch, evidence, now, at.made_ms, state.generation)
+            for at, count in zip(locations, rows, strict=True)
+        ]
+        with fs.during(f"{phase}-record"):
+            # an empty list makes the records of an earlier run durable
+            write_removals(fs, layout, table, stream, removals, commit_lock=commit_lock)
+        if removals:
+            self.states.removed(stream, removals)
+
+    def nothing(self, what: str) -> TableNotFoundError:
+        """The error if there is no location to remove."""
+        return TableNotFoundError(
+            f"there are no {what} to remove",
+            where=f"{self.proof.table} {self.proof.record.value}" + (f", source {self.source}" if self.source else ""),
+            expected="at least one",
+            found="none",
+            hint="`sparkhaven stats` lists dates and sources",
+        )
 
 
 def _require(proof: RemovalProof, table: TableName, value: str) -> None:
@@ -160,11 +210,6 @@ def _require(proof: RemovalProof, table: TableName, value: str) -> None:
             hint="prove the date first; there is no way around the proof",
             phase="prove",
         )
-
-
-def _chosen(state: StreamState, value: str, source: str | None) -> list[LocationState]:
-    found = [loc for key, loc in state.locations.items() if key.value == value and source in (None, key.internal)]
-    return sorted(found, key=lambda location: location.key)
 
 
 def _require_covered(proof: RemovalProof, stream: str, location: LocationState) -> None:
@@ -218,34 +263,6 @@ def _require_deletable(
     return tombstone.rows
 
 
-def _record(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
-    stream: str,
-    commit_lock: Lock,
-    states: States,
-    locations: list[LocationState],
-    phase: Phase,
-    proof: RemovalProof,
-    clock: Callable[[], float],
-    rows: list[int] | None = None,
-) -> None:
-    now = int(clock() * 1000)
-    counts = rows if rows is not None else [location.rows for location in locations]
-    epoch, generation = states.of(stream).epoch, states.of(stream).generation
-    evidence = proof.evidence()
-    removals = [
-        Removal(location.key, location.since, count, phase, epoch, evidence, now, location.made_ms, generation)
-        for location, count in zip(locations, counts, strict=True)
-    ]
-    with fs.during(f"{phase}-record"):
-        # an empty list makes the records of an earlier run durable
-        write_removals(fs, layout, table, stream, removals, commit_lock=commit_lock)
-    if removals:
-        states.removed(stream, removals)
-
-
 def _move_away(fs: Fs, layout: Layout, table: TableName, location: LocationState) -> None:
     directory = layout.intraday_location(table, location.key)
     if fs.stat(directory) is None:
@@ -279,14 +296,4 @@ def _commits_held(fs: Fs, layout: Layout, table: TableName, stream: str, pause: 
         where=path,
         expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
         hint="run it again",
-    )
-
-
-def _nothing(table: TableName, value: str, source: str | None, what: str) -> TableNotFoundError:
-    return TableNotFoundError(
-        f"there are no {what} to remove",
-        where=f"{table} {value}" + (f", source {source}" if source else ""),
-        expected="at least one",
-        found="none",
-        hint="`sparkhaven stats` lists dates and sources",
     )

@@ -23,9 +23,10 @@ from store.epochs.files.publish import (
     walk_locations,
 )
 from store.epochs.recovery.aside import SetAside
+from store.epochs.recovery.named import named_beyond
 from store.epochs.recovery.resume import Resumed
 from store.epochs.recovery.settlement import Settlement, settle_locations
-from store.epochs.recovery.witnesses import Witnesses, named_beyond, refuse
+from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.epochs.state.replay import StreamState
 from store.epochs.state.rollbacks import restored
 from store.errors import FormatError

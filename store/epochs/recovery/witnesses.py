@@ -15,45 +15,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from store.epochs.files.head import open_head
-from store.epochs.files.ledger import read_ledger
 from store.epochs.files.load import StreamState, load_stream
 from store.epochs.files.lock import named_generation
 from store.epochs.files.publish import TABLE_SIZE, walk_locations
 from store.epochs.files.removals import read_named
-from store.epochs.state.locations import Locations
+from store.epochs.recovery.named import Known, named_by_head, named_by_ledger
 from store.epochs.state.removal import Named
-from store.epochs.state.rollbacks import RolledBack, restored
-from store.epochs.state.values import Durability
+from store.epochs.state.rollbacks import restored
 from store.errors import CorruptFileError, FormatError, TableNotFoundError
 from store.format.table.tablesize import TRUNCATED, decode, published
-from store.framing.frames import HEAD_MAGIC, HEADER, read_header
+from store.framing.frames import HEADER
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeRecord, all_values, newest
 
 BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log
-
-
-class Known(Protocol):
-    """What is compared of a stream's state."""
-
-    @property
-    def stream(self) -> str: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def generation(self) -> int: ...
-    @property
-    def durability(self) -> Durability: ...
-    @property
-    def boot_id(self) -> str: ...
-    @property
-    def rolled_back(self) -> RolledBack: ...
-    @property
-    def locations(self) -> Locations: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,40 +274,6 @@ class Witnesses:
             found,
             restore_hint(self._table, stream, log),
         )
-
-
-def named_by_head(fs: Fs, path: Path, *, beyond: int = 0) -> int:
-    """The epoch of a head if it is ``beyond`` one; 0 where there is none or it is damaged, as a cache may be."""
-    try:
-        epoch = read_header(fs.read_range(path, 0, HEADER.size), HEAD_MAGIC, path)
-        if epoch > beyond:
-            open_head(fs.read(path), path)
-            return epoch
-    except (OSError, FormatError):
-        pass
-    return 0
-
-
-def named_by_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> int:
-    """The newest epoch that a quarantine ledger proves; 0 where there is none, or it is damaged (who uses it tells).
-
-    Rows are set aside under the number of the epoch that is about to be committed, so the one before it was.
-    """
-    try:
-        ledger = read_ledger(fs, layout, table, stream)
-        return max(ledger.newest - 1, ledger.seen) if ledger is not None else 0
-    except (OSError, CorruptFileError):
-        return 0
-
-
-def named_beyond(fs: Fs, layout: Layout, table: TableName, state: Known) -> int:
-    """The newest epoch of a stream that files beside its log name, where that is beyond the log, else 0."""
-    named = (
-        read_named(fs, layout, table, state.stream).epoch,
-        named_by_head(fs, layout.stream_head(table, state.stream), beyond=state.epoch),
-        named_by_ledger(fs, layout, table, state.stream),
-    )
-    return max(named) if max(named) > state.epoch else 0
 
 
 def streams_without_log(fs: Fs, layout: Layout, table: TableName) -> list[str]:

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from store.errors import CorruptFileError, UnsupportedVersionError
-from store.format.java import modified_utf8
 from store.format.java.classes import ALL_CLASSES, HASH_MAP, LINKED_HASH_MAP, STREAM_CLASSES, Field, JavaClass
+from store.format.java.cursor import HINT, U2, StreamCursor
 from store.format.java.values import (
     RESET,
     Block,
@@ -37,14 +36,13 @@ from store.format.java.values import (
 from store.format.java.writer import FIRST_HANDLE, STREAM_HEADER
 
 MAX_DEPTH = 64
-HINT = "run `sparkhaven inspect` on the file; restore it from a copy or rebuild the location"
 
-_I4, _I8, _U2 = Struct(">i"), Struct(">q"), Struct(">H")
+_I4, _I8 = Struct(">i"), Struct(">q")
 _SUID = Struct(">QBH")
 _PRIMITIVES = {
     "Z": Struct(">?"),
     "B": Struct(">b"),
-    "C": _U2,
+    "C": U2,
     "S": Struct(">h"),
     "I": _I4,
     "J": _I8,
@@ -71,7 +69,7 @@ class _Unfinished:
 _UNFINISHED = _Unfinished()
 
 
-class Reader:
+class Reader(StreamCursor):
     """A position in a stream. ``allowed`` are the classes whose objects and arrays may occur."""
 
     def __init__(
@@ -82,9 +80,7 @@ class Reader:
         allowed: Mapping[str, JavaClass] = STREAM_CLASSES,
         accepts: Callable[[Descriptor], bool] = lambda descriptor: False,
     ) -> None:
-        self.data = data
-        self.where = where
-        self.pos = 0
+        super().__init__(data, where)
         self._allowed = allowed
         self._accepts = accepts
         self._handles: list[Any] = []
@@ -98,63 +94,6 @@ class Reader:
             0x76: self._class_token,
             0x7C: self._long_string,
         }
-
-    # --- errors ----------------------------------------------------------------------------------------
-
-    def fail(self, what: str, at: int, *, expected: object = None, found: object = None) -> CorruptFileError:
-        """The error for damage at a byte."""
-        return CorruptFileError(what, where=f"{self.where}, byte {at}", expected=expected, found=found, hint=HINT)
-
-    def _cut(self, at: int, needed: int) -> CorruptFileError:
-        return self.fail(
-            "Java stream ends inside an element",
-            at,
-            expected=f"{needed} more bytes" if needed >= 0 else "a length that is not negative",
-            found=f"{max(0, len(self.data) - at)} bytes left",
-        )
-
-    def _unknown(self, name: str, at: int) -> UnsupportedVersionError:
-        return UnsupportedVersionError(
-            f"Java class {name!r} is not one that this file may hold",
-            where=f"{self.where}, byte {at}",
-            expected="a class of the format reference",
-            found=name,
-            hint="the file comes from another writer or a newer version; it cannot be read here",
-        )
-
-    # --- pieces ----------------------------------------------------------------------------------------
-
-    def _bytes(self, count: int) -> bytes:
-        start = self.pos
-        if count < 0 or count > len(self.data) - start:
-            raise self._cut(start, count)
-        self.pos = start + count
-        return self.data[start : self.pos]
-
-    def _number(self, layout: Struct) -> Any:
-        try:
-            value = layout.unpack_from(self.data, self.pos)[0]
-        except StructError:
-            raise self._cut(self.pos, layout.size) from None
-        self.pos += layout.size
-        return value
-
-    def _tag(self) -> int:
-        if self.pos >= len(self.data):
-            raise self._cut(self.pos, 1)
-        self.pos += 1
-        return self.data[self.pos - 1]
-
-    def _text(self, count: int) -> str:
-        start = self.pos
-        data = self._bytes(count)
-        try:
-            return modified_utf8.decode(data)
-        except ValueError as error:
-            raise self.fail("text is not modified UTF-8", start, expected="modified UTF-8", found=str(error)) from None
-
-    def _utf(self) -> str:
-        return self._text(self._number(_U2))
 
     def _keep(self, value: Any) -> int:
         self._handles.append(value)

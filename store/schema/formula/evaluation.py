@@ -19,6 +19,7 @@ import pyarrow as pa
 from store.errors import SchemaMismatchError, SchemaParseError
 from store.schema.formula.javatext import Ints, Text, absolute, divide, java_hash, remainder
 from store.schema.formula.syntax import FormulaSlip, Node, Type, parse
+from store.tokens import columns_of
 from store.types.model import TableSchema
 
 __all__ = ["Formula", "day_of_year", "java_hash", "parse_formula", "sort_partitions"]
@@ -84,14 +85,7 @@ class Formula:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that it reads, sorted."""
-        names: set[str] = set()
-        todo = [self.node]
-        while todo:
-            node = todo.pop()
-            if node.op == "column":
-                names.add(str(node.value))
-            todo.extend(node.parts)
-        return tuple(sorted(names))
+        return columns_of(self.node)
 
     def assign(
         self,

@@ -1,0 +1,77 @@
+"""A position in a Java object stream: numbers, texts and bytes, with errors that name the byte."""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from store.errors import CorruptFileError, UnsupportedVersionError
+from store.format.java import modified_utf8
+
+HINT = "run `sparkhaven inspect` on the file; restore it from a copy or rebuild the location"
+U2 = Struct(">H")
+
+
+class StreamCursor:
+    """Reads elements of ``data`` one after the other from ``pos``; ``where`` names the file in errors."""
+
+    def __init__(self, data: bytes, where: object) -> None:
+        self.data, self.where, self.pos = data, where, 0
+
+    # --- errors ----------------------------------------------------------------------------------------
+
+    def fail(self, what: str, at: int, *, expected: object = None, found: object = None) -> CorruptFileError:
+        """The error for damage at a byte."""
+        return CorruptFileError(what, where=f"{self.where}, byte {at}", expected=expected, found=found, hint=HINT)
+
+    def _cut(self, at: int, needed: int) -> CorruptFileError:
+        return self.fail(
+            "Java stream ends inside an element",
+            at,
+            expected=f"{needed} more bytes" if needed >= 0 else "a length that is not negative",
+            found=f"{max(0, len(self.data) - at)} bytes left",
+        )
+
+    def _unknown(self, name: str, at: int) -> UnsupportedVersionError:
+        return UnsupportedVersionError(
+            f"Java class {name!r} is not one that this file may hold",
+            where=f"{self.where}, byte {at}",
+            expected="a class of the format reference",
+            found=name,
+            hint="the file comes from another writer or a newer version; it cannot be read here",
+        )
+
+    # --- pieces ----------------------------------------------------------------------------------------
+
+    def _bytes(self, count: int) -> bytes:
+        start = self.pos
+        if count < 0 or count > len(self.data) - start:
+            raise self._cut(start, count)
+        self.pos = start + count
+        return self.data[start : self.pos]
+
+    def _number(self, layout: Struct) -> Any:
+        try:
+            value = layout.unpack_from(self.data, self.pos)[0]
+        except StructError:
+            raise self._cut(self.pos, layout.size) from None
+        self.pos += layout.size
+        return value
+
+    def _tag(self) -> int:
+        if self.pos >= len(self.data):
+            raise self._cut(self.pos, 1)
+        self.pos += 1
+        return self.data[self.pos - 1]
+
+    def _text(self, count: int) -> str:
+        start = self.pos
+        data = self._bytes(count)
+        try:
+            return modified_utf8.decode(data)
+        except ValueError as error:
+            raise self.fail("text is not modified UTF-8", start, expected="modified UTF-8", found=str(error)) from None
+
+    def _utf(self) -> str:
+        return self._text(self._number(U2))
