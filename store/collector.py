@@ -1,4 +1,4 @@
-"""The collector of cycles at rest, while many objects are made that hold none."""
+"""Pauses the garbage collector while many objects without reference cycles are made."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """The collector rests: it would look through every object that is held, again and again, for a third of the time.
+    """Pauses the garbage collector in the body; scanning all live objects again and again costs a third of the time.
 
-    For stretches that end and make no cycles that would matter before their end.
+    The body must be short and make no reference cycles that matter before its end.
     """
     rests = gc.isenabled()
     gc.disable()

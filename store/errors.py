@@ -5,24 +5,24 @@
     SparkhavenError
     ├─ FormatError              bytes on disk are not what the format allows          exit 1
     │  ├─ CorruptFileError      damaged: cut short, flipped, inconsistent
-    │  └─ UnsupportedVersionError  sound, but of a version or class that we do not read
+    │  └─ UnsupportedVersionError  sound, but of an unsupported version or class
     ├─ SchemaError                                                                  exit 2
     │  ├─ SchemaParseError      the schema file: code, file, line, column
     │  └─ SchemaMismatchError   a column is declared one way and found another
     ├─ CommitError                                                                  exit 3
     │  ├─ EpochConflictError    nothing landed: safe to try again
     │  ├─ CommitUnknownError    may have landed: recover first, delete nothing
-    │  ├─ LockLostError         somebody else owns the stream, the location or the table
+    │  ├─ LockLostError         another process owns the stream, the location or the table
     │  └─ PositionGapError      the source does not continue where the log ends      exit 1
     ├─ MergeError               carries the phase that failed                        exit 1
     │  ├─ SnapshotMovedError    what was pinned has changed
     │  ├─ ValidationFailedError a rule or the proof failed
-    │  └─ TooEarlyError         may be done once a time has passed                   exit 3
+    │  └─ TooEarlyError         possible only after a waiting time                   exit 3
     ├─ FeedError                source data cannot be read                           exit 1
     │  ├─ RetryableFeedError    may work when tried again                            exit 3
-    │  ├─ FeedSettingsError     its names or rights are wrong: no waiting helps      exit 2
+    │  ├─ FeedSettingsError     its names or rights are wrong: retrying does not help  exit 2
     │  └─ ErrorBudgetExceeded   more bad rows than allowed; nothing was committed
-    ├─ StorageError             the system refuses to read or write                exit 1
+    ├─ StorageError             the operating system refuses to read or write      exit 1
     │  ├─ NotPermittedError     owner, permissions, a read-only file system         exit 2
     │  └─ RetryableStorageError no room, or a limit is reached                      exit 3
     ├─ SettingsError            stream file, option or environment                   exit 2
@@ -46,7 +46,7 @@ EXIT_DONE, EXIT_BAD_DATA, EXIT_USAGE, EXIT_RETRY = 0, 1, 2, 3
 
 
 class SparkhavenError(Exception):
-    """Base of the tree: a sentence, and the parts that a person at 3 a.m. needs.
+    """Base of the tree: one sentence, and the parts needed for troubleshooting.
 
     ``what`` is one sentence. ``where`` is a path with byte offset, row or source position.
     ``expected`` and ``found`` are values as text. ``hint`` says what to do next.
@@ -110,7 +110,7 @@ class CorruptFileError(FormatError):
 
 
 class UnsupportedVersionError(FormatError):
-    """A file is sound as far as we can see, but of a version, class or type that we do not read."""
+    """A file is of an unsupported version, class or type."""
 
 
 class SchemaError(SparkhavenError):
@@ -158,7 +158,7 @@ class MergeError(SparkhavenError):
 
 
 class SnapshotMovedError(MergeError):
-    """What the merge had pinned has changed under it."""
+    """What a merge or read had pinned has changed."""
 
     exit_code = EXIT_RETRY
     retryable = True
@@ -169,7 +169,7 @@ class ValidationFailedError(MergeError):
 
 
 class TooEarlyError(MergeError):
-    """What is asked for may be done once a time has passed; ``hint`` says when."""
+    """The request is possible only after a waiting time; ``hint`` says when."""
 
     exit_code = EXIT_RETRY
     retryable = True
@@ -197,7 +197,7 @@ class ErrorBudgetExceeded(FeedError):
 
 
 class StorageError(SparkhavenError):
-    """The system refuses to read or write."""
+    """The operating system refuses to read or write."""
 
 
 class NotPermittedError(StorageError):
@@ -207,7 +207,7 @@ class NotPermittedError(StorageError):
 
 
 class RetryableStorageError(StorageError):
-    """No room, or a limit is reached; trying again may help."""
+    """No space, or a limit is reached; trying again may help."""
 
     exit_code = EXIT_RETRY
     retryable = True
@@ -226,7 +226,7 @@ class TableNotFoundError(SparkhavenError):
 
 
 class TableExistsError(SparkhavenError):
-    """Something stands where new data should go."""
+    """The target of new data already exists."""
 
     exit_code = EXIT_USAGE
 
@@ -238,18 +238,18 @@ class InvalidNameError(SparkhavenError):
 
 
 def phase_of(error: BaseException) -> str | None:
-    """What was being done when the disk failed, where that is known; see ``store.io.system_errors.in_phase``."""
+    """The phase in which the disk failed, if known; see ``store.io.system_errors.in_phase``."""
     return getattr(error, "phase", None)
 
 
 def refused(error: OSError, what: str, where: object) -> SparkhavenError:
-    """What the system has refused, as an error of ours: SettingsError for permissions, else CommitError (try again)."""
+    """Translates an OSError: SettingsError for permissions, else CommitError, which can be retried."""
     place = error.filename or where
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         hint = "check owner and permissions of the file, and whether the file system is mounted read-only"
         hint += "; nothing was changed"
         return SettingsError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
-    hint = "free space on the disk, or mend it, and start again; recovery finds out what landed, delete nothing"
+    hint = "free space on the disk, or repair it, and restart; recovery finds out what landed, delete nothing"
     return CommitError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
 
 
@@ -259,12 +259,12 @@ _MARK = "sparkhaven-error:"
 
 
 class CarriedError(Exception):
-    """One of our errors on its way through Spark's planner, which hands on nothing but the text of an exception."""
+    """A sparkhaven error in transit through Spark's planner, which passes on only the text of an exception."""
 
 
 @contextmanager
 def carrying() -> Iterator[None]:
-    """Lets errors of the tree out of a place whose exceptions arrive as text; ``carried_error`` finds them there."""
+    """Raises errors of the tree as text that ``carried_error`` can decode, where exceptions pass only as text."""
     try:
         yield
     except SparkhavenError as error:
@@ -275,7 +275,7 @@ def carrying() -> Iterator[None]:
 
 
 def carried_error(text: str) -> SparkhavenError | None:
-    """The error of ours that a foreign exception's text holds, or None."""
+    """The sparkhaven error in the text of a foreign exception, or None."""
     _, mark, rest = text.partition(_MARK)
     if not mark:
         return None

@@ -40,7 +40,7 @@ def check_stream(name: str) -> str:
 
 
 def check_partition(kind: str, name: str) -> str:
-    """An internal partition or partition value that is to be a directory name as it stands."""
+    """An internal partition or partition value that becomes a directory name unchanged."""
     bad = not name or name in (".", "..") or name.startswith(".") or _FORBIDDEN.search(name)
     if bad or len(name.encode("utf-8", "surrogatepass")) > MAX_NAME:
         raise _refuse(kind, name, "no separator, control character or leading dot; 1 to 200 bytes")
@@ -148,7 +148,7 @@ class Layout:
         return self.streams(table) / f"{stream}.head"
 
     def stream_lock(self, table: TableName, stream: str) -> Path:
-        """Lock and holder of a stream."""
+        """Lock and lock owner of a stream."""
         return self.streams(table) / f"{stream}.lock"
 
     def stream_removals(self, table: TableName, stream: str) -> Path:
@@ -156,7 +156,7 @@ class Layout:
         return self.streams(table) / f"{stream}.removals"
 
     def stream_quarantine(self, table: TableName, stream: str) -> Path:
-        """Ledger of a stream's quarantine: where it is, and what it has not taken over from the commit log yet."""
+        """Ledger of a stream's quarantine: its place, and the changes of the commit log that it has not applied yet."""
         return self.streams(table) / f"{stream}.quarantine"
 
     # --- history
@@ -186,7 +186,7 @@ class Layout:
 
     # --- beside the trees
     def scratch(self, table: TableName, stream: str) -> Path:
-        """Scratch files of running batches; emptied at start."""
+        """Scratch files of running batches; removed at start."""
         return self.root / ".spool" / str(table) / stream
 
     def spark_checkpoint(self, table: TableName, stream: str) -> Path:
@@ -198,5 +198,5 @@ class Layout:
         return self.root / ".quarantine" / stream
 
     def requeues(self, table: TableName, stream: str) -> Path:
-        """Rows of the quarantine on their way back into the table; empty but for a requeue that was interrupted."""
+        """Files of requeued rows; empty except for an interrupted requeue."""
         return self.root / ".requeue" / str(table) / stream

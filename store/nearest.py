@@ -1,11 +1,11 @@
-"""The known name that somebody may have meant."""
+"""Suggests the known name closest to an unknown one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-MANY = 500  # names beyond which no near one is looked for: a hostile schema must not cost minutes
+MANY = 500  # with more names no suggestion is made: a hostile schema must not cost minutes
 
 
 def meant(name: str, choices: Iterable[str]) -> str | None:

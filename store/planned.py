@@ -1,9 +1,9 @@
-"""The rows of a batch, handed from the planner of a source to the driver beside Spark.
+"""Passes the planned rows of a batch from the source's planner to the driver, without Spark.
 
-Through Spark they come by a job of its own, with a second process for each task. The planner, a process too, therefore
-leaves what it planned in a file, with the end offset that names the batch; the driver takes it only for the batch that
-Spark records with the same end. Without the file, or with another one, it asks Spark for the rows. The file is scratch:
-never synced, and of no meaning after the batch.
+Through Spark they would need a job of their own, with a second process for each task. The planner, a process of its
+own, therefore writes its plan to a file, with the end offset that identifies the batch; the driver uses it only for the
+batch that Spark records with the same end, and else asks Spark for the rows. The file is scratch: never synced, and
+meaningless after the batch.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ OFFSETS_VERSION = "v1"
 
 
 def leave_plan(fs: Fs, scratch: Path, end: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Leaves the rows of the batch that ends at ``end``, in place of any earlier ones."""
+    """Writes the rows of the batch that ends at ``end``, replacing earlier ones."""
     fs.mkdirs(scratch)
     fs.replace(scratch / NAME, json.dumps({"end": end, "rows": rows}).encode(), sync=False)
 
 
 def planned_rows(fs: Fs, scratch: Path, offsets: Path) -> list[Row] | None:
-    """The rows that were left for the batch that Spark has recorded in the file ``offsets``, or None."""
+    """The rows written for the batch that Spark has recorded in the file ``offsets``, or None."""
     end = recorded_end(fs, offsets)
     if end is None or fs.stat(scratch / NAME) is None:
         return None
     try:
         plan = json.loads(fs.read(scratch / NAME))
     except ValueError:
-        return None  # torn: Spark knows the rows
+        return None  # torn: Spark is asked for the rows
     return list(plan["rows"]) if plan["end"] == end else None
 
 

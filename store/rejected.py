@@ -1,16 +1,16 @@
-"""The shape of rejected rows between the task that met them and the quarantine that keeps them.
+"""The schema of rejected rows, from the task that rejects them to the quarantine.
 
-One Arrow schema for scratch files of a batch and for files of rows that are sent again. ``SourcePartition`` and
-``Position`` name the row for good: path and line of a file (row of a Parquet file), topic/partition and offset.
+One Arrow schema for scratch files of a batch and for files of requeued rows. ``SourcePartition`` and ``Position``
+identify the row: path and line of a file (row of a Parquet file), topic/partition and offset.
 
 ================  ==================================================================================
-``Reason``        short code: lower-case words with dashes; ``Detail`` is what it says of this very row
+``Reason``        short code: lower-case words with dashes; ``Detail``: the explanation for this row
 ``Column``        null = the whole row
 ``Value``         the offending text, at most 1 KiB
-``Payload``       the row as it came, at most 1 MiB; it was cut if ``PayloadBytes`` is more. Of a Parquet file, whose
-                  rows have no text, a JSON object; of a message its value, null where it had none
+``Payload``       the row as received, at most 1 MiB, truncated if ``PayloadBytes`` is more. For a Parquet file, whose
+                  rows have no text, a JSON object; for a message its value, null if it had none
 ``Header``        names of the fields of a CSV record, as a JSON list; null for other formats
-``Key``           key of a message, null where there is none
+``Key``           key of a message, null if it has none
 ``SourceTime``    ns since the epoch: modification time of the file, timestamp of the message
 ================  ==================================================================================
 """

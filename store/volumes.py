@@ -1,4 +1,4 @@
-"""Volumes of storage partitions: whether what lies behind ``Partitions/<name>`` is there, or only its place."""
+"""Checks that the volumes of storage partitions are mounted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from store.schema.deployed.deploy import deployed_tables
 
 
 def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:
-    """The error for a storage partition whose volume is not mounted; None if something is there.
+    """The error for a storage partition whose volume is not mounted, else None.
 
-    ``partition`` is its entry in ``Partitions`` or ``WritablePartitions``: a link that leads nowhere, or, for a mount
-    point, a directory that is empty. Ask only where something should be in it.
+    ``partition`` is its entry in ``Partitions`` or ``WritablePartitions``: without its volume a broken link or, for a
+    mount point, an empty directory. Call it only for a partition that should have data.
     """
     entry = fs.stat(partition, follow=False)
     if entry is None or fs.names(partition):
@@ -25,19 +25,19 @@ def absent_volume(fs: Fs, partition: Path) -> RetryableStorageError | None:
     there = fs.stat(target) is not None
     shown = f"{partition} -> {target}" if entry.is_link else partition
     return RetryableStorageError(
-        f"the volume of storage partition {partition.name} is not there",
+        f"the volume of storage partition {partition.name} is not mounted",
         where=shown,
         expected="the directory with the merged dates",
-        found="an empty directory" if there else "nothing behind the link",
-        hint="mount the volume and run it again; nothing is lost or changed meanwhile",
+        found="an empty directory" if there else "a broken link",
+        hint="mount the volume and run it again; nothing was lost or changed",
     )
 
 
 def require_filled(fs: Fs, layout: Layout, namespace: str, names: Iterable[str]) -> None:
-    """Raises RetryableStorageError if one of these storage partitions is empty and merged dates should lie in it.
+    """RetryableStorageError: one of these storage partitions is empty although it should have merged dates.
 
-    Whoever wrote to such a mount point would hide the new data behind the volume once it is mounted again. Merge
-    records are read only where a partition is empty.
+    Data written to such a mount point would be hidden once the volume is mounted. Merge records are read only if a
+    partition is empty.
     """
     for name in names:
         partition = layout.partitions(namespace) / name
@@ -67,13 +67,13 @@ def _named(fs: Fs, layout: Layout, namespace: str, name: str) -> str | None:
 
 
 def require_volume(fs: Fs, location: Path) -> None:
-    """Raises RetryableStorageError if a location of history is missing because its volume is."""
+    """RetryableStorageError: a location of history is missing because its volume is not mounted."""
     if fs.stat(location) is None and (error := absent_volume(fs, location.parent.parent)) is not None:
         raise error
 
 
 def require_named(fs: Fs, layout: Layout, table: TableName, key: LocationKey) -> None:
-    """The same where the newest merge of the date still has that location: else it has gone to another one's place."""
+    """The same if the newest merge of the date still has that location; else a newer merge has replaced it."""
     record = newest(fs, layout, table, key.value)
     if record is not None and any(output.internal == key.internal for output in record.outputs):
         require_volume(fs, layout.history_location(table, key))

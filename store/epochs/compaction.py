@@ -1,11 +1,10 @@
-"""Compaction: the checkpoint moves up to a new rollback floor, the log keeps what came after it.
+"""Compaction: the checkpoint moves up to a new rollback floor, the log keeps the later records.
 
-Due when the log holds at least twice the epochs to keep and at least as many bytes as the checkpoint (and 1 MiB), so
-the cost per epoch is constant however long the stream lives. It is done in slices between batches: a state at the old
-floor goes forward record by record, is written to a temporary file piece by piece, and what the log keeps is copied
-likewise; each slice syncs what it has written. Nobody reads any of that before the last slice, which copies what came
-meanwhile and renames, under the lock of commits. Order: head, checkpoint, log. Between the last two the log begins
-before the checkpoint; readers skip those records by their number.
+Due when the log has at least twice the epochs to keep and at least as many bytes as the checkpoint (and 1 MiB), so the
+cost per epoch is constant. It runs in slices between batches: the state at the old floor is advanced record by record
+and written to a temporary file, the kept part of the log is copied likewise, and each slice syncs what it has written.
+The last slice copies the records added meanwhile and renames both files, under the commit lock. Order: head,
+checkpoint, log. Between the last two the log begins before the checkpoint; readers skip those records by their number.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from store.layout import Layout, LocationKey, TableName
 
 COMPACT_BYTES = 1 << 20
 LEAST_WORK = 50
-BYTES_A_UNIT = 4096  # what is copied in the time in which a location goes on by a record
+BYTES_A_UNIT = 4096  # bytes copied in the time to apply one record to one location
 PIECE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Sizes after a compaction, the new floor, and what was rolled back after it."""
+    """Result of a compaction: sizes, the new floor, and the epochs rolled back after it."""
 
     floor: int
     undone: RolledBackEpochs
@@ -57,7 +56,7 @@ def new_floor(state: StreamState, undone: RolledBackEpochs, keep_epochs: int) ->
 
 
 class Compaction:
-    """One compaction to epoch ``floor``, which is durable, under way. A rollback ends it: ``drop``."""
+    """A running compaction to the durable epoch ``floor``. A rollback ends it: ``drop``."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class Compaction:
         floor: int,
         removals_end: int,
     ) -> None:
-        """``removals_end``: so many bytes of the removals are durable."""
+        """``removals_end``: number of durable bytes of the removals."""
         self._removals_end = removals_end
         self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
         self._log, self._dead, self.floor = log, undone.dead, floor
@@ -85,9 +84,9 @@ class Compaction:
         self._ready = False
 
     def step(self, work: float) -> bool:
-        """Does a slice of about so much work, a unit being what one location of one record takes; True at the end.
+        """Runs a slice of about ``work`` units, one per location of a record; True when only ``finish`` is left.
 
-        OSError: what was written is to be dropped.
+        OSError: the caller must ``drop``.
         """
         with self._fs.during("compaction-slice"):
             for done in self._work:
@@ -102,7 +101,7 @@ class Compaction:
 
     @property
     def moved(self) -> int:
-        """By how many bytes the records of the log move to the front."""
+        """Number of bytes by which the records of the log move to the front."""
         return self._cut - HEADER.size
 
     @property
@@ -112,7 +111,7 @@ class Compaction:
         return RolledBackEpochs(dead, frozenset(self._locations))
 
     def finish(self) -> Compacted:
-        """The last slice, for who holds the lock of commits. OSError: one of the two files may have been replaced."""
+        """The last slice; the caller holds the commit lock. OSError: one of the two files may have been replaced."""
         fs = self._fs
         while self._copied < self._log.length:
             self._copy()
@@ -126,7 +125,7 @@ class Compaction:
         return Compacted(self.floor, self.undone, self._lengths[1], self._lengths[0])
 
     def drop(self) -> None:
-        """Removes what was written; what cannot be removed goes at the next start."""
+        """Removes the temporary files; the next start removes those that remain."""
         for path in self._temporaries:
             try:
                 self._fs.unlink(path)
@@ -184,7 +183,7 @@ class Compaction:
         return False
 
     def _rolled_back(self) -> Iterator[float]:
-        """Looks up what rolled-back epochs after the new floor touched."""
+        """Reads the locations of epochs rolled back after the new floor."""
         if not any(made > self.floor for _, made in self._dead):
             return
         for part in walk(self._fs.open(self._log_path), self._cut):

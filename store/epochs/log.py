@@ -1,4 +1,4 @@
-"""The commit log of one stream, as its only writer sees it.
+"""The commit log (write-ahead log) of one stream, for its only writer.
 
 Files in ``.streams``:
 
@@ -12,9 +12,9 @@ Files in ``.streams``:
 ``<stream>.removals``    locations emptied by maintenance (``store.epochs.files.removals``)
 
 *Writer.* ``StreamLog.open`` takes the lock, recovers, and replaces the log by a copy that ends in a new ``open``
-record: a new inode, so that the writer of an older generation finds that it has lost the log, and nothing whose sync
-failed earlier is trusted. ``commit`` appends one record and syncs it: the commit point. A sync that fails poisons the
-object, because nobody knows what is on disk: every further call raises CommitUnknownError, until it is opened again.
+record: a new inode, so that the writer of an older generation notices that it has lost the log, and no page of a failed
+sync is trusted. ``commit`` appends one record and syncs it: the commit point. After a failed sync the content on disk
+is unknown: every further call raises CommitUnknownError until the stream is opened again.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from store.types.model import TableSchema
 
 
 class StreamLog:
-    """One open generation of a stream: made by ``open``. For one thread; the driver holds one per stream.
+    """One open generation of a stream, made by ``open``; not thread-safe. The driver has one per stream.
 
-    ``state`` is live and belongs to the log; ``recovery`` says what opening it found and dropped.
+    ``state`` is live and belongs to the log; ``recovery`` reports what opening found and dropped.
     """
 
     state: StreamState
@@ -106,17 +106,16 @@ class StreamLog:
         zone: str | None = None,
         leave_damaged: bool = False,
     ) -> StreamLog:
-        """Takes the stream over as a new generation and recovers it; see ``recovery`` for what was dropped.
+        """Opens the stream as a new generation and recovers it; ``recovery`` reports what was dropped.
 
-        1. lock; 2. read the log, make durable what is not, decide which epochs hold; 3. plan what the directories need;
-        4. number an epoch past those that were published but lost; until here nothing was changed; 5. replace the log
-        by its sound records and the ``open`` record;
-        6. cut tails, remove strays, write ``table.size`` again where it is missing, torn or old.
-        ``schema`` and ``zone`` (of the partition values, as an ``open`` record tells it) None: maintenance, which keeps
-        what the log says. ``leave_damaged``: locations with files that are missing
-        or too short do not stop it, and are left as they are; then all that can be done is to go back. SettingsError
-        or CommitError: the disk or its permissions do not allow it. LockLostError names the process that holds the
-        stream; CorruptFileError says what is damaged.
+        1. lock; 2. read the log, sync it, decide which epochs are durable; 3. plan the changes of the directories;
+        4. choose an epoch number after those that were published but lost; nothing is changed up to here; 5. replace
+        the log by its sound records and the ``open`` record; 6. truncate tails, remove strays, rewrite ``table.size``
+        where it is missing, torn or old.
+        ``schema`` and ``zone`` (of the partition values) None: maintenance, which keeps those of the log.
+        ``leave_damaged``: locations with missing or short files are left as they are; then only a rollback is possible.
+        SettingsError, CommitError: the disk or its permissions do not allow it. LockLostError: another process has the
+        stream. CorruptFileError: a file is damaged.
         """
         check_stream(stream)
         lock = None
@@ -145,13 +144,13 @@ class StreamLog:
         else:
             self._release()
 
-    # --- the way of a batch ----------------------------------------------------------------------------
+    # --- commit ----------------------------------------------------------------------------------------
 
     def commit(self, batch: Batch) -> int:
-        """Makes a batch an epoch and returns its number; when this returns (mode ``fsync``), it is there for good.
+        """Commits a batch as an epoch and returns its number; it is durable on return in mode ``fsync``.
 
-        The files of the reports must be synced before, in mode ``fsync``. EpochConflictError, PositionGapError,
-        LockLostError: nothing landed. CommitUnknownError: it may have landed, open again and look.
+        In mode ``fsync`` the files of the reports must be synced before. EpochConflictError, PositionGapError,
+        LockLostError: nothing landed. CommitUnknownError: it may have landed; open the stream again to recover.
         """
         self._file.require_usable()
         with self._commit_lock():
@@ -191,7 +190,7 @@ class StreamLog:
         return len(keys)
 
     def refresh(self) -> None:
-        """Takes over what maintenance has removed since; a commit does it by itself. Costs one stat."""
+        """Applies removals recorded since; a commit does so itself. Costs one stat."""
         found = self._fs.stat(self._layout.stream_removals(self._table, self._stream))
         seen = (found.inode, found.size) if found else None
         if seen != self._removals_seen:
@@ -206,7 +205,7 @@ class StreamLog:
 
     @property
     def removals_end(self) -> int:
-        """Up to which place the state has taken over removals: it grows when maintenance has removed something."""
+        """The place up to which the state has applied removals; it grows with each removal."""
         return self._removals_end
 
     def sync_now(self) -> int:
@@ -215,7 +214,7 @@ class StreamLog:
         state = self.state
         if state.durable < state.epoch:
             self._file.require_owned()
-            self.refresh()  # files that were deleted with proof need no sync
+            self.refresh()  # deleted files need no sync
             with self._file.unknown_on_failure("data could not be synced"), self._fs.during("data-sync"):
                 self._unsynced.sync(self._fs, self._guard)
                 self._fs.sync([self._layout.stream_log(self._table, self._stream)])  # before the record that says so
@@ -225,11 +224,11 @@ class StreamLog:
         return state.durable
 
     def compact_if_due(self, *, now: bool = False) -> bool:
-        """Moves the floor up when the log has grown enough (``now``: whenever it can move); True if it did.
+        """Moves the rollback floor up if the log has grown enough (``now``: whenever possible); True if it did.
 
-        That takes several calls where it is much: each does about twice as much as the batches since the last one have
-        done; ``now`` does it all. Else the head is replaced, where the log has grown enough since the last one.
-        EpochConflictError: there was no room for it, the log is as it was.
+        A large compaction takes several calls, each with about twice the work of the batches since the last one;
+        ``now`` does all of it. Otherwise replaces the head if the log has grown enough. EpochConflictError: there is no
+        space; the log is unchanged.
         """
         self._file.require_usable()
         short = self._short
@@ -253,13 +252,13 @@ class StreamLog:
         return True
 
     def _keep_removals(self) -> None:
-        """Makes durable what a checkpoint is to fold in: who recorded the last of it may not have synced it."""
+        """Syncs the removals before a checkpoint folds them in: their writer may have died before its sync."""
         with self._commit_lock() as commit_lock:
             self._short.keep_removals(commit_lock)
             self.refresh()
 
     def _fold_removals(self) -> bool:
-        """Shortens the removals where they have grown enough; a head that names their last record is due then."""
+        """Folds the removals if they have grown enough; then a new head with their last record is due."""
         if not self._short.fold_is_due():
             return False
         with self._commit_lock() as commit_lock:
@@ -270,18 +269,18 @@ class StreamLog:
         return last is not None
 
     def write_head(self) -> bool:
-        """Stores the newest state, so that nobody reads the records before it; False where it could not be written."""
+        """Writes the newest state to the head, which spares reading earlier records; False if it cannot be written."""
         self._file.require_usable()
         with self._commit_lock():
             self._file.require_owned()
             return self._short.write_head(self.state, self._undone, (self._removals_end, self._last_removal))
 
     def rollback(self, to: int, *, reason: str = "asked for") -> int:
-        """Makes a new epoch with the state of epoch ``to`` (from the floor to now), positions included; its number.
+        """Commits the state of the kept epoch ``to``, positions included, as a new epoch; returns its number.
 
-        Files are cut by copies with new inodes, so a reader that mapped them keeps its rows. TableNotFoundError:
-        that epoch is not kept. TableExistsError: rows that would go are in history. LockLostError: a merge or removal
-        is running. Going back to the current epoch does nothing.
+        Files are shortened by copies with new inodes, so a reader that has mapped them keeps its rows. Rolling back to
+        the current epoch does nothing. TableNotFoundError: that epoch is not kept. TableExistsError: history has rows
+        that would be removed. LockLostError: a merge or removal is running.
         """
         self.sync_now()
         self.publish()
@@ -308,7 +307,7 @@ class StreamLog:
         return found.record.epoch
 
     def close(self) -> None:
-        """Syncs what is not durable yet and lets the stream go; harmless when called twice."""
+        """Syncs what is not durable yet and releases the stream; idempotent."""
         if self._lock.held:
             try:
                 self._short.stop()
@@ -371,7 +370,7 @@ class StreamLog:
         self.recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
 
     def _pass_over(self, ahead: int) -> RollbackRecord:
-        """An epoch after those up to ``ahead``, whose records went down with the machine: no number comes twice."""
+        """A rollback record numbered after ``ahead``, the newest lost epoch: numbers are never reused."""
         state, reason = self.state, "the machine went down before the records of these epochs were synced"
         record = RollbackRecord(state.n + 1, ahead + 1, state.generation, self._now_ms(), state.epoch, reason, ())
         state.apply(record)
@@ -385,7 +384,7 @@ class StreamLog:
         self._lock.release()
 
     def _commit_lock(self) -> Lock:
-        """Keeps maintenance, and a zombie, from changing anything between a check and what follows from it."""
+        """The commit lock: fences off maintenance and older generations between a check and the change after it."""
         return commits_held(self._fs, self._layout.stream_removals(self._table, self._stream))
 
     def _now_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""A rollback stops at what history holds: rows that a merge has counted cannot leave the stream under it."""
+"""Refuses a rollback of rows that a merge has written to history."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Made = tuple[LocationKey, int]  # a location and the epoch that made it
 
 
 def require_unmerged(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> None:
-    """TableExistsError if a merge took in more rows of a location than it had at epoch ``to``.
+    """TableExistsError: a merge has read more rows of a location than it had at the kept epoch ``to``.
 
-    That counts locations which were truncated or deleted since: their rows are in history, and going back would let
-    the source bring them again. It also counts a merge that was killed when it had begun to publish, because it goes
-    on. ``to`` is an epoch that is kept. Reads the log, and the newest merge records of each date touched since.
+    This includes locations truncated or deleted since: their rows are in history, and after a rollback the source would
+    send them again. It includes a merge that was killed after its check, because it resumes. Reads the log, and the
+    newest merge records of each date touched since.
     """
     then, touched = _since(fs, layout, table, stream, to)
     for value in sorted({key.value for key, _ in touched}):
@@ -32,7 +32,7 @@ def require_unmerged(fs: Fs, layout: Layout, table: TableName, stream: str, to: 
 
 
 def _since(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> tuple[dict[Made, int], set[Made]]:
-    """Rows of each location at epoch ``to``, whatever was removed since, and the locations that grew after it."""
+    """Rows of each location at epoch ``to``, without later removals, and the locations that grew after it."""
     files = read_files(fs, layout, table, stream)
     state = files.checkpoint.state
     then: dict[Made, int] = {}
@@ -50,7 +50,7 @@ def _since(fs: Fs, layout: Layout, table: TableName, stream: str, to: int) -> tu
 
 
 def _records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[MergeRecord]:
-    """The newest complete merge record of a date, and a newer one that a killed merge would go on with."""
+    """The newest complete merge record of a date, and a newer one from which a killed merge would resume."""
     found = [newest(fs, layout, table, value), newest(fs, layout, table, value, complete=False)]
     return [r for r in found if r is not None and PHASES.index(r.phase) >= PHASES.index("check")]
 
@@ -58,10 +58,10 @@ def _records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[Merge
 def _refused(
     layout: Layout, table: TableName, record: MergeRecord, key: LocationKey, merged: int, rows: int, to: int
 ) -> TableExistsError:
-    back = "go back only to an epoch from the merged one on; `epochs show --epoch N` tells its rows"
-    on = f"the merge was killed while it published; run `sparkhaven merge {table} --date {key.value}` to end it"
+    back = "roll back only to the merged epoch or a later one; `epochs show --epoch N` shows its rows"
+    on = f"the merge was killed while it published; run `sparkhaven merge {table} --date {key.value}` to finish it"
     return TableExistsError(
-        "the rollback would take back rows that are in history",
+        "the rollback would remove rows that are in history",
         where=layout.merges(table) / key.value,
         expected=f"at least the {merged} merged rows of {key.internal}/{key.value}",
         found=f"{rows} rows at epoch {to}",

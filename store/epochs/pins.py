@@ -1,13 +1,13 @@
-"""Whether the rows that a reader has pinned still lie where its snapshot says.
+"""Snapshot isolation of readers: checks that the rows of a pinned epoch are still in place.
 
-Commits only append, so the files of a pinned epoch stay as they are. Two things put other rows in their place: a
-rollback, after which the stream writes on from an older epoch, and a removal, after which the stream may make the
-location anew. Both are recorded before the first file changes, and both leave alone what is mapped already. So a reader
-maps first and looks at the records then: what it mapped is good if they say nothing, whatever happens later.
+Commits only append, so the files of a pinned epoch stay as they are. Two things replace their rows: a rollback, after
+which the stream appends from an older epoch, and a removal, after which the stream may recreate the location. Both are
+recorded before the first file changes, and both leave existing mappings intact. So a reader maps the files first and
+then reads the records: if they show nothing, its mappings are good whatever happens later.
 
-A pin is in the memory of its reader alone: there is no lease on disk, so readers need no right to write, nothing waits
-for one that has died, and nobody can count the pins of other processes. A reader that comes too late is told
-(SnapshotMovedError), and what it has mapped stays whole until it lets go.
+A pin exists only in the memory of its reader: without a lease on disk, readers need no write permission, nothing waits
+for a dead reader, and no process can count the pins of others. A reader that is too late gets a SnapshotMovedError;
+its mappings stay intact until it releases them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ AGAIN = "open the table again"
 
 
 class Pin:
-    """The state of one stream at its pinned epoch. Made by ``of``; not for several threads at once.
+    """The state of one stream at its pinned epoch. Made by ``of``; not thread-safe.
 
-    While nothing is committed a look costs two calls of ``stat``, else reading what came since the last look.
+    Without new commits a check costs two ``stat`` calls, else reading the records since the last check.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Pin:
     def of(cls, fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None) -> Pin:
         """Loads a stream at its newest epoch, or a kept one; raises what ``load_stream`` raises."""
         paths = layout.stream_log(table, stream), layout.stream_removals(table, stream)
-        seen = fs.stat(paths[0]), fs.stat(paths[1])  # before the reading: what comes between is looked at again
+        seen = fs.stat(paths[0]), fs.stat(paths[1])  # before reading: a change in between is read again
         return cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
 
     def require_dates(self, takes: Callable[[str], bool]) -> None:
-        """SnapshotMovedError if rows of a location whose date ``takes`` accepts were rolled back since."""
+        """SnapshotMovedError: rows of a location whose date ``takes`` accepts were rolled back since."""
         self._look()
         if self._restored is not None:
             for key in self.state.locations:
@@ -67,10 +67,9 @@ class Pin:
                     self._require_live(key, None)
 
     def require(self, places: Iterable[tuple[LocationKey, Path]], error: Exception | None = None) -> None:
-        """SnapshotMovedError if files that were opened before this call may not be those of the pin.
+        """SnapshotMovedError: files opened before this call may not be those of the pinned epoch.
 
-        ``places`` are the locations that they are of, with their directories. ``error`` is what reading them has come
-        to, and becomes the cause.
+        ``places``: their locations, with directories. ``error``: the error of reading them, which becomes the cause.
         """
         self._look()
         if self._restored is None and not self._removed:
@@ -79,9 +78,9 @@ class Pin:
             self._require_live(key, error)
             gone = key in self._removed
             if self._removed.get(key) == "truncate":
-                # Readers may still use it, until a delete moves the directory away and then records that. Only a commit
-                # after the record publishes a new one: with ``table.size`` there, and no delete on record after this
-                # look at it, the directory was the old one.
+                # Readers may use it until a delete moves the directory away and then records that. Only a commit after
+                # the record publishes a new one: if ``table.size`` exists and no delete is recorded after this check,
+                # the directory is the old one.
                 gone = self._fs.stat(directory / TABLE_SIZE) is None
                 self._look()
                 gone = gone or self._removed[key] == "delete"
@@ -92,7 +91,7 @@ class Pin:
         location = self.state.locations[key]
         if self._restored is not None and location.rows and location.epoch > self._restored:
             raise SnapshotMovedError(
-                "the epoch that was pinned has been rolled back",
+                "the pinned epoch has been rolled back",
                 where=self._layout.intraday_location(self._table, key),
                 expected=f"{location.rows} rows of epoch {location.epoch}, stream {self.state.stream!r}",
                 found=f"a rollback to epoch {self._restored}",
@@ -101,7 +100,7 @@ class Pin:
             ) from error
 
     def _look(self) -> None:
-        """Takes in what log and removals have come to say since."""
+        """Reads the records added to log and removals since."""
         found = self._fs.stat(self._log)
         if found != self._seen:
             pairs = None if found is None else self._appended(found.size)
@@ -120,13 +119,13 @@ class Pin:
             self._removals_seen = removals
 
     def _appended(self, size: int) -> RolledBack | None:
-        """Rollbacks behind the last known frame; None where the log does not go on from there."""
+        """Rollbacks after the last known frame; None if the log does not continue from there."""
         if not self._mark or size < self._last + FRAME.size:
             return None
         try:
             data = self._fs.read_range(self._log, self._last, size - self._last)
         except (CorruptFileError, FileNotFoundError):
-            return None  # replaced just now, by a shorter one
+            return None  # just replaced by a shorter one
         found = scan(data, 0)
         if data[: FRAME.size] != self._mark or not found.frames or found.beyond:
             return None
@@ -136,7 +135,7 @@ class Pin:
         return tuple((record.to, record.epoch) for record in rollbacks if isinstance(record, RollbackRecord))
 
     def _all(self) -> RolledBack:
-        """Rollbacks of the whole log and those in the checkpoint: the log was replaced."""
+        """Rollbacks of the whole log and the checkpoint, after the log was replaced."""
         rollbacks = read_rollbacks(self._fs, self._layout, self._table, self.state.stream)
         refuse_damage(rollbacks.found, self._log)
         self._last, self._mark = rollbacks.found.last
@@ -144,14 +143,14 @@ class Pin:
 
 
 def _mark(last: Frame, start: int) -> tuple[int, bytes]:
-    """Where a frame begins that was read from ``start`` on, and its length and checksum."""
+    """Offset of a frame that was read from ``start`` on, and its length and checksum."""
     return start + last.offset, frame(last.payload)[: FRAME.size]
 
 
 def left(directory: Path, rows: int) -> SnapshotMovedError:
-    """The error for rows that a reader has pinned, but that were deleted meanwhile."""
+    """The error for pinned rows that were deleted meanwhile."""
     return SnapshotMovedError(
-        "rows of this snapshot have left their place: merged, checked and deleted since it was opened",
+        "rows of this snapshot were merged and deleted from intraday since it was opened",
         where=directory,
         expected=f"{rows} rows",
         found="another directory, or none",

@@ -1,6 +1,6 @@
-"""What opening a stream would recover: the same reading and the same plan, and nothing applied.
+"""Previews a recovery or rollback: the same reads and the same plan, without changes.
 
-No permission to write is needed, so it works on a file system that is mounted read-only.
+It needs no write permission, so it works on a read-only file system.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from store.layout import Layout, TableName, check_stream
 
 
 def preview_recovery(fs: Fs, layout: Layout, table: TableName, stream: str, *, time_ms: int) -> RecoveryReport:
-    """The report that recovery would give now; changes nothing. ``generation`` is the one that is.
+    """The report that recovery would give now; changes nothing. ``generation`` is the current one.
 
-    TableNotFoundError if there is no such stream, LockLostError while a process runs it (then its tails are a batch
-    on its way), CorruptFileError where recovery would refuse.
+    TableNotFoundError: there is no such stream. LockLostError: a process runs it, and its tails are a running batch.
+    CorruptFileError: recovery would fail.
     """
     with _held(fs, layout, table, stream):
         found = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=time_ms, settle=False)
@@ -32,7 +32,7 @@ def preview_recovery(fs: Fs, layout: Layout, table: TableName, stream: str, *, t
 
 
 def preview_rollback(fs: Fs, layout: Layout, table: TableName, stream: str, to: int, *, time_ms: int) -> None:
-    """Raises what going back to epoch ``to`` would raise; changes nothing."""
+    """Raises what a rollback to epoch ``to`` would raise; changes nothing."""
     with _held(fs, layout, table, stream):
         found = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=time_ms, settle=False)
         plan = plan_recovery(fs, layout, table, found, leave_damaged=True)
@@ -40,6 +40,6 @@ def preview_rollback(fs: Fs, layout: Layout, table: TableName, stream: str, to: 
 
 
 def _held(fs: Fs, layout: Layout, table: TableName, stream: str) -> AbstractContextManager[Lock | None]:
-    """Keeps a stream that is there from being opened, where its lock file can be read."""
+    """Locks an existing stream, if its lock file can be read."""
     load_stream(fs, layout, table, check_stream(stream))
     return take_lock_if_there(fs, layout.stream_lock(table, stream))

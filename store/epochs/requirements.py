@@ -1,4 +1,4 @@
-"""What must hold before a batch may become an epoch: it goes on from exactly the state that the log has."""
+"""Checks before a commit: the batch continues from exactly the state of the log."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from store.layout import LocationKey, check_partition
 
 
 def require(state: StreamState, batch: Batch) -> None:
-    """EpochConflictError where a report or position does not go on from ``state``; nothing has landed then.
+    """EpochConflictError: a report or position does not continue from ``state``; nothing landed.
 
-    PositionGapError for a file that was taken with other content or that lies before the horizon, and for offsets that
-    do not go on from the committed end.
+    PositionGapError: a file was taken with other content or is older than the horizon, or offsets do not continue at
+    the committed end.
     """
     state.offsets.require_settled(f"stream {state.stream}")
     resolution = state.classify(batch.splits, batch.gaps)
@@ -28,12 +28,12 @@ def require(state: StreamState, batch: Batch) -> None:
             where=resolution.below[0].path,
             expected=f"modified at or after {state.horizon} ns",
             found=f"modified at {resolution.below[0].mtime_ns} ns",
-            hint="a file that old is never taken; give it a new modification time if it has to be",
+            hint="a file older than the horizon is never read; give it a new modification time to have it read",
         )
     seen = set()
     for report in batch.reports:
         if report.key in seen:
-            raise _conflict("two reports of one location", report.key, "one", "two")
+            raise _conflict("a location has two reports", report.key, "one", "two")
         seen.add(report.key)
         found = state.locations.get(report.key)
         _require_base(report, found)
@@ -46,7 +46,7 @@ def _require_base(report: LocationReport, found: LocationState | None) -> None:
     expected = (found.epoch, found.rows) if found else (0, 0)
     if (report.base_epoch, report.base_rows) != expected:
         raise _conflict(
-            "a task wrote from another state than the committed one",
+            "a task appended to another state than the committed one",
             report.key,
             f"epoch {expected[0]} with {expected[1]} rows",
             f"epoch {report.base_epoch} with {report.base_rows} rows",
@@ -66,7 +66,7 @@ def _require_growth(report: LocationReport, found: LocationState | None) -> None
     for name, state in report.files.items():
         unfit = "/" in name or "\0" in name or name in ("", TABLE_SIZE, TABLE_DEFINITION) or name.startswith(".")
         if unfit or state.size < 0 or not 0 <= state.crc < 2**32:
-            raise _conflict("a report names a file that cannot be", report.key, "a column file", f"{name!r} {state}")
+            raise _conflict("a report has an impossible file", report.key, "a column file", f"{name!r} {state}")
 
 
 def _conflict(what: str, where: LocationKey | str, expected: object, found: object) -> EpochConflictError:
@@ -75,5 +75,5 @@ def _conflict(what: str, where: LocationKey | str, expected: object, found: obje
         where=where if isinstance(where, str) else f"{where.internal}/{where.value}",
         expected=expected,
         found=found,
-        hint="nothing was committed; the tails are cut when the batch is tried again",
+        hint="nothing was committed; the tails are truncated when the batch is retried",
     )

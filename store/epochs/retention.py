@@ -1,4 +1,4 @@
-"""How a stream keeps what it commits."""
+"""Retention and durability settings of a stream."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from store.epochs.state.values import Durability
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """``keep_epochs`` before the newest can be gone back to; a taken file is remembered for ``max_file_age_s``.
+    """A rollback can go back ``keep_epochs``; a taken file is remembered for ``max_file_age_s``.
 
-    A log below ``compact_bytes`` is never compacted, and grows by ``head_bytes`` at least from one head to the next.
-    A slice of a compaction takes as long as ``slice_work`` locations take to go on by a record, at least.
+    A log below ``compact_bytes`` is never compacted, and grows by at least ``head_bytes`` between two heads. A slice of
+    a compaction applies at least ``slice_work`` records of locations.
     """
 
     durability: Durability = "fsync"

@@ -1,4 +1,4 @@
-"""Going back to an older epoch: what has to be recorded and done, read and checked before anything is changed."""
+"""Plans a rollback to an older epoch: its record and the changes of directories, before anything is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.layout import Layout, LocationKey, TableName
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """The record that makes the older state an epoch, the state after it, and what its directories need then."""
+    """The record that commits the older state as an epoch, the state after it, and the changes of its directories."""
 
     record: RollbackRecord
     state: StreamState
@@ -35,10 +35,10 @@ def plan_rollback(
     reason: str = "asked for",
     damaged: Collection[LocationKey] = (),
 ) -> Rollback | None:
-    """The way from ``before``, the newest state, to epoch ``to``; None where that is the newest one. Reads only.
+    """The rollback from ``before``, the newest state, to epoch ``to``; None if that is the newest one. Reads only.
 
-    ``damaged`` are locations whose files do not have what the newest epoch needs. CorruptFileError where epoch ``to``
-    needs that too. TableNotFoundError: that epoch is not kept. TableExistsError: rows that would go are in history.
+    ``damaged``: locations whose files lack rows of the newest epoch. CorruptFileError: epoch ``to`` has those rows too.
+    TableNotFoundError: that epoch is not kept. TableExistsError: history has rows that would be removed.
     """
     target = load_stream(fs, layout, table, before.stream, epoch=to)
     if to == before.epoch:
@@ -58,7 +58,7 @@ def plan_rollback(
             where=error.where,
             expected=error.expected,
             found=error.found,
-            hint="go back further, restore the file from a copy, or set its location aside with `sparkhaven recover"
+            hint="roll back further, restore the file from a copy, or set its location aside with `sparkhaven recover"
             f" {table} {before.stream} --quarantine INTERNAL/DATE`; nothing was changed or deleted",
         ) from error
     gone = sorted(key for key in touched if key not in target.locations)

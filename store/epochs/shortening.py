@@ -1,4 +1,4 @@
-"""Retention a log short between batches: a compaction in slices, and the head that spares reading what is kept."""
+"""Keeps a log short between batches: compaction in slices, and the head, which spares reading kept records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from store.layout import Layout, TableName
 
 
 class Shortening:
-    """Of one open log. ``checkpoint_bytes``: of the checkpoint; ``touched``: locations of batches since a slice."""
+    """State of one open log. ``checkpoint_bytes``: the checkpoint's size; ``touched``: locations since a slice."""
 
     def __init__(
         self, fs: Fs, layout: Layout, table: TableName, stream: str, *, log: LogFile, retention: Retention
@@ -31,26 +31,26 @@ class Shortening:
         self.checkpoint_bytes = self.touched = 0
 
     def begin(self, checkpoint_bytes: int, head_end: int, head_bytes: int) -> None:
-        """Goes on from what a start has found."""
+        """Starts from what recovery has found."""
         self.checkpoint_bytes = checkpoint_bytes
         self._head.begin(head_end, max(head_bytes, checkpoint_bytes))
 
     @property
     def running(self) -> bool:
-        """Whether a compaction is under way."""
+        """Whether a compaction is running."""
         return self._running is not None
 
     def is_due(self, state: StreamState) -> bool:
-        """Whether one is to begin."""
+        """Whether a compaction is due."""
         retention, epochs = self._retention, state.epoch - state.floor
         return is_due(epochs, retention.keep_epochs, self._log.length, self.checkpoint_bytes, retention.compact_bytes)
 
     def start(self, floor: int, undone: RolledBackEpochs, removals_end: int) -> None:
-        """Begins one to a durable epoch; so are that many bytes of the removals."""
+        """Starts a compaction to a durable epoch; ``removals_end`` bytes of the removals are durable too."""
         self._running = Compaction(*self._where, log=self._log, undone=undone, floor=floor, removals_end=removals_end)
 
     def step(self, *, whole: bool) -> bool:
-        """Does a slice, or all of it; True once only ``finish`` is left. EpochConflictError: no room, no change."""
+        """Runs a slice, or all of it; True when only ``finish`` is left. EpochConflictError: no space, no change."""
         assert self._running is not None  # noqa: S101 - asked before
         work, self.touched = max(self._retention.slice_work, 2 * self.touched), 0
         try:
@@ -63,9 +63,9 @@ class Shortening:
             raise
 
     def finish(self, state: StreamState, removals: tuple[int, Mark]) -> Compacted:
-        """Puts the new files in place, for who holds the lock of commits, with a head of ``state`` for them.
+        """Replaces the files and writes a head of ``state``; the caller holds the commit lock.
 
-        EpochConflictError: no room, nothing changed. CommitUnknownError: it is unknown what is on disk.
+        EpochConflictError: no space, nothing changed. CommitUnknownError: the content on disk is unknown.
         """
         running, before = self._running, self._inodes()
         assert running is not None  # noqa: S101 - step said so
@@ -77,7 +77,7 @@ class Shortening:
         except OSError as error:
             self.stop()
             if self._inodes() != before:
-                raise self._log.poison("a compaction stopped half way", error) from error
+                raise self._log.poison("a compaction failed while it replaced files", error) from error
             raise self.no_room(error) from error
         self._running = None
         self._log.adopt(done.log_bytes, moved)
@@ -85,26 +85,26 @@ class Shortening:
         return done
 
     def stop(self) -> None:
-        """Gives up what is under way."""
+        """Abandons a running compaction."""
         if self._running is not None:
             self._running.drop()
             self._running = None
 
     def fold_is_due(self) -> bool:
-        """Whether the removals have a size at which they may be folded; costs one stat."""
+        """Whether the removals are large enough to be folded; costs one stat."""
         fs, layout, table, stream = self._where
         found = fs.stat(layout.stream_removals(table, stream))
         return found is not None and found.size >= self._retention.compact_bytes
 
     def keep_removals(self, commit_lock: Lock) -> None:
-        """Makes the removals durable. EpochConflictError: no room."""
+        """Makes the removals durable. EpochConflictError: no space."""
         try:
             write_removals(*self._where, [], commit_lock=commit_lock)
         except OSError as error:
             raise self.no_room(error) from error
 
     def fold(self, commit_lock: Lock) -> Mark | None:
-        """Shortens the removals where they have grown enough; their last record then. EpochConflictError: no room."""
+        """Folds the removals if they have grown enough; returns their last record. EpochConflictError: no space."""
         try:
             return fold_removals(*self._where, least_bytes=self._retention.compact_bytes, commit_lock=commit_lock)
         except OSError as error:
@@ -115,7 +115,7 @@ class Shortening:
         return self._head.is_due(self._log.length + removals_end)
 
     def write_head(self, state: StreamState, undone: RolledBackEpochs, removals: tuple[int, Mark]) -> bool:
-        """Replaces the head; False where it could not be written."""
+        """Replaces the head; False if it cannot be written."""
         return self._head.write(state, undone, self._log, removals)
 
     def _inodes(self) -> tuple[int, ...]:
@@ -127,7 +127,7 @@ class Shortening:
         """The error of a compaction that changed nothing."""
         _, layout, table, stream = self._where
         return EpochConflictError(
-            "the log could not be compacted; it is as it was",
+            "the log cannot be compacted; it is unchanged",
             where=layout.stream_log(table, stream),
             found=error,
             hint="free space on the disk; the stream goes on with the longer log until then",

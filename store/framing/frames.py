@@ -1,4 +1,4 @@
-"""Frames: how records lie one after another in a log, checkpoint or removals file. Little-endian.
+"""Frames: the records of a log, checkpoint or removals file, one after another. Little-endian.
 
 =======  =====  ===========================================================================
 offset   bytes  meaning
@@ -13,9 +13,9 @@ offset   bytes  meaning
 =======  =====  ===========================================================================
 
 *Writer.* A frame is written by one positioned write at the committed end of the file, then synced. *Reader.* Frames
-are taken until the first one that is cut short, has length below 2 or a wrong checksum. Where that is the last thing in
-the file it is a torn tail, which was never acknowledged. Where a sound frame still follows, the file is damaged:
-every payload starts with ``{"``, so a reader looks for these bytes and tries the eight bytes before as a frame.
+are read up to the first one that is cut short, has length below 2 or a wrong checksum. If no sound frame follows, it is
+a torn tail, which was never acknowledged. If one follows, the file is damaged: every payload starts with ``{"``, so a
+reader searches for these bytes and tries the eight bytes before as a frame header.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Frame:
 
 
 class Source(Protocol):
-    """Where bytes come from piece by piece; ``read`` gives fewer at the end."""
+    """A source of bytes; ``read`` returns fewer at the end."""
 
     @property
     def size(self) -> int: ...
@@ -58,9 +58,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What lies in a file behind a place: where sound frames ``end``, how many bytes come after them, and sound frames
-    among those, as far as the line feed in each. ``last``: where the last sound one begins, and its length and
-    checksum (none: no bytes).
+    """The content of a file from an offset on: where sound frames ``end``, the number of bytes after them, and sound
+    frames among those, each up to its line feed. ``last``: offset of the last sound frame, and its length and checksum
+    (empty if there is none).
     """
 
     end: int
@@ -85,7 +85,7 @@ def header(magic: bytes, number: int) -> bytes:
 
 
 def frame(payload: bytes) -> bytes:
-    """One payload as it lies in the file."""
+    """The frame of one payload."""
     return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
 
 
@@ -120,7 +120,7 @@ def frame_at(data: bytes | memoryview, offset: int, size: int | None = None) -> 
 
 
 def scan(data: bytes, start: int = HEADER.size) -> Scan:
-    """Every frame from ``start``; never raises, the caller judges ``rest`` and ``beyond``."""
+    """Every frame from ``start``; never raises, the caller checks ``rest`` and ``beyond``."""
     frames: list[Frame] = []
     offset = start
     while (found := _frame_at(data, offset)) is not None:
@@ -151,7 +151,7 @@ def walk(source: Source, start: int = HEADER.size) -> Iterator[Frame]:
 
 
 def survey(source: Source, start: int = HEADER.size) -> Survey:
-    """Looks at every frame from ``start``; never raises, the caller judges."""
+    """Reads every frame from ``start``; never raises, the caller checks the result."""
     end, last = start, None
     for part in walk(source, start):
         end, last = part.end, part
@@ -168,7 +168,7 @@ def ending(source: Source, end: int, last: Frame | None) -> Survey:
 
 
 def refuse_damage(found: Scan | Survey, where: object) -> None:
-    """CorruptFileError if sound frames follow the place where reading had to stop."""
+    """CorruptFileError: sound frames follow the damaged one."""
     if found.beyond:
         raise CorruptFileError(
             "a record before the last one is damaged",

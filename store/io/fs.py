@@ -39,7 +39,7 @@ COPY_CHUNK = 8 << 20
 class Stat:
     """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
 
-    ``links``: how many names the file has; above one, another tree may hold it (a backup made of hard links).
+    ``links``: number of hard links; with more than one, a backup may share the file.
     """
 
     size: int
@@ -59,11 +59,11 @@ class Fs(Durability):
     # --- steps -----------------------------------------------------------------------------------------
 
     def step(self, name: str) -> None:
-        """A named point of a protocol was reached; nothing happens here, crash tests override it."""
+        """A named step of a protocol was reached; crash tests override this no-op."""
 
     @contextmanager
     def during(self, name: str) -> Iterator[None]:
-        """Marks a step, which errors of the disk name: ``step(name + ":before")``, body, ``step(name + ":after")``."""
+        """Marks a step, the phase of disk errors: ``step(name + ":before")``, body, ``step(name + ":after")``."""
         self.step(f"{name}:before")
         with in_phase(name):
             yield
@@ -98,7 +98,7 @@ class Fs(Durability):
     def map(self, path: Path, length: int) -> pa.Buffer:
         """The first ``length`` bytes of a file as a read-only mapping; shorter is a CorruptFileError.
 
-        As ``map_range``, but for a reader that keeps many of them: the mapping stands without an open descriptor.
+        As ``map_range``, for a reader with many mappings: the mapping needs no open descriptor.
         """
         if length < MAP_FROM:
             return self.map_range(path, 0, length)
@@ -116,8 +116,8 @@ class Fs(Durability):
     def map_range(self, path: Path, offset: int, length: int) -> pa.Buffer:
         """``length`` bytes from ``offset`` as a read-only mapping of those pages; shorter is a CorruptFileError.
 
-        Below ``MAP_FROM`` bytes, and where the process may have no more mappings or open files, it is a copy in memory:
-        a mapping keeps a descriptor, and a table of many small locations has tens of thousands of files.
+        Below ``MAP_FROM`` bytes, and at the limit of mappings or open files, it is a copy in memory: a mapping keeps a
+        descriptor, and a table of many small locations has tens of thousands of files.
         """
         if length < MAP_FROM:
             return pa.py_buffer(self.read_range(path, offset, length) if length else b"")
@@ -184,13 +184,13 @@ class Fs(Durability):
         return found.f_bavail * found.f_frsize
 
     def boot_id(self) -> str:
-        """Names the running kernel; another value than before means that the machine went down."""
+        """Id of the running kernel; it changes when the machine restarts."""
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
     # --- writing ---------------------------------------------------------------------------------------
 
     def mkdirs(self, path: Path) -> list[Path]:
-        """Makes a directory with its parents; returns those made, outermost first (their parents need a sync)."""
+        """Makes a directory with its parents; returns the new ones, outermost first (their parents need a sync)."""
         missing: list[Path] = []
         current = path
         while self.stat(current) is None:
@@ -201,14 +201,14 @@ class Fs(Durability):
         return missing[::-1]
 
     def keep_dirs(self, path: Path, top: Path) -> None:
-        """Makes a directory that a power cut does not take: the names of all between it and ``top`` are synced.
+        """Makes a directory durably: syncs the entries of all directories between it and ``top``.
 
-        Whoever has made them: a process may have died between making a directory and syncing its name.
+        Also of existing ones: a process may have died between making a directory and syncing its entry.
         """
         self.keep_all_dirs([path], top)
 
     def keep_all_dirs(self, paths: Iterable[Path], top: Path) -> None:
-        """The same for several directories, which wait for the disk together."""
+        """The same for several directories, which share the syncs."""
         holders: list[Path] = []
         for path in paths:
             holders += [directory.parent for directory in self.mkdirs(path)]
@@ -231,7 +231,7 @@ class Fs(Durability):
             os.close(descriptor)
 
     def truncate(self, path: Path, length: int) -> None:
-        """Cuts a file to ``length`` bytes; the caller has made sure that no reader may use what goes."""
+        """Truncates a file to ``length`` bytes; the caller makes sure that no reader uses the rest."""
         os.truncate(path, length)
 
     def replace(self, path: Path, data: bytes, *, sync: bool = True) -> None:
@@ -239,7 +239,7 @@ class Fs(Durability):
         self.replace_all({path: data}, sync=sync)
 
     def replace_all(self, files: Mapping[Path, bytes], *, sync: bool = True) -> None:
-        """Replaces several files, each atomically and in the given order, and waits for the disk once, not for each."""
+        """Replaces several files, each atomically and in the given order, with one sync for all."""
         temporaries = {path: path.with_name(f".{path.name}.tmp-{os.getpid()}") for path in files}
         for path, data in files.items():
             self.write_new(temporaries[path], data)
@@ -251,12 +251,12 @@ class Fs(Durability):
             self.sync_dirs(path.parent for path in files)
 
     def write_new(self, path: Path, data: bytes) -> None:
-        """Writes a whole file from its first byte, dropping what was there; does not sync."""
+        """Writes a file, dropping earlier content; does not sync."""
         with naming(path), open(path, "wb") as file:
             file.write(data)
 
     def create(self, path: Path, data: bytes = b"") -> bool:
-        """Makes a file that must not exist yet (a claim); False if somebody was first. Does not sync."""
+        """Creates a file exclusively (a claim); False if it exists. Does not sync."""
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except FileExistsError:
@@ -267,7 +267,7 @@ class Fs(Durability):
         return True
 
     def shorten(self, path: Path, length: int) -> None:
-        """Replaces a file by a durable copy of its first ``length`` bytes; who mapped the old inode keeps it whole.
+        """Replaces a file by a durable copy of its first ``length`` bytes; mappings of the old inode stay valid.
 
         The caller syncs the directory. A file shorter than ``length`` is a CorruptFileError.
         """
@@ -310,9 +310,9 @@ class Fs(Durability):
     # --- locks -----------------------------------------------------------------------------------------
 
     def lock(self, path: Path, *, wait: bool = False, make: bool = True) -> Lock | None:
-        """Takes the exclusive lock of a file (made if missing, unless told) or directory; None if another holds it.
+        """Takes the exclusive lock of a directory or file (created if missing, default); None if it is held elsewhere.
 
-        ``wait`` blocks until it is free instead, for locks that are only held for moments.
+        ``wait`` blocks until it is free, for locks that are held briefly.
         """
         found = self.stat(path)
         flags = os.O_RDONLY if (found and found.is_dir) or not make else os.O_RDWR | os.O_CREAT

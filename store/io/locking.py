@@ -23,7 +23,7 @@ class Lock:
 
     @property
     def inode(self) -> int:
-        """The inode that is locked: that of the name only as long as nobody has replaced the file."""
+        """The locked inode; the name may lead to another one if the file was replaced."""
         return os.fstat(self._descriptors[-1]).st_ino
 
     def add(self, other: Lock) -> None:
@@ -40,6 +40,6 @@ class Lock:
         self.release()
 
     def release(self) -> None:
-        """Let go; harmless when called twice."""
+        """Releases the lock; idempotent."""
         while self._descriptors:
             os.close(self._descriptors.pop())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Opened:
-    """Bytes of one inode, whatever is renamed over its name meanwhile. Closed when it is let go.
+    """Bytes of one inode, even if another file is renamed over its name. Closed when it is garbage-collected.
 
     ``size`` is that of the file when it was opened.
     """

@@ -1,4 +1,4 @@
-"""How many files become durable at once: threads of ``fdatasync``, or one ``syncfs``; and who watches for errors.
+"""Syncs many files at once, by threads of ``fdatasync`` or one ``syncfs``, and watches for write-back errors.
 
 Many files are synced by one ``syncfs`` instead of one ``fdatasync`` each. Time of ``syncfs`` against eight threads of
 ``fdatasync`` (more than four gain nothing), ext4, new files of 8 KiB, 20 a directory: 25 files 0.15, 500 files 0.14,
@@ -30,7 +30,7 @@ class Device(Protocol):
 
 
 class Disk(Protocol):
-    """The calls that a guard makes, so that a test can have them fail like any other."""
+    """The calls that a guard makes, so that a test can make them fail."""
 
     def stat(self, path: Path) -> Device | None:
         """Status of a file, None where there is none."""
@@ -48,7 +48,7 @@ class Disk(Protocol):
 class SyncGuard:
     """Opened before writing, so that the sync afterwards reports every write-back error in between.
 
-    A descriptor that is opened only for the sync may miss an error that another process has been told already.
+    A descriptor that is opened only for the sync may miss an error that was already reported to another process.
     """
 
     def __init__(self, fs: Disk, path: Path) -> None:
@@ -59,7 +59,7 @@ class SyncGuard:
         self._device = os.fstat(self._descriptor).st_dev
 
     def sync(self, files: Iterable[Path], directories: Iterable[Path] = ()) -> None:
-        """Makes files, then directories durable: one ``syncfs`` where they are many and all on this file system."""
+        """Makes files, then directories durable, by one ``syncfs`` if they are many and all on this file system."""
         todo, parents = list(files), list(dict.fromkeys(directories))
         if len(todo) + len(parents) >= SYNCFS_FROM and self._covers(todo, parents):
             self._fs._sync_file_system(self._path, self._descriptor)
@@ -68,7 +68,7 @@ class SyncGuard:
             self._fs.sync_dirs(parents)
 
     def close(self) -> None:
-        """Stops watching; harmless when called twice."""
+        """Stops watching; idempotent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

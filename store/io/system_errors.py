@@ -1,4 +1,4 @@
-"""What the operating system refuses, as an error of ours: permissions, room, limits, devices."""
+"""Translates errors of the operating system: permissions, space, limits, devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
-    """The error itself, or what the system refused as a StorageError: with the file, what to do and the exit code."""
+    """A sparkhaven error unchanged; an OSError as a StorageError with file, hint and exit code."""
     if isinstance(error, SparkhavenError):
         return error
     number = error.errno or 0
@@ -31,7 +31,7 @@ def as_ours(error: SparkhavenError | OSError) -> SparkhavenError:
 
 @contextmanager
 def as_storage_errors() -> Iterator[None]:
-    """Raises what the system refuses in the body as a StorageError."""
+    """Turns an OSError of the body into a StorageError."""
     try:
         yield
     except OSError as error:
@@ -40,7 +40,7 @@ def as_storage_errors() -> Iterator[None]:
 
 @contextmanager
 def in_phase(name: str) -> Iterator[None]:
-    """Adds to an error of the disk, or to one of ours that it has caused, what was being done; the inner name stays."""
+    """Adds the phase to a disk error, or to the sparkhaven error that it caused; the innermost phase stays."""
     try:
         yield
     except OSError as error:
@@ -54,7 +54,7 @@ def in_phase(name: str) -> Iterator[None]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Adds the path to an error of the body that has none: calls on open files, as a write to a full disk, lack it."""
+    """Adds the path to an OSError of the body that has none, as errors of calls on open files do."""
     try:
         yield
     except OSError as error:

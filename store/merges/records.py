@@ -1,4 +1,4 @@
-"""Merge records: what a merge of one date took in, what it made, and how far it got.
+"""Merge records: the inputs, outputs and last phase of a merge of one date.
 
 One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
 decides what its history is; readers never look for history by listing directories.
@@ -7,11 +7,11 @@ The file has the frames of ``store.framing.frames``: magic ``SHVMRG1``, as numbe
 file name), and one frame, to the end of the file. Its payload has the fields of ``MergeRecord``; inputs are lists
 [stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.state.records`` spells them.
 
-*Writer.* A record is replaced as a whole (temporary file, sync, rename, sync of the directory); ``phase`` is the last
-phase that is finished of those that are kept. Kept are ``plan``, ``check`` (from there a restart goes on), ``record``
-(from there readers believe it) and ``clean``, for a large date also ``stage`` and ``sync``. *Reader.* A record from
-phase ``record`` on is complete; earlier ones belong to a merge that runs or was killed, and change nothing. A damaged
-record is an error, never skipped: falling back to an older one would show rows twice or not at all.
+*Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
+finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
+from then on) and ``clean``, for a large date also ``stage`` and ``sync``. *Reader.* A record from phase ``record`` on
+is complete; earlier ones belong to a running or killed merge and have no effect. A damaged record is an error, never
+skipped: falling back to an older one would show rows twice or not at all.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class MergeRecord:
 
     @property
     def published_ms(self) -> int:
-        """When readers began to take the date's history from it (ms); the merge may have begun long before."""
+        """When readers began to use it (ms); the merge may have started long before."""
         return int(self.details.get("switched_ms", self.time_ms))
 
 
@@ -140,12 +140,12 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
 
 
 def store_record(fs: Fs, layout: Layout, table: TableName, record: MergeRecord) -> None:
-    """Puts a record in its place, durably; an older state of the same generation is replaced at once."""
+    """Writes a record, durably and atomically."""
     store_records(fs, layout, table, [record])
 
 
 def store_records(fs: Fs, layout: Layout, table: TableName, records: Iterable[MergeRecord]) -> None:
-    """The same for records of several dates, which wait for the disk together."""
+    """The same for records of several dates, which share the syncs."""
     base, files = layout.merges(table), {}
     for record in records:
         path = base / check_partition("partition value", record.value) / f"{record.generation}.json"
@@ -176,7 +176,7 @@ def load_record(fs: Fs, layout: Layout, table: TableName, value: str, generation
     record = decode_record(fs.read(path), path)
     found = (record.table, record.value, record.generation)
     if found != (str(table), value, generation):
-        raise _corrupt("merge record lies in a foreign place", path, 0, (str(table), value, generation), found)
+        raise _corrupt("merge record is of another merge", path, 0, (str(table), value, generation), found)
     return record
 
 
@@ -188,7 +188,7 @@ def load_records(fs: Fs, layout: Layout, table: TableName, value: str) -> list[M
 def newest(
     fs: Fs, layout: Layout, table: TableName, value: str, *, complete: bool = True, below: int | None = None
 ) -> MergeRecord | None:
-    """The newest record of a date (the newest complete one unless told), of a generation below ``below``."""
+    """The newest record of a date (default: the newest complete one), of a generation below ``below``."""
     for generation in reversed(generations(fs, layout, table, value)):
         if below is not None and generation >= below:
             continue
@@ -199,7 +199,7 @@ def newest(
 
 
 def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
-    """The lock that merge, removal, rollback and rewriting of a table share; taken already is a LockLostError."""
+    """The lock that merge, removal, rollback and rewriting of a table share. LockLostError: it is held."""
     directory = layout.merges(table)
     fs.keep_dirs(directory, layout.root)
     lock = fs.lock(directory / ".lock")
@@ -207,13 +207,13 @@ def lock_table(fs: Fs, layout: Layout, table: TableName) -> Lock:
         raise LockLostError(
             "another merge, removal or rollback of this table is running",
             where=directory / ".lock",
-            hint="wait for it to end, then run this again",
+            hint="wait until it ends, then run this again",
         )
     return lock
 
 
 def all_values(fs: Fs, layout: Layout, table: TableName) -> list[str]:
-    """Partition values that ever had a merge begun, sorted; one listing, no file is opened."""
+    """Partition values with a merge, finished or not, sorted; one listing, no file is opened."""
     return [name for name in fs.names(layout.merges(table)) if not name.startswith(".")]
 
 
@@ -224,11 +224,11 @@ def record_missing(layout: Layout, table: TableName, value: str) -> CorruptFileE
 
 def _missing(path: object, expected: str) -> CorruptFileError:
     return CorruptFileError(
-        "a merge record is missing: what history holds of this date is not known",
+        "a merge record is missing: it is not known which rows of this date history has",
         where=path,
         expected=expected,
         found="no such record",
-        hint="restore the directory of the date below .merges from a copy; history itself is untouched",
+        hint="restore the directory of the date below .merges from a copy; history itself was not changed",
     )
 
 
@@ -238,7 +238,7 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
         where=f"{where} at byte {byte}",
         expected=expected,
         found=found,
-        hint="run `sparkhaven inspect` on the file; restore it from a copy; nothing else tells what history holds",
+        hint="run `sparkhaven inspect` on the file and restore it from a copy: no other file has its content",
     )
 
 

@@ -100,15 +100,15 @@ class Validation:
             where=f"{self.table} {self.value}, merge {self.generation}",
             expected="every rule evaluated and passed",
             found="; ".join(f"{r.rule}{f' {r.column}' if r.column else ''}: {r.message}" for r in (*failed, *open_)),
-            hint=f"`{again}` validates anew and lists measured values and bounds"
+            hint=f"`{again}` validates again and lists measured values and bounds"
             if failed
-            else f"`{again} --allow-unevaluated` passes over them; or take them out of the schema",
+            else f"`{again} --allow-unevaluated` accepts them; or remove them from the schema",
             phase="validate",
         )
 
 
 def binding(record: MergeRecord, rules: Iterable[Rule]) -> str:
-    """What tells a merge and the rules that it was validated by from all others."""
+    """A digest that identifies a merge and the rules of its validation."""
     told = {
         "generation": record.generation,
         "inputs": [asdict(taken) for taken in record.inputs],
@@ -188,12 +188,12 @@ def _corrupt(what: str, where: object, expected: object, found: object) -> Corru
         where=f"{where} at byte {HEADER.size}",
         expected=expected,
         found=found,
-        hint="`sparkhaven validate` of the date writes it anew",
+        hint="`sparkhaven validate` of the date replaces it",
     )
 
 
 def store_validation(fs: Fs, layout: Layout, table: TableName, found: Validation) -> None:
-    """Puts a validation in its place, durably, instead of an older one of the same merge."""
+    """Writes a validation, durably, replacing an older one of the same merge."""
     path = validation_path(layout, table, found.value, found.generation)
     fs.replace(path, encode_validation(found))
 
@@ -206,5 +206,5 @@ def load_validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecor
     found = decode_validation(fs.read(path), path)
     place = (found.table, found.value, found.generation)
     if place != (str(table), record.value, record.generation):
-        raise _corrupt("lies in a foreign place", path, (str(table), record.value, record.generation), place)
+        raise _corrupt("is of another merge", path, (str(table), record.value, record.generation), place)
     return found

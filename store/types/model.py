@@ -1,4 +1,4 @@
-"""A table's definition as values: what the rest of the house needs of a ``.schema`` file or a ``.tbl``."""
+"""A table's definition as values, from a ``.schema`` file or a ``.tbl``."""
 
 from __future__ import annotations
 

@@ -15,12 +15,11 @@
 5. tail of 32 bytes, the frame around: u8 offset of the index, u8 offset of the first location, u4 CRC-32 of all bytes
    before this frame, u4 zero
 
-*Writer.* Only at an epoch that is durable; atomic replace, then the new log likewise, in this order. *Reader.* It goes
-from the tail to the index, and decodes the locations that are asked for; the taken files are for who judges a batch.
-Every frame that is decoded is held against its checksum, the whole file only by a writer's start and by ``verify``. A
-log whose base epoch is above the checkpoint's epoch means that a compaction came between the two reads: read both
-again. Records of the log with ``n`` up to the head's are folded in already. ``store.epochs.files.checkpoint_v1`` has
-the older version.
+*Writer.* Only at a durable epoch; atomic replace, then the new log likewise, in this order. *Reader.* Reads the tail,
+then the index, and decodes the requested locations; the taken files are decoded to classify a batch. The checksum of
+every decoded frame is verified, that of the whole file only by a writer's start and by ``verify``. If the log's base
+epoch is above the checkpoint's epoch, a compaction ran between the two reads: read both again. Records of the log with
+``n`` up to that of the first frame are already folded in. ``store.epochs.files.checkpoint_v1`` has the older version.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def checkpoint_parts(
 
 
 def decode_checkpoint(data: bytes, stream: str, where: object) -> Checkpoint:
-    """The checkpoint in a file; anything that is not whole and consistent is a CorruptFileError."""
+    """The checkpoint in a file. CorruptFileError: it is damaged or inconsistent."""
     saved = open_saved(data, where)
     saved.check()
     found = saved.decode(stream)
@@ -106,7 +105,7 @@ def decode_checkpoint(data: bytes, stream: str, where: object) -> Checkpoint:
 
 
 def open_saved(data: Data, where: object, *, magic: bytes = CHECKPOINT_MAGIC) -> Saved:
-    """The file with its ends looked at; CorruptFileError where their checksums do not hold."""
+    """Opens the file by its first frame, index and tail. CorruptFileError: their checksums do not match."""
     epoch = read_header(data, magic, where)
     if version(data) == 1:
         return open_v1(bytes(data), epoch, where)

@@ -1,10 +1,10 @@
-"""Removals packed together: what a shortened file of removals begins with, in place of their records.
+"""Folded removals: the first record of a shortened removals file, in place of single records.
 
 JSON {"folded": {``count``, ``epoch`` and ``generation`` (the newest that they name), ``internals``, ``values``,
 ``proofs`` (each once)}}, a line feed, and for each removal 61 bytes, little-endian: u4 place of its internal partition,
 u4 place of its value, i8 since, i8 rows, i8 made, i8 time, i8 epoch, i8 generation, u4 place of its proof, u1 phase (0
-truncate, 1 delete). A truncate goes when its location was deleted; a delete stays, since only it tells a location that
-was made anew from the one that was merged, where a lost log is rebuilt.
+truncate, 1 delete). A truncate is dropped when its location was deleted; a delete stays, because when a lost log is
+rebuilt only it distinguishes a recreated location from the merged one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENTRY = struct.Struct("<IIqqqqqqIB")
 
 
 def encode_folded(removals: Sequence[Removal]) -> bytes:
-    """The payload of these removals, without those that a later one makes needless."""
+    """The payload of these removals, without those that a later one supersedes."""
     kept = _needed(removals)
     internals, values, proofs = Numbering(), Numbering(), Numbering()
     entries = [
@@ -86,7 +86,7 @@ def decode_folded(payload: bytes, where: object) -> tuple[Removal, ...]:
 
 
 def named_in_folded(payload: bytes, where: object) -> Named:
-    """What the removals of a payload name, without decoding them."""
+    """The newest epoch and generation in the removals of a payload, without decoding them."""
     first = _first(written(payload), where)
     try:
         return Named(int(first["epoch"]), int(first["generation"]))

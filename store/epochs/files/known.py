@@ -14,7 +14,7 @@ from store.layout import Layout, TableName
 
 
 def known_state(fs: Fs, layout: Layout, table: TableName, stream: str) -> StreamState:
-    """Of log with checkpoint, checkpoint alone and head alone the one at the newest epoch; an empty one without any."""
+    """The newest state of log with checkpoint, checkpoint alone, and head alone; empty if none is readable."""
     found = [StreamState(stream)]
     with suppress(FormatError, TableNotFoundError):
         found.append(load_stream(fs, layout, table, stream))

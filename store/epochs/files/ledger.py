@@ -1,11 +1,11 @@
 """The ledger of a stream's quarantine: where its rows are, and what it has not taken over from the commit log yet.
 
 ``<stream>.quarantine`` is one JSON object: ``place`` (of the quarantine), ``file`` (the stream's settings), ``newest``
-(no row is parked or sent again under a later epoch), ``seen`` (the newest rollback that is taken over), ``dead``
-[[after, up to], ...] (epochs whose rows are still to be removed), ``version`` 2, ``table`` and ``stream`` that it
-belongs to, ``crc`` (CRC-32 of the object without it, keys sorted). Version 1 has the first five keys alone, so that
-neither another content nor another owner can be told. It is replaced as a whole, durably, before the quarantine
-changes. A stream that never parked a row has none.
+(no row is quarantined or requeued under a later epoch), ``seen`` (the newest rollback that is applied), ``dead``
+[[after, up to], ...] (epochs whose rows are still to be removed), ``version`` 2, its ``table`` and ``stream``, ``crc``
+(CRC-32 of the object without it, keys sorted). Version 1 has only the first five keys, so that damage and a foreign
+owner are not detected. It is replaced atomically and durably before the quarantine changes. A stream without rejected
+rows has none.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from store.layout import Layout, TableName
 
 VERSION = 2
 _FIRST = frozenset({"place", "file", "newest", "seen", "dead"})
-AGAIN = "restore it from a copy, or remove it: the next start of the stream makes it again from the commit log"
+AGAIN = "restore it from a copy, or remove it: the next start of the stream rebuilds it from the commit log"
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The content of the file. A pair of ``dead`` means the epochs after its first number, up to its second."""
+    """The content of the file. A pair of ``dead`` is a range of epochs: after its first number, up to its second."""
 
     place: str = ""
     file: str = ""
@@ -37,7 +37,7 @@ class Ledger:
 
 
 def read_ledger(fs: Fs, layout: Layout, table: TableName, stream: str) -> Ledger | None:
-    """The ledger of a stream, None if there is none; CorruptFileError if it is damaged or another stream's."""
+    """The ledger of a stream, or None. CorruptFileError: it is damaged or belongs to another stream."""
     path = layout.stream_quarantine(table, stream)
     try:
         data = fs.read(path)

@@ -34,9 +34,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A state, the end of the log that it was read from, and the end of the removals that are in it.
+    """A state, the end of the log that it was read from, and the end of the removals applied to it.
 
-    ``named``: what removals name of the stream which neither checkpoint nor head has folded in.
+    ``named``: newest epoch and generation in the removals that neither checkpoint nor head has folded in.
     """
 
     state: StreamState
@@ -47,7 +47,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class EpochEntry:
-    """One epoch as a list shows it; ``live`` is False once it was rolled back. ``ranges`` and ``gaps`` of offsets.
+    """One epoch of the list of epochs; ``live`` is False if it was rolled back. ``ranges`` and ``gaps`` of offsets.
 
     ``counts`` are those of its batch: rows rejected by reason, fields not stored by name, and the like.
     """
@@ -74,7 +74,7 @@ class EpochEntry:
 
 
 def list_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:
-    """Names of the streams that have a commit log for a table, sorted; none for a table without streams."""
+    """Names of the streams of a table that have a commit log, sorted."""
     names = fs.names(layout.streams(table))
     return [name[:-4] for name in names if name.endswith(".log") and not name.startswith(".")]
 
@@ -82,11 +82,11 @@ def list_streams(fs: Fs, layout: Layout, table: TableName) -> list[str]:
 def load_stream(
     fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
 ) -> StreamState:
-    """The state of a stream at its newest epoch, or at any epoch between the floor and now.
+    """The state of a stream at its newest epoch, or at any epoch above the rollback floor.
 
-    TableNotFoundError where there is no such stream or the epoch is not kept; CorruptFileError where the log or
-    checkpoint is damaged (a torn last record is not: it was never acknowledged). Removals hold at every epoch.
-    Without ``cached`` it is put together from checkpoint and log alone, whatever the head says.
+    Removals apply to every epoch. Without ``cached`` the head is not used. TableNotFoundError: there is no such stream,
+    or the epoch is not kept. CorruptFileError: log or checkpoint is damaged (a torn last record is not damage: it was
+    never acknowledged).
     """
     return load_read(fs, layout, table, stream, epoch=epoch, cached=cached).state
 
@@ -94,7 +94,7 @@ def load_stream(
 def load_read(
     fs: Fs, layout: Layout, table: TableName, stream: str, *, epoch: int | None = None, cached: bool = True
 ) -> Loaded:
-    """The same, with how far log and removals were read."""
+    """The same, with the ends of log and removals."""
     path = layout.stream_log(table, stream)
     with gc_paused():
         files = read_newest(fs, layout, table, stream, cached=cached and epoch is None)
@@ -121,7 +121,7 @@ def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tup
 
 
 def replay(state: StreamState, records: tuple[Record, ...], epoch: int | None, where: object) -> None:
-    """Takes a state of checkpoint or head forward to ``epoch`` (None: the newest) along its chain."""
+    """Advances a state of checkpoint or head to ``epoch`` (None: the newest) along its chain."""
     floor = state.epoch
     for record in records:
         state.note(record)
@@ -141,7 +141,7 @@ def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[E
 
 
 def list_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[tuple[int, int]]:
-    """The rollbacks in the log, oldest first: (epoch of the rollback, epoch gone back to). Decodes hardly more."""
+    """The rollbacks in the log, oldest first: (epoch of the rollback, restored epoch). Decodes only those records."""
     rollbacks = read_rollbacks(fs, layout, table, stream)
     refuse_damage(rollbacks.found, layout.stream_log(table, stream))
     return [(epoch, to) for to, epoch in rollbacks.logged]

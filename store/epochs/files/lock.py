@@ -1,4 +1,4 @@
-"""The lock of a stream, and who holds it."""
+"""The lock of a stream, its owner, and its commit lock."""
 
 from __future__ import annotations
 
@@ -17,71 +17,67 @@ from store.io.fs import Fs, Lock
 KERNEL_LOCKS = Path("/proc/locks")
 _TEMPORARY = re.compile(r"\.(?P<stream>.+)\.(?:log|checkpoint|head|removals)\.tmp-")
 REPLACED = 100  # times that a file may be replaced while its lock is taken
-COMMIT_LOCK_PAUSES = (
-    0.005,
-    0.02,
-    *[0.1] * 600,
-)  # seconds; a commit is through the commit_lock in less, and most removals
+COMMIT_LOCK_PAUSES = (0.005, 0.02, *[0.1] * 600)  # seconds; a commit holds the lock for less
 
 
 def take_lock(fs: Fs, path: Path, *, make: bool = True) -> Lock:
-    """The exclusive lock of a stream; LockLostError with pid and host of the owner where somebody has it.
+    """The exclusive lock of a stream. LockLostError, with pid and host of the owner: another process holds it.
 
-    Without ``make`` the file must be there, and permission to read it is enough.
+    Without ``make`` the file must exist, and read permission is enough.
     """
     lock = fs.lock(path, make=make)
     if lock is None:
-        raise lock_lost(fs, path, "the stream is being written by another process")
+        raise lock_lost(fs, path, "another process is writing the stream")
     return lock
 
 
 def take_lock_if_there(fs: Fs, path: Path) -> AbstractContextManager[Lock | None]:
-    """That lock for who changes nothing: no file is made, so where there is none the stream is not held."""
+    """The same lock for a read-only caller: without a lock file the stream is not locked, and none is created."""
     return take_lock(fs, path, make=False) if fs.stat(path) is not None else nullcontext()
 
 
 def take_commit_lock(fs: Fs, path: Path, *, pause: Callable[[float], None] = time.sleep) -> Lock:
-    """The second lock of a stream, that on its removals: who holds it may change what others rely on.
+    """The commit lock of a stream, for an opening. LockLostError: it is not free within a minute.
 
-    A commit, a compaction, a removal and an opening pass through it one at a time. So a process that was stopped inside
-    and whose lock file is gone is not overtaken: this is for an opening, a LockLostError after a minute.
+    A commit, a compaction, a removal and an opening hold it one at a time. So a process that was suspended while
+    holding it is not overtaken, even if the stream's lock file was deleted.
     """
     pauses = iter(COMMIT_LOCK_PAUSES)
     while (commit_lock := lock_commits(fs, path)) is None:
         wait = next(pauses, None)
         if wait is None:
             raise LockLostError(
-                "another process is in the middle of a commit or a removal of this stream, and does not go on",
+                "another process holds the commit lock of this stream",
                 where=path,
                 expected="free within a minute",
                 found="still locked",
-                hint="it may be stopped: end it (`fuser` on the file names it), then start again; delete no lock file",
+                hint="it may be suspended: end it (`fuser` on the file names it), then restart; delete no lock file",
             )
         pause(wait)
     return commit_lock
 
 
 def lock_commits(fs: Fs, path: Path, *, wait: bool = False) -> Lock | None:
-    """The lock of commits, by one try or, with ``wait``, when it is free; None if another process holds it.
+    """The commit lock, by one try or, with ``wait``, when it is free; None if another process holds it.
 
-    It is that of the file of removals, which its owner may replace (``replace_locked``). So it counts only if the name
-    still leads to the file that is locked.
+    It locks the removals file, which its owner may replace (``replace_locked``). So it counts only if the name still
+    leads to the locked file.
     """
     for _ in range(REPLACED):
         lock = fs.lock(path, wait=wait)
         if lock is None or _leads_to(fs, path, lock):
             return lock
     raise LockLostError(
-        "the lock of commits is never that of the file that is there",
+        "the removals file is replaced again and again while it is locked",
         where=path,
-        expected="a file that stays for a moment",
+        expected="a file that stays the same",
         found=f"another one {REPLACED} times",
-        hint="something replaces or deletes it all the time: find out what writes to this directory",
+        hint="find out which program replaces or deletes files in this directory",
     )
 
 
 def _leads_to(fs: Fs, path: Path, lock: Lock) -> bool:
-    """Whether the name leads to what is locked; else, also where that cannot be known, the lock is released."""
+    """Whether the name leads to the locked file; if not, or if that is unknown, releases the lock."""
     counts = False
     try:
         found = fs.stat(path)
@@ -93,17 +89,17 @@ def _leads_to(fs: Fs, path: Path, lock: Lock) -> bool:
 
 
 def commits_held(fs: Fs, path: Path) -> Lock:
-    """That lock, once it is free."""
+    """The commit lock, once it is free."""
     lock = lock_commits(fs, path, wait=True)
     assert lock is not None  # noqa: S101 - waiting never gives None
     return lock
 
 
 def replace_locked(fs: Fs, lock: Lock, data: bytes) -> None:
-    """Replaces the file that ``lock`` is of, durably; the lock is then that of the new file, and of the old one too.
+    """Replaces the locked file, durably; ``lock`` then holds the new file and the old one.
 
-    The new file is locked before it has the name, so nobody comes in between. Whoever waits for the old one finds that
-    the name leads elsewhere (``lock_commits``).
+    The new file is locked before it gets the name, so no process comes in between. A process that waits for the old
+    file finds that the name leads elsewhere (``lock_commits``).
     """
     path = lock.path
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
@@ -119,8 +115,9 @@ def replace_locked(fs: Fs, lock: Lock, data: bytes) -> None:
 
 
 def write_owner(fs: Fs, path: Path, *, pid: int, host: str, generation: int, since_ms: int) -> None:
-    """Says in the lock file who holds it: for people, for tasks that look whether they are overtaken, and as a witness
-    of the generation. ``crc`` tells a whole one from one that a power cut tore. The lock itself is the kernel's.
+    """Writes the owner into the lock file: for users, the fencing check of tasks, and as a witness of the generation.
+
+    ``crc`` detects a file torn by a power failure. The lock itself is the kernel's.
     """
     owner: dict[str, object] = {"pid": pid, "host": host, "generation": generation, "since": since_ms}
     owner["crc"] = _crc(owner)
@@ -130,10 +127,7 @@ def write_owner(fs: Fs, path: Path, *, pid: int, host: str, generation: int, sin
 
 
 def named_generation(fs: Fs, path: Path) -> int:
-    """The newest generation that a lock file names; 0 where it names none, is torn, or is that of another tree too.
-
-    A backup made of hard links shares the file with the tree that it was made of.
-    """
+    """The generation in a lock file; 0 if it has none, is torn, or is shared with a backup by a hard link."""
     owner, found = _owner(fs, path), fs.stat(path)
     generation = owner.get("generation")
     whole = "crc" not in owner or owner["crc"] == _crc(owner)
@@ -142,7 +136,7 @@ def named_generation(fs: Fs, path: Path) -> int:
 
 
 def read_lock(fs: Fs, path: Path) -> bytes:
-    """What a lock file says, nothing where there is none. OSError: it is there and cannot be read, so not be taken."""
+    """The content of a lock file, empty if there is none. OSError: it is unreadable, so it cannot be locked."""
     try:
         return fs.read(path)
     except FileNotFoundError:
@@ -154,7 +148,7 @@ def _crc(owner: dict[str, object]) -> int:
 
 
 def held_locks(text: str) -> dict[tuple[int, int, int], int]:
-    """(major, minor, inode) of every ``flock`` that is held -> process id; 0 or less is one that is not seen here."""
+    """(major, minor, inode) of every held ``flock`` -> process id; 0 or less for a process not visible here."""
     found: dict[tuple[int, int, int], int] = {}
     for line in text.splitlines():
         words = line.split()
@@ -165,7 +159,7 @@ def held_locks(text: str) -> dict[tuple[int, int, int], int]:
 
 
 def lock_owner(fs: Fs, path: Path) -> int | None:
-    """The process that holds the lock of a file, by the kernel's list: taking it would disturb. None: nobody here."""
+    """The process that holds the lock of a file, by the kernel's list of locks; None if no process of this machine."""
     stat = fs.stat(path)
     if stat is None:
         return None
@@ -174,16 +168,16 @@ def lock_owner(fs: Fs, path: Path) -> int | None:
 
 
 def in_progress(fs: Fs, path: Path) -> bool:
-    """Whether a temporary file beside a log is that of a running writer: a start removes those of earlier ones."""
+    """Whether a temporary file beside a log belongs to a running writer; a start removes those of earlier ones."""
     named = _TEMPORARY.match(path.name)
     try:
         return named is not None and lock_owner(fs, path.with_name(f"{named['stream']}.lock")) is not None
     except OSError:
-        return False  # the kernel's list is not to be had: who asks then tells of the file
+        return False  # without the kernel's list the caller reports the file
 
 
 def lock_lost(fs: Fs, path: Path, what: str) -> LockLostError:
-    """A LockLostError that names the owner as far as the lock file tells; ``pid`` and ``host`` are attributes."""
+    """A LockLostError with the owner in the lock file, if any; ``pid`` and ``host`` are attributes."""
     owner = _owner(fs, path)
     pid, host = owner.get("pid"), owner.get("host")
     known = f"process {pid} on {host}, generation {owner.get('generation')}"
@@ -191,8 +185,8 @@ def lock_lost(fs: Fs, path: Path, what: str) -> LockLostError:
         what,
         where=path,
         expected="a stream that no other process holds",
-        found=known if owner else "a owner that has not written its name yet",
-        hint="stop that process, or wait for it; a stream has one writer",
+        found=known if owner else "an owner that has not written the lock file yet",
+        hint="stop that process, or wait until it ends; a stream has one writer",
         pid=pid,
         host=host,
     )

@@ -1,4 +1,4 @@
-"""The log file of one generation: appended to at a known length, never trusted again after a failed sync."""
+"""The log file of one generation: appended to at a known length, unusable after a failed sync."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIECE = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a new log takes over from the one before, which begins at epoch ``base``: bytes ``[start, end)``."""
+    """Bytes ``[start, end)`` of the previous log that a new log keeps; the new log begins at epoch ``base``."""
 
     base: int
     start: int = 0
@@ -49,7 +49,7 @@ class LogFile:
         self.last: tuple[int, bytes] = (HEADER.size, b"")
 
     def begin(self, kept: Kept, more: bytes, record: Record) -> None:
-        """Replaces the file by what is kept, ``more`` and a record under a new inode, durably."""
+        """Replaces the file by the kept bytes, ``more`` and a record, with a new inode, durably."""
         last = frame(encode(record))
         temporary = self._path.with_name(f".{self._path.name}.tmp-{os.getpid()}")
         with self._fs.during("log-open"):
@@ -69,21 +69,21 @@ class LogFile:
         self.last = length - len(last), last[: FRAME.size]
 
     def adopt(self, length: int, moved: int = 0) -> None:
-        """Takes the file that is there now, of that length, as ours; its records have ``moved`` to the front."""
+        """Adopts the present file, of that length, after a compaction; its records have ``moved`` to the front."""
         found = self._fs.stat(self._path)
         self._inode, self.length = found.inode if found else 0, length
         self.last = self.last[0] - moved, self.last[1]
 
     @property
     def poisoned(self) -> bool:
-        """Whether it is unknown what is on disk."""
+        """Whether the content on disk is unknown."""
         return self._poison is not None
 
     def require_usable(self) -> None:
         """CommitUnknownError once a sync has failed."""
         if self._poison is not None:
             raise CommitUnknownError(
-                "the commit log was given up after an earlier failure",
+                "the commit log is unusable after an earlier failure",
                 where=self._path,
                 found=self._poison,
                 hint="close it and open the stream again: recovery finds out what landed",
@@ -93,7 +93,7 @@ class LogFile:
         """LockLostError when the file is not the one that this generation wrote last; costs one stat."""
         found = self._fs.stat(self._path)
         if found is None or (found.inode, found.size) != (self._inode, self.length):
-            raise lock_lost(self._fs, self._lock_path, "another generation has taken over the commit log")
+            raise lock_lost(self._fs, self._lock_path, "another generation has opened the commit log")
         self._shared = found.links > 1
 
     def append(self, record: Record, *, sync: bool) -> None:
@@ -114,7 +114,7 @@ class LogFile:
         self.length += len(data)
 
     def _take_copy(self) -> None:
-        """Leaves the file to the tree that shares it (a backup made of hard links), which does not have what comes."""
+        """Replaces a file that a backup shares by a hard link with a copy, so that the backup does not change."""
         self._fs.shorten(self._path, self.length)
         found = self._fs.stat(self._path)
         self._inode, self._shared = found.inode if found else 0, False
@@ -123,14 +123,14 @@ class LogFile:
 
     @contextmanager
     def unknown_on_failure(self, what: str) -> Iterator[None]:
-        """Turns an OSError of the body into CommitUnknownError and poisons the log: a sync is never tried twice."""
+        """Turns an OSError of the body into CommitUnknownError and poisons the log: a sync is never retried."""
         try:
             yield
         except OSError as error:
             raise self.poison(what, error) from error
 
     def poison(self, what: str, error: OSError) -> CommitUnknownError:
-        """Gives the log up; the error to raise."""
+        """Makes the log unusable; returns the error to raise."""
         self._poison = f"{what}: {error}"
         return CommitUnknownError(
             what,
@@ -145,11 +145,11 @@ class LogFile:
         try:
             self._fs.truncate(self._path, self.length)
         except OSError as second:
-            raise self.poison("half a record could not be taken back from the log", second) from error
+            raise self.poison("a partly written record could not be removed from the log", second) from error
         raise EpochConflictError(
             "the record could not be written; the log is as it was",
             where=self._path,
             found=error,
-            hint="free space on the disk and try the batch again",
+            hint="free space on the disk and retry the batch",
             phase=phase_of(error),
         ) from error

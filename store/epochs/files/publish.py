@@ -1,4 +1,4 @@
-"""``table.size`` of a location, derived from what the log says; it can be written again at any time."""
+"""``table.size`` of a location, derived from the log; it can be rewritten at any time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def physical_size(name: str, size: int) -> int:
 def walk_locations(
     fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
 ) -> Iterator[LocationKey]:
-    """What lies where a location of a date that ``takes`` accepts would be, committed or not: one listing of each
-    internal partition. Names with a dot are ours, and no location.
+    """Directories in the place of a location, of dates that ``takes`` accepts, committed or not.
+
+    One listing per internal partition. Names with a leading dot are internal, not locations.
     """
     root = layout.intraday(table)
     for internal in fs.names(root):
@@ -45,14 +46,14 @@ def record_bytes(stream: str, location: LocationState) -> bytes:
 
 
 def publish_location(fs: Fs, layout: Layout, table: TableName, stream: str, location: LocationState) -> None:
-    """Replaces the record of one location; not synced, because recovery derives it again."""
+    """Replaces the record of one location; not synced, because recovery rewrites it."""
     path = layout.intraday_location(table, location.key) / TABLE_SIZE
     with fs.during("publish-location"):
         fs.replace(path, record_bytes(stream, location), sync=False)
 
 
 def read_published(data: bytes, where: object) -> TableSize | None:
-    """The record in a file, None where it is torn or foreign (recovery then writes it again)."""
+    """The record in a file, None if it is torn or foreign (recovery then rewrites it)."""
     try:
         return decode(data, where)
     except FormatError:
@@ -60,10 +61,10 @@ def read_published(data: bytes, where: object) -> TableSize | None:
 
 
 def named_owner(fs: Fs, layout: Layout, table: TableName, directory: Path) -> str | None:
-    """The stream that a location without ``table.size`` says it belongs to; None if it names none.
+    """The stream in the owner mark of a location without ``table.size``, or None.
 
-    The file is durable from the first commit of the location on. Before that a power cut may have torn it: then it
-    lacks its last byte, the line feed. Files of the first releases have none, and count if there is such a stream.
+    The mark is durable from the first commit of the location on. Before that a power failure may have torn it: then it
+    lacks the final line feed. Marks of the first releases have none, and count if the stream exists.
     """
     try:
         text = fs.read(directory / OWNER).decode()

@@ -1,4 +1,4 @@
-"""Removals of a stream: which of its locations maintenance has emptied or deleted, and with what proof.
+"""Removals of a stream: which of its locations were truncated or deleted, and with what proof.
 
 ``<stream>.removals`` has the frames of ``store.framing.frames``, magic ``SHVREM1``, number 0. One payload a removal:
 ``at`` [internal, value], ``since`` (epoch that made the location), ``made`` (ms, time of the commit that made it, where
@@ -10,17 +10,16 @@ A file that was replaced has magic ``SHVREM2``. Its number is by how many bytes 
 *place*, which is the number and its byte in the file. The records before a place are then one record of
 ``store.epochs.files.folded``, which ends at that place.
 
-*Writer.* Appends under the lock of commits, which is that of the file itself; a commit of the stream takes the same
-lock, so no rows can arrive between the check and the record. The header is synced before the first frame is written,
-and without a sound header and frame nothing was ever recorded. A file with several names (a backup made of hard links)
-is never appended to, but replaced. The stream's writer folds the records when they have outgrown what is folded. Who
-replaces the file locks the new one first (``store.epochs.files.lock``). A process of an earlier release does not look
-whether the file that it has locked is still the one; the other magic stops it before it reads or writes anything.
+*Writer.* Appends under the commit lock, a lock on this file; a commit of the stream takes the same lock, so no rows can
+arrive between the check and the record. The header is synced before the first frame is written; without a sound header
+and frame nothing was ever recorded. A file with several hard links (a backup) is replaced, never appended to. The
+stream's writer folds the records when they have outgrown the folded ones. To replace the file, the new one is locked
+first (``store.epochs.files.lock``). A process of an earlier release does not check whether its locked file was
+replaced; the other magic stops it before it reads or writes.
 
-*Reader.* A location with the same key, ``since`` and ``made`` has rows 0 (truncate) or is gone (delete), at every
-epoch. The stream's writer appends nothing here; checkpoint and head say up to which place they have folded removals in,
-and those are not read; where the file is folded beyond that place, all of them are read, and doing one again changes
-nothing.
+*Reader.* A location with the same key, ``since`` and ``made`` has rows 0 (truncate) or does not exist (delete), at
+every epoch. Checkpoint and head name the place up to which they have folded in removals; earlier ones are not read. If
+the file is folded beyond that place, all of them are read: applying a removal is idempotent.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ FOLD_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """Removals, each with the place up to which all are known with it; ``end``: place of the next (0: no file yet).
+    """Removals, each with the place after it; ``end``: place of the next one (0: no file yet).
 
-    ``last``: place of the last record, and its length and checksum (none was read: no bytes).
+    ``last``: place of the last record, and its length and checksum (empty if none was read).
     """
 
     entries: tuple[tuple[int, Removal], ...]
@@ -73,7 +72,7 @@ class Removals:
 
     @property
     def named(self) -> Named:
-        """What they name of the stream."""
+        """The newest epoch and generation that they name."""
         return Named.by(removal for _, removal in self.entries)
 
 
@@ -98,7 +97,7 @@ def decode_removals(payload: bytes, where: object) -> tuple[Removal, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that is open, the place of its first byte, and where its folded record ends (it has none: its header)."""
+    """An open file, the place of its first byte, and the end of its folded record (without one: of its header)."""
 
     source: Source
     base: int
@@ -107,7 +106,7 @@ class _File:
 
     @property
     def header(self) -> bytes:
-        """As it lies there."""
+        """Its bytes."""
         return _header(self.base) if self.magic == REMOVALS_MAGIC else header(self.magic, 0)
 
     def placed(self, found: Survey) -> tuple[int, bytes]:
@@ -116,16 +115,16 @@ class _File:
 
 
 def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: int = 0) -> Removals:
-    """Removals from place ``start`` on (0: all); what lies before is not looked at, unless it is folded with them.
+    """Removals from place ``start`` on (0: all); earlier ones are read only if they are folded with them.
 
-    A torn tail is left out. CorruptFileError: damage before the tail, or a file that ends before ``start``.
+    A torn tail is ignored. CorruptFileError: damage before the tail, or the file ends before ``start``.
     """
     path = layout.stream_removals(table, stream)
     file = _opened(fs, path)
     size = file.base + file.source.size if file else 0
     if size < start:
         raise CorruptFileError(
-            "removals that the stream has taken over are missing",
+            "removals that the stream has applied are missing",
             where=path,
             expected=f"{start} bytes or more",
             found=f"{size} bytes",
@@ -149,7 +148,7 @@ def read_removals(fs: Fs, layout: Layout, table: TableName, stream: str, start: 
 
 
 def read_named(fs: Fs, layout: Layout, table: TableName, stream: str) -> Named:
-    """What all removals name of the stream; raises what ``read_removals`` raises, and decodes none that is folded."""
+    """The newest epoch and generation in all removals, without decoding folded ones; raises as ``read_removals``."""
     path = layout.stream_removals(table, stream)
     file = _opened(fs, path)
     if file is None:
@@ -162,7 +161,7 @@ def read_named(fs: Fs, layout: Layout, table: TableName, stream: str) -> Named:
 
 
 def last_removal(fs: Fs, path: Path, at: tuple[int, bytes]) -> bool:
-    """Whether the removals have that record, by its length and checksum, at that place; no bytes: any removals."""
+    """Whether the removals have that record, by its length and checksum, at that place; empty: any removals."""
     place, mark = at
     if not mark:
         return True
@@ -171,7 +170,7 @@ def last_removal(fs: Fs, path: Path, at: tuple[int, bytes]) -> bool:
 
 
 def _opened(fs: Fs, path: Path) -> _File | None:
-    """The file; None where nothing was recorded yet."""
+    """The file; None if nothing was recorded yet."""
     found = fs.stat(path)
     if found is None or found.size == 0:
         return None
@@ -183,7 +182,7 @@ def _opened(fs: Fs, path: Path) -> _File | None:
         torn = survey(source)
         if torn.end > HEADER.size or torn.beyond:
             raise
-        return None  # the machine went down while the header was written
+        return None  # a power failure while the header was written
     if version(first) == 1:
         return _File(source, 0, HEADER.size, REMOVALS_MAGIC_1)
     base = number & ((1 << _BASE) - 1)
@@ -202,7 +201,7 @@ def _opened(fs: Fs, path: Path) -> _File | None:
 
 
 def _header(base: int) -> bytes:
-    """That of a file whose first byte has this place."""
+    """The header of a file whose first byte has this place."""
     return header(REMOVALS_MAGIC, base | zlib.crc32(base.to_bytes(8, "little")) >> 8 << _BASE)
 
 
@@ -266,11 +265,10 @@ def _append(fs: Fs, path: Path, file: _File | None, found: Survey | None, new: b
 def fold_removals(
     fs: Fs, layout: Layout, table: TableName, stream: str, *, least_bytes: int, commit_lock: Lock | None = None
 ) -> tuple[int, bytes] | None:
-    """Shortens the file where at least so many bytes, and a quarter of what is folded, came since.
+    """Folds the records if they have ``least`` bytes and a quarter of the folded size; returns ``Removals.last``.
 
-    Returns what ``Removals.last`` is then; None: nothing was changed.
-
-    Only for the process that has the stream: one of an earlier release does not see that the file became shorter.
+    None: nothing was changed. Only for the stream's writer: a writer of an earlier release does not notice that the
+    file became shorter.
     """
     path = layout.stream_removals(table, stream)
     with _held(fs, path, commit_lock) as lock:
@@ -288,7 +286,7 @@ def fold_removals(
 
 
 def empty_removals(fs: Fs, layout: Layout, table: TableName, stream: str, *, commit_lock: Lock | None = None) -> None:
-    """Puts an empty file in the place of one that cannot be read."""
+    """Replaces an unreadable file by an empty one."""
     path = layout.stream_removals(table, stream)
     with _held(fs, path, commit_lock) as lock:
         replace_locked(fs, lock, b"")
@@ -301,5 +299,5 @@ def _sound(file: _File, path: Path) -> Survey:
 
 
 def _held(fs: Fs, path: Path, commit_lock: Lock | None) -> AbstractContextManager[Lock]:
-    """The lock of commits over a body: that of the caller, which stays held, or one for this body alone."""
+    """The commit lock for a body: the caller's, which stays held, or one for this body alone."""
     return nullcontext(commit_lock) if commit_lock is not None else take_commit_lock(fs, path)

@@ -1,4 +1,4 @@
-"""What was rolled back between the floor and now, as recovery has to know it to find what may have been left behind."""
+"""Epochs rolled back above the floor; recovery uses them to find what they may have left behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.layout import LocationKey
 
 @dataclass(frozen=True, slots=True)
 class RolledBackEpochs:
-    """``dead``: the rollbacks, each (epoch gone back to, its own epoch). ``locations``: those of rolled-back epochs."""
+    """``dead``: the rollbacks, each (restored epoch, its own epoch). ``locations``: those of rolled-back epochs."""
 
     dead: tuple[tuple[int, int], ...] = ()
     locations: frozenset[LocationKey] = frozenset()

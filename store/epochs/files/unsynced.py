@@ -12,7 +12,7 @@ from store.layout import Layout, LocationKey, TableName
 
 
 class Unsynced:
-    """Each path once, so what is kept follows the locations in use, not the epochs."""
+    """A set of paths, bounded by the locations in use, not by the number of epochs."""
 
     def __init__(self, layout: Layout, table: TableName) -> None:
         self._layout, self._table = layout, table
@@ -20,7 +20,7 @@ class Unsynced:
         self._directories: dict[Path, None] = {}
 
     def note(self, reports: Iterable[LocationReport]) -> None:
-        """Remembers what the tasks of a batch have written."""
+        """Adds what the tasks of a batch have written."""
         top = self._layout.intraday(self._table)
         for report in reports:
             directory = self._layout.intraday_location(self._table, report.key)
@@ -32,21 +32,21 @@ class Unsynced:
                 self._directories[path] = None
 
     def forget(self, key: LocationKey) -> None:
-        """Drops a location that was deleted, and the value's directory, which may have gone with it."""
+        """Drops a deleted location, and the value's directory, which may be deleted too."""
         directory = self._layout.intraday_location(self._table, key)
         self._files = {path: None for path in self._files if path.parent != directory}
         for path in (directory, directory.parent):
             self._directories.pop(path, None)
 
     def files(self, fs: Fs) -> list[Path]:
-        """The noted files; a definition and an owner's mark only where there is one."""
+        """The files to sync; a definition and an owner mark only if they exist."""
         beside = TABLE_DEFINITION, OWNER
         return [path for path in self._files if path.name not in beside or fs.stat(path) is not None]
 
     def sync(self, fs: Fs, guard: SyncGuard | None = None) -> None:
-        """Files first, then the directories that name them; OSError leaves everything noted.
+        """Syncs files, then their directories; after an OSError all of them stay unsynced.
 
-        A ``guard`` that was opened before the files were written also tells of errors that others have been told.
+        A ``guard`` opened before the files were written also sees errors already reported to other processes.
         """
         if self._files:
             files = self.files(fs)

@@ -46,7 +46,7 @@ class Definition:
     storage_type: int = NESTED
 
     def schema(self) -> TableSchema:
-        """As the rest of the house knows a table; columns are numbered in definition order.
+        """The definition as a TableSchema; columns are numbered in definition order.
 
         A virtual column or a charset code that is not in ``charset.ROWS`` is an UnsupportedVersionError.
         """

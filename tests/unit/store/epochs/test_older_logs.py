@@ -145,6 +145,6 @@ def test_every_command_tells_of_removals_that_end_before_what_a_checkpoint_has_f
         for words in COMMANDS if head else COMMANDS[:1]:
             code, result = told(tmp_path, *words)
             assert code == 1, (words, result)
-            assert "removals that the stream has taken over are missing" in str(result), (words, result)
-        with pytest.raises(CorruptFileError, match="taken over are missing"):
+            assert "removals that the stream has applied are missing" in str(result), (words, result)
+        with pytest.raises(CorruptFileError, match="has applied are missing"):
             SmallTable(tmp_path).log()

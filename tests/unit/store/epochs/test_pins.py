@@ -20,8 +20,8 @@ from store.layout import LocationKey
 from tests.support.small_tables import SmallTable, Unsynced
 
 D1, D2 = "2026-11-20", "2026-11-21"
-ROLLED = "the epoch that was pinned has been rolled back"
-LEFT = "rows of this snapshot have left their place"
+ROLLED = "the pinned epoch has been rolled back"
+LEFT = "rows of this snapshot were merged and deleted"
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def test_a_compaction_without_room_is_told_and_the_stream_goes_on(tmp_path: Path
             upkeep.after_batch()
             floors.append(log.state.floor)
         (error,) = told
-        assert "could not be compacted" in str(error) and fs.failed == 1
+        assert "cannot be compacted" in str(error) and fs.failed == 1
         assert floors[-1] > floors[0] == 0  # tried again, with room
     assert load_stream(fs, Layout(tmp_path), TABLE, STREAM).epoch == 6
 

@@ -205,7 +205,7 @@ def test_a_reader_of_a_retired_generation_is_told_so(
                     again(HalfRemoving(), NOW + GRACE_S + 1)
             return found
 
-    with pytest.raises(SnapshotMovedError, match="rows of this snapshot have left their place"):
+    with pytest.raises(SnapshotMovedError, match="rows of this snapshot were merged and deleted"):
         open_table(house.root, str(TABLE), fs=Meanwhile()).to_arrow(tier="history")
     assert count(house) == 5
     again(QuickFs(), NOW + 3 * GRACE_S)

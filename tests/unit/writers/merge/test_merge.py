@@ -164,7 +164,7 @@ def test_a_rollback_after_a_killed_merge_waits_until_it_has_ended(tmp_path: Path
     house, rows = make(tmp_path, 60)
     with pytest.raises(Killed):
         merge(house.layout, fs=KillingFs(step="merge-publish:before"))
-    with pytest.raises(TableExistsError, match="to end it"):
+    with pytest.raises(TableExistsError, match="to finish it"):
         house.log.rollback(1)
     (again,) = merge(house.layout)
     assert (again.outcome, again.rows_out, again.generation) == ("resumed", len(rows), 1)
