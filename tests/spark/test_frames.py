@@ -88,7 +88,7 @@ def test_holes_are_refused_or_recorded(spark: SparkSession, tmp_path: Path) -> N
     run(source(spark, feed, placed=True), writer(root, placed=True), checkpoint)
     put(feed, "2", range(12, 15), (0, 12))
     told = fails(source(spark, feed, placed=True), writer(root, placed=True), checkpoint)
-    assert "the source does not go on where the last epoch ends" in told
+    assert "the source does not continue where the last epoch ends" in told
     filtered = source(spark, feed, placed=True).where("off <> 13")
     told = fails(filtered, writer(root, placed=True), checkpoint)
     assert "offsets are missing among the rows of a batch" in told

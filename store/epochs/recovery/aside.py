@@ -1,12 +1,12 @@
-"""Locations that were set aside because their files are damaged: out of what is walked, nothing deleted.
+"""Damaged locations that were set aside: excluded from reads, with nothing deleted.
 
-``<internal>/<value>/.set-aside-<Table>-<since>``       the directory as it was, under another name in the same place
-``.set-aside/<internal>/<value>/<Table>-<since>.json``  what it was: stream, epochs, rows, reason, time, path
+``<internal>/<value>/.set-aside-<Table>-<since>``       the directory, renamed in place
+``.set-aside/<internal>/<value>/<Table>-<since>.json``  its note: stream, epochs, rows, reason, time, path
 
-*Writer.* ``set_aside``, while no process has the stream: the note is written and synced, then the directory is renamed,
-then the location is recorded in the removals, as a delete whose proof names the place. A stop in between leaves a
-stream that still does not open, and the same call ends it. *Reader.* A note speaks as long as it lies there: whoever
-would need those rows is told. To accept their loss, move the directory with its note out of the tree.
+*Writer.* ``set_aside``, while no process runs the stream: the note is written, synced, the directory renamed, then
+the location is recorded in the removals, as a delete whose proof names the place. If it is interrupted, the stream
+still does not open, and the same call completes it. *Reader.* As long as the note exists, a read that needs those rows
+is an error. To accept their loss, move the directory and its note out of the tree.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SET_ASIDE = ".set-aside-"
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """One location that was set aside: committed ``rows`` of it since epoch ``since``, the last at ``epoch``."""
+    """One location that was set aside: its committed ``rows``, from epoch ``since`` to ``epoch``."""
 
     stream: str
     internal: str
@@ -53,7 +53,7 @@ class SetAside:
 def list_set_aside(
     fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool] = lambda value: True
 ) -> list[SetAside]:
-    """What was set aside of the dates that ``takes`` accepts; one listing where nothing was."""
+    """Locations set aside, of dates that ``takes`` accepts; one listing if there are none."""
     root = layout.set_aside(table)
     found = []
     for internal in fs.names(root):
@@ -65,7 +65,7 @@ def list_set_aside(
 
 
 def refuse_set_aside(fs: Fs, layout: Layout, table: TableName, takes: Callable[[str], bool], hint: str) -> None:
-    """CorruptFileError if a date that is needed lacks rows that were set aside and that history does not hold."""
+    """CorruptFileError: a requested date lacks rows that were set aside and are not in history."""
     for each in list_set_aside(fs, layout, table, takes):
         record = newest(fs, layout, table, each.value)
         merged = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
@@ -83,10 +83,10 @@ def refuse_set_aside(fs: Fs, layout: Layout, table: TableName, takes: Callable[[
 def set_aside(
     fs: Fs, layout: Layout, table: TableName, stream: str, key: LocationKey, *, reason: str, time_ms: int
 ) -> SetAside:
-    """Takes a location out of its stream, durably. May be run again after a crash.
+    """Removes a location from its stream, durably; idempotent after a crash.
 
-    TableNotFoundError if the stream does not have it. LockLostError while a process runs the stream, or a merge or
-    removal of the table is on its way.
+    TableNotFoundError: the stream does not have it. LockLostError: a process runs the stream, or a merge or removal of
+    the table is running.
     """
     load_stream(fs, layout, table, check_stream(stream))  # an unknown stream must not get files
     with (
@@ -152,7 +152,7 @@ def _read(fs: Fs, path: Path) -> SetAside:
             raise ValueError("since, epoch, rows and time_ms are whole numbers")
     except (ValueError, TypeError) as error:
         raise CorruptFileError(
-            "the note about a location that was set aside is damaged",
+            "the note of a location that was set aside is damaged",
             where=path,
             expected="a JSON object with stream, internal, value, since, epoch, rows, reason, time_ms, path",
             found=repr(error),

@@ -1,8 +1,8 @@
-"""What is left of unsynced epochs after the machine or the process went down (modes ``periodic`` and ``none``).
+"""Finds which unsynced epochs survived a power failure or the end of the process (modes ``periodic`` and ``none``).
 
-Epochs up to the durable one are on disk. Of the later ones any write may be lost, in any order; what holds is the
-longest prefix of epochs whose files are long enough and whose running CRC-32 agrees at every epoch. Only bytes that
-came after the durable epoch are read.
+Epochs up to the durable one are on disk. Of later ones any write may be lost, in any order; what holds is the longest
+prefix of epochs whose files are long enough and whose running CRC-32 matches at every epoch. Only bytes written after
+the durable epoch are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNK = 8 << 20
 
 @dataclass(slots=True)
 class _Trail:
-    """The lengths and checksums that one file went through, from its durable one (None: new) on."""
+    """The lengths and checksums of one file at successive epochs, from its durable one (None: new) on."""
 
     base: FileState | None
     marks: list[tuple[int, FileState]] = field(default_factory=list)
@@ -40,7 +40,7 @@ def first_lost(
     durable: Mapping[LocationKey, LocationState],
     commits: Iterable[CommitRecord],
 ) -> int | None:
-    """The oldest of ``commits`` (in order, after the ``durable`` locations) that did not survive; None if all did."""
+    """The oldest of ``commits`` (in order, after the ``durable`` locations) that was lost; None if all survived."""
     trails: dict[Path, _Trail] = {}
     lost: list[int] = []
     for commit in commits:
@@ -64,11 +64,11 @@ def first_unwritten(
     durable: Mapping[LocationKey, LocationState],
     commits: Sequence[CommitRecord],
 ) -> int | None:
-    """The same for a machine that did not go down: makes the epochs durable, and reads back what the disk has of them.
+    """The same if the machine did not restart: syncs the epochs and reads them back from disk.
 
-    A sync that failed before is not told again: the kernel has given those pages up, and a second sync succeeds. So
-    success proves nothing about epochs of a process that has ended. Files that are missing or too short were not lost
-    that way; they are left to the plan of recovery, which tells it as damage. OSError where a sync fails.
+    The error of an earlier sync is not reported again: the kernel has dropped those pages, and a second sync succeeds.
+    So a successful sync proves nothing about epochs of an ended process. Missing or short files have another cause;
+    the plan of recovery reports them as damage. OSError: a sync failed.
     """
     unsynced = Unsynced(layout, table)
     unsynced.note(report for commit in commits for report in commit.batch.reports)

@@ -1,15 +1,15 @@
-"""A commit log that is lost or too old, made anew from what the locations themselves record (``table.size``).
+"""Rebuilds a lost or outdated commit log from what the locations themselves record (``table.size``).
 
-What a location records is rows, lengths and checksums of its files, epoch, schema version and stream, and all bytes are
-compared with the checksums. What it does not record is what the source had been read to. That is known from the newest
-state that can still be read: log and checkpoint, or either of the two, or the head. Where locations are newer than that
-state, the caller says what holds (``Choice``); else the new log carries a mark, and the stream takes nothing until the
-positions are given, so no row is ever taken twice in silence.
+A location records its rows, lengths and checksums of its files, epoch, schema version and stream; all bytes are
+checked. It does not record source positions. Those come from the newest state that is still readable: log
+and checkpoint, either of the two, or the head. If locations are newer than that state, the caller states the positions
+(``Choice``); else the new log is marked, and the stream commits nothing until the positions are given, so no row is
+silently committed twice.
 
-*Writer.* ``rebuild``, under all locks of the stream. In order: damaged locations are set aside where that was asked;
-old files are copied to ``.streams/.replaced-<generation>``; the new checkpoint takes its place; the new log takes its
-place; the head goes. A stop in between leaves a log that is told as missing or too old, and the same call ends it. The
-new epoch and generation are beyond all that anything in the tree names.
+*Writer.* ``rebuild``, under all locks of the stream. In order: damaged locations are set aside if requested; old files
+are copied to ``.streams/.replaced-<generation>``; the new checkpoint is written; the new log is written; the head is
+removed. If it is interrupted, the log is still reported as missing or outdated, and the same call completes it. The new
+epoch and generation are higher than all that anything in the tree names.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from store.framing.frames import LOG_MAGIC, frame, header
 from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
 
-REPLACED = ".replaced-"  # the directory of what a rebuild has replaced begins with it; then its generation
+REPLACED = ".replaced-"  # prefix of the directory with replaced files; the generation follows
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What is said of the source's positions where locations are newer than the newest state that can be read.
+    """The source positions, for locations newer than the newest readable state.
 
     ``positions``: (topic, partition) -> next offset. ``taken_until``: files modified before it (ns) count as taken.
-    ``accept``: the known positions hold, although locations are newer. ``back``: rows after the known state go, and the
-    source sends them again.
+    ``accept``: the known positions are right although locations are newer. ``back``: rows after the known state are
+    removed, and the source sends them again.
     """
 
     positions: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Choice:
 
     @property
     def made(self) -> bool:
-        """Whether anything was said."""
+        """Whether a choice was made."""
         return bool(self.positions) or self.taken_until is not None or self.accept or self.back
 
 
@@ -121,7 +121,7 @@ def rebuild(
 def plan_state(
     layout: Layout, table: TableName, found: Found, choice: Choice, *, aside: Collection[LocationKey] = ()
 ) -> StreamState:
-    """The state that the new log will begin with; raises what ``rebuild`` raises. Changes nothing."""
+    """The state at the start of the new log; raises what ``rebuild`` raises. Changes nothing."""
     known, epoch = found.known, found.epoch + 1
     _refuse_damage(layout, table, found, aside)
     locations: Mapping[LocationKey, LocationState] = found.locations
@@ -153,11 +153,11 @@ def plan_state(
 
 
 def _back(table: TableName, found: Found) -> dict[LocationKey, LocationState]:
-    """The locations of the known state; refused where history has taken in more, or they are not as they were."""
+    """The locations of the known state; refused if history has later rows, or if a location has changed since."""
     known = found.known
     if known.offsets.unsettled is not None or not known.epoch:
         raise SettingsError(
-            "there is no known state to go back to",
+            "there is no known state to roll back to",
             expected="an older log, checkpoint or head whose positions are known",
             found="none" if not known.epoch else "one that was rebuilt without its positions",
             hint="give the positions instead: --position, --taken-until or --accept-positions",
@@ -165,7 +165,7 @@ def _back(table: TableName, found: Found) -> dict[LocationKey, LocationState]:
     for key, taken in found.merged.items():
         if taken.epoch > known.epoch:
             raise TableExistsError(
-                "going back would take back rows that are in history",
+                "the rollback would remove rows that are in history",
                 where=f"{table} {key.internal}/{key.value}",
                 expected=f"merges up to epoch {known.epoch}",
                 found=f"{taken.rows} rows merged at epoch {taken.epoch}",
@@ -176,7 +176,7 @@ def _back(table: TableName, found: Found) -> dict[LocationKey, LocationState]:
         now = found.locations.get(key)
         if not then.truncated and (now is None or now.since != then.since or now.rows < then.rows):
             raise TableExistsError(
-                "a location is not what the known state has",
+                "a location differs from the known state",
                 where=f"{table} {key.internal}/{key.value}",
                 expected=f"{then.rows} rows since epoch {then.since}",
                 found="nothing" if now is None else f"{now.rows} rows since epoch {now.since}",
@@ -190,7 +190,7 @@ def _refuse_damage(layout: Layout, table: TableName, found: Found, aside: Collec
     for key, wrong in [*found.damaged.items(), *((key, "it is not there") for key in found.missing)]:
         if key not in aside:
             raise CorruptFileError(
-                f"a location cannot be taken over: {wrong}",
+                f"a location cannot be used: {wrong}",
                 where=layout.intraday_location(table, key),
                 expected="files as its table.size records them",
                 found=wrong,
@@ -198,7 +198,7 @@ def _refuse_damage(layout: Layout, table: TableName, found: Found, aside: Collec
             )
 
 
-# --- putting away ------------------------------------------------------------------------------------------
+# --- replaced files ----------------------------------------------------------------------------------------
 
 
 def _keep(fs: Fs, layout: Layout, place: Path, paths: Collection[Path]) -> None:
@@ -211,7 +211,7 @@ def _keep(fs: Fs, layout: Layout, place: Path, paths: Collection[Path]) -> None:
 
 
 def _dropped(layout: Layout, table: TableName, found: Found, choice: Choice) -> list[Path]:
-    """Directories that do not go on: never published, or not in the state that is gone back to."""
+    """Directories to drop: never published, or not in the state that is restored."""
     gone = (key for key in found.locations if choice.back and key not in found.known.locations)
     return [*found.unpublished, *(layout.intraday_location(table, key) for key in gone)]
 

@@ -1,11 +1,10 @@
-"""Bringing the files of a stream back to what its log says: plan first, reading only, then apply.
+"""Crash recovery of a stream's files: a read-only plan first, then apply.
 
-The plan refuses to go on (CorruptFileError, nothing changed) where a committed file is missing or shorter than its
-committed length, or where a published location is ahead of the log. Otherwise it holds: tails to cut, column files
-that no epoch knows, locations that were never committed or were rolled back, ``table.size`` files that are missing,
-torn or old, and ``table.tbl`` files that are missing. Cost: one directory listing, one read and one stat a file for
-each location of the stream, and one listing of each internal partition; no data is read. Applying it again after a
-crash does the rest of it.
+Planning fails (CorruptFileError, nothing changed) if a committed file is missing or shorter than its committed length,
+or if a published location is ahead of the log. Otherwise the plan lists tails to truncate, column files unknown to any
+epoch, locations that were never committed or were rolled back, ``table.size`` files that are missing, torn or old, and
+missing ``table.tbl`` files. Cost: one directory listing, one read and one stat per file for each location of the
+stream, and one listing per internal partition; no data is read. Applying is idempotent after a crash.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """What an open found and dropped. Rows of tails are unknown: they were never committed.
+    """What opening a stream found and dropped. Rows of tails are unknown: they were never committed.
 
-    ``lost_epochs`` were visible before a power cut in mode periodic or none; the source replays them.
-    ``unpublished_locations`` have no ``table.size`` and may belong to another stream of the table: left as they are.
-    ``set_aside``: damaged locations that were taken out of the stream before; their rows are in no read.
+    ``lost_epochs`` were visible before a power failure in mode periodic or none; the source replays them.
+    ``unpublished_locations`` have no ``table.size``, may belong to another stream of the table, and are left alone.
+    ``set_aside``: damaged locations that were removed from the stream before; no read includes their rows.
     """
 
     stream: str
@@ -64,7 +63,7 @@ class RecoveryReport:
     def of(
         state: StreamState, plan: Settlement, *, log_bytes: int, lost: tuple[int, ...], aside: Iterable[SetAside] = ()
     ) -> RecoveryReport:
-        """What a plan drops, with the torn end of the log and the epochs that went with a power cut."""
+        """What a plan drops, with the torn end of the log and the epochs lost by a power failure."""
         return RecoveryReport(
             stream=state.stream,
             generation=state.generation,
@@ -82,22 +81,22 @@ class RecoveryReport:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing had to be dropped, and nothing of unknown origin was found."""
+        """Whether nothing was dropped, and nothing of unknown origin was found."""
         dropped = self.cut_files, self.log_bytes, self.stray_files, self.stray_locations, self.lost_epochs
         return not any((*dropped, self.unpublished_locations))
 
 
 def lost_beyond(state: StreamState, plan: Settlement) -> tuple[int, ...]:
-    """Epochs that were published, but whose records went down with the machine."""
+    """Epochs that were published but whose records were lost by a power failure."""
     return tuple(range(state.epoch + 1, plan.ahead + 1))
 
 
 def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan: Settlement) -> None:
-    """Adds directories that no epoch of the stream knows to the plan.
+    """Adds directories unknown to any epoch of the stream to the plan.
 
-    Removed are those that the log itself shows as rolled back, those published by this stream at an epoch that was
-    rolled back or went down with the machine, and those never published that name it as their stream. Other directories
-    without ``table.size`` may be a copy in progress: they are reported.
+    To be removed are those that the log shows as rolled back, those published by this stream at an epoch that was
+    rolled back or lost, and unpublished ones with this stream's owner mark. Other directories without ``table.size``
+    may be a copy in progress and are only reported.
     """
     state, ahead = resumed.state, resumed.went_down
     witnesses = Witnesses(fs, layout, table, [state])
@@ -131,7 +130,7 @@ def find_strays(fs: Fs, layout: Layout, table: TableName, resumed: Resumed, plan
 
 
 def apply(fs: Fs, layout: Layout, table: TableName, stream: str, plan: Settlement) -> None:
-    """Carries a plan out; again after a crash it does what is left."""
+    """Applies a plan; idempotent after a crash."""
     changed: dict[Path, None] = {}
     for cut in plan.cuts:
         with fs.during("cut-file"):
@@ -163,10 +162,10 @@ def _remove_location(fs: Fs, layout: Layout, table: TableName, stream: str, dire
     except FileNotFoundError:
         return
     if lock is None:
-        return  # a task of an older generation is still writing; the next open sees it again
+        return  # a task of an older generation is still writing; the next open removes it
     with lock:
         if _owner(fs, layout, table, directory) not in (stream, None):
-            return  # a stream that was not there yet when the plan was made
+            return  # a stream that was created after the plan was made
         fs.remove_tree(directory)
     for parent in (directory.parent, directory.parent.parent):
         if not fs.rmdir(parent):
@@ -186,7 +185,7 @@ def plan_recovery(
 ) -> Settlement:
     """The plan for all locations of a stream and the strays around them; changes nothing.
 
-    CorruptFileError where anything in the tree names more than the log has, too.
+    CorruptFileError: also if any file of the tree names a later epoch or generation than the log has.
     """
     witnesses = Witnesses(fs, layout, table, [found.state])
     for part in (witnesses.beside_logs(), witnesses.removals(), witnesses.merges()):
@@ -207,7 +206,7 @@ def plan_recovery(
 
 
 def remove_temporaries(fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
-    """Removes what atomic replaces of a stream's files have left; the caller holds the stream and its commits."""
+    """Removes temporary files of interrupted replaces of a stream's files; the caller holds both of its locks."""
     own = layout.stream_log, layout.stream_checkpoint, layout.stream_head, layout.stream_removals
     begin = tuple(f".{of(table, stream).name}.tmp-" for of in own)
     directory = layout.streams(table)

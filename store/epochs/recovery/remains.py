@@ -1,4 +1,4 @@
-"""What is left of a stream whose commit log is lost or too old: its locations, and what else names it. Reads only.
+"""Surveys a stream whose commit log is lost or outdated: its locations, and all files that name it. Reads only.
 
 What a location records in ``table.size`` is rows, lengths and checksums of its files, epoch, schema version and stream;
 all bytes are compared with the checksums. The epoch that made it, which merge records know it by, is that of the newest
@@ -32,11 +32,11 @@ CHUNK = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is to rebuild a log from.
+    """The sources for rebuilding a log.
 
-    ``known``: the newest state that can be read. ``epoch``, ``generation``: the newest that anything names.
-    ``damaged``: location -> what is wrong. ``unpublished`` name the stream, but nothing says what was committed there.
-    ``missing``: locations of the known state that are not there. ``merged``: what history has of each location.
+    ``known``: the newest readable state. ``epoch``, ``generation``: the newest that any file names. ``damaged``:
+    location -> defect. ``unpublished``: locations of the stream without a record of their committed rows. ``missing``:
+    locations of the known state that do not exist. ``merged``: what history has of each location.
     """
 
     known: StreamState
@@ -104,7 +104,7 @@ def _same(then: LocationState | None, now: LocationState) -> bool:
 
 
 def _wrong(fs: Fs, directory: Path, record: TableSize) -> str | None:
-    """What is wrong with the files of a location, in a sentence."""
+    """The defect of a location's files, as a sentence, or None."""
     if record.truncated:
         return None
     for name, size in sorted(record.data_file_sizes.items()):
@@ -114,7 +114,7 @@ def _wrong(fs: Fs, directory: Path, record: TableSize) -> str | None:
             return f"{name} has {found.size if found else 0} bytes for {start + size}"
         crc = _crc(fs, directory / name, start, size)
         if name in record.checksums and crc != record.checksums[name]:
-            return f"{name} has another checksum than its table.size records"
+            return f"{name} does not have the checksum in its table.size"
     return None
 
 
@@ -160,7 +160,7 @@ def _location(
 
 
 def _holds(fs: Fs, directory: Path, then: LocationState, record: TableSize) -> bool:
-    """Whether a location still begins with what it held before."""
+    """Whether a location still begins with its earlier rows."""
     if record.truncated or then.truncated:
         return record.truncated
     for name, state in then.files.items():
@@ -178,7 +178,7 @@ def _ambiguous(
     tombstones: Collection[Removal] | None,
     merged: Mapping[LocationKey, MergeInput],
 ) -> str | None:
-    """Whether rows of a merged date may be those that history has or later ones, and nothing that is left tells."""
+    """Whether it cannot be decided if the rows of a merged date are the merged ones or later ones."""
     taken = merged.get(key)
     if taken is None or then is not None or tombstones or record.truncated or record.size < taken.rows:
         return None
@@ -196,11 +196,11 @@ def _mark(fs: Fs, directory: Path) -> str | None:
         return None
 
 
-# --- what else is there ------------------------------------------------------------------------------------
+# --- other files -------------------------------------------------------------------------------------------
 
 
 def read_tombstones(fs: Fs, layout: Layout, table: TableName, stream: str) -> tuple[Removal, ...] | None:
-    """The removals on record; None where they cannot be read."""
+    """The recorded removals; None if they are unreadable."""
     try:
         return tuple(removal for _, removal in read_removals(fs, layout, table, stream).entries)
     except FormatError:

@@ -1,8 +1,8 @@
-"""What a new generation starts from: the sound records of the log, and which epochs outlived a power cut. Reads only.
+"""Decides where a new generation starts: the sound records of the log, and the epochs that survived. Reads only.
 
-The last record may be torn: it was never acknowledged and is left out. A damaged earlier one is a CorruptFileError,
-except where the machine went down in mode ``periodic`` or ``none``: then records after the durable epoch were never
-synced, and what is left of them ends at the first damage.
+A torn last record was never acknowledged and is ignored. A damaged earlier one is a CorruptFileError, except after a
+power failure in mode ``periodic`` or ``none``: then records after the durable epoch were never synced, and the log ends
+at the first damage.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from store.layout import Layout, LocationKey, TableName
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """State at the newest epoch that holds, and the log up to it.
+    """State at the newest surviving epoch, and the log up to it.
 
-    ``log`` is what the new log begins with, and ``more`` a record behind it; the files of their epochs are on disk.
-    ``head_end``: where in it the record lies that the head in use ends with (0: none was used). ``went_down`` is True
-    when epochs without a sync met another boot id.
+    ``log``: the start of the new log; ``more``: a record after it; the files of their epochs are synced. ``head_end``:
+    offset of the last record in the head in use (0: no head). ``went_down``: there were unsynced epochs and another
+    boot id.
     """
 
     state: StreamState
@@ -51,9 +51,9 @@ class Resumed:
 def resume(
     fs: Fs, layout: Layout, table: TableName, stream: str, *, boot_id: str, time_ms: int, settle: bool = True
 ) -> Resumed:
-    """Reads checkpoint, log and removals and decides what holds; CorruptFileError where that cannot be told.
+    """Reads checkpoint, log and removals and decides which epochs survived. CorruptFileError: they are damaged.
 
-    Without ``settle`` nothing is synced: what lies in memory counts as written.
+    Without ``settle`` nothing is synced: pages in memory count as written.
     """
     path = layout.stream_log(table, stream)
     if fs.stat(path) is None:
@@ -113,7 +113,7 @@ def resume(
 
 
 def _first_kept(files: Newest, path: Path) -> int:
-    """Where the first record after the checkpoint begins."""
+    """Offset of the first record after the checkpoint."""
     for part in walk(files.source):
         if decode(part.payload, f"{path} at byte {part.offset}", reports=False).n > files.folded:
             return part.offset
@@ -121,7 +121,7 @@ def _first_kept(files: Newest, path: Path) -> int:
 
 
 def _read(fs: Fs, layout: Layout, table: TableName, stream: str) -> Newest:
-    """From the head on, unless epochs before it are not known to be on disk: then their records are asked for."""
+    """Reads from the head on, unless earlier epochs may be unsynced: then their records are needed."""
     files = read_newest(fs, layout, table, stream)
     if files.head is not None:
         noted = replace(files.start)
@@ -145,7 +145,7 @@ def _refuse_damage(found: Survey, path: Path, *, went_down: bool) -> None:
 
 
 def _apply(state: StreamState, kept: list[Record], files: Newest) -> Mapping[LocationKey, LocationState]:
-    """Takes the state along the chain; returns the locations as they were at the durable epoch."""
+    """Advances the state along the chain; returns the locations as of the durable epoch."""
     snapshot: Mapping[LocationKey, LocationState] | None = None
     durable = state.durable
     for record in kept:

@@ -21,11 +21,7 @@ COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A file to be cut to ``length``.
-
-    ``shared`` if readers may hold the bytes that go, or another name of the file does (a backup made of hard links):
-    then it gets a new inode.
-    """
+    """A file to be truncated to ``length``; with a new inode if it is ``shared`` with readers or by hard links."""
 
     path: Path
     length: int
@@ -61,9 +57,9 @@ def settle_locations(
     ahead: bool,
     leave_damaged: bool = False,
 ) -> Settlement:
-    """Plans for locations of the state. ``ahead``: a record of a later epoch is no damage (the machine went down).
+    """Plans for locations of the state. ``ahead``: a record of a later epoch is not damage (power failure).
 
-    With ``leave_damaged`` locations with missing or too short files are noted, else the first is a CorruptFileError.
+    With ``leave_damaged`` locations with missing or short files are collected, else the first is a CorruptFileError.
     """
     plan = Settlement()
     for key in keys:
@@ -96,7 +92,7 @@ def settle_locations(
 
 
 def damage_of(fs: Fs, layout: Layout, table: TableName, state: StreamState, key: LocationKey) -> str | None:
-    """What is wrong with the files of a location, in a sentence; None where they have what is committed."""
+    """The defect of a location's files, as a sentence; None if they have all committed bytes."""
     directory = layout.intraday_location(table, key)
     location = state.locations.get(key)
     if location is None:
@@ -132,7 +128,7 @@ def _files_of(fs: Fs, directory: Path, location: LocationState) -> list[_File]:
 def _damage(
     table: TableName, stream: str, location: LocationState, directory: Path, files: list[_File]
 ) -> CorruptFileError | None:
-    """The error of the first file that does not have what is committed, None where all have it."""
+    """The error of the first file that lacks committed bytes, or None."""
     for file in files:
         if file.found is None or file.found < file.expected:
             place = f"{location.key.internal}/{location.key.value}"
@@ -150,7 +146,7 @@ def _damage(
 def _published(
     fs: Fs, layout: Layout, table: TableName, key: LocationKey, state: StreamState, data: bytes, *, ahead: bool
 ) -> TableSize | None:
-    """The record of a location, which is not what would be written now; None if it is torn."""
+    """The record of a location, which differs from what would be written now; None if it is torn."""
     path = layout.intraday_location(table, key) / TABLE_SIZE
     found = read_published(data, path)
     if found is None:
@@ -158,7 +154,7 @@ def _published(
     if beyond(found, state) and not ahead:
         log = layout.stream_log(table, state.stream)
         raise CorruptFileError(
-            "a location was published at an epoch that the commit log does not have: acknowledged records are lost",
+            "a location was published at an epoch that is missing in the commit log: acknowledged records are lost",
             where=path,
             expected=f"epoch {state.epoch} at most",
             found=f"epoch {found.epoch}",
@@ -166,7 +162,7 @@ def _published(
         )
     if found.stream not in (None, state.stream):
         raise CorruptFileError(
-            "a location of this stream was published by another one",
+            "a location of this stream was published by another stream",
             where=path,
             expected=f"stream {state.stream}, whose log has {key.internal}/{key.value}",
             found=f"stream {found.stream}",
@@ -178,7 +174,7 @@ def _published(
 
 
 def beyond(found: TableSize, state: StreamState) -> int:
-    """The epoch of a record of this stream that the log does not have, else 0."""
+    """The epoch of a record of this stream if the log does not have it, else 0."""
     epoch = found.epoch or 0
     return epoch if found.stream == state.stream and epoch > state.epoch else 0
 
@@ -203,5 +199,5 @@ def _settle_files(
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is that of a temporary file of an atomic replace."""
+    """Whether a name is of a temporary file of an atomic replace."""
     return name.startswith(".") and ".tmp-" in name

@@ -1,13 +1,13 @@
-"""Witnesses: files that name an epoch or a generation of a stream, held against its commit log.
+"""Witnesses: files that name an epoch or generation of a stream, compared with its commit log.
 
-A log that is lost, or that was restored from an older copy, cannot be told from a sound one by looking at it alone. But
-a published ``table.size``, a merge record, a removal, the head, the quarantine ledger and the lock each name what the
-log had reached when they were written, and the log is always written first. One that names more than the log has, or
-stands where there is no log, says that acknowledged records are gone.
+A log that was lost, or restored from an older copy, may look sound by itself. But a published ``table.size``, a merge
+record, a removal, the head, the quarantine ledger and the lock each name the log's newest epoch or generation when they
+were written, and the log is always written first. A file that names a later one, or exists without a log, shows that
+acknowledged records are lost.
 
-Everything here only reads, and a writer may go on meanwhile. So before a finding is told the log is read again: only
-what goes beyond the newest epoch is one. Epochs without a sync (modes ``periodic`` and ``none``) may go with the
-machine: for such a stream nothing beyond its log counts until the start after the next boot has settled it.
+This module only reads, and a writer may run meanwhile. So the log is read again before a finding is reported: only what
+is beyond its newest epoch counts. Unsynced epochs (modes ``periodic`` and ``none``) may be lost in a power failure: for
+such a stream nothing beyond its log counts until the first start after the next boot.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a l
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A file at ``path`` that names what the log of a stream does not have."""
+    """A file at ``path`` that names an epoch or generation that the stream's log does not have."""
 
     stream: str
     path: Path
@@ -45,7 +45,7 @@ class Witness:
     hint: str
 
     def error(self) -> CorruptFileError:
-        """As the error of who needs the log."""
+        """The finding as an error."""
         return CorruptFileError(
             self.what, where=self.path, expected=self.expected, found=self.found, hint=self.hint, stream=self.stream
         )
@@ -58,7 +58,7 @@ class Witnesses:
         self._fs, self._layout, self._table = fs, layout, table
         self._states: dict[str, Known] = {state.stream: state for state in states}
         self._newest: dict[str, StreamState | None] = {}
-        self._told: set[str] = set()  # streams of which it was told that the log is missing
+        self._reported: set[str] = set()  # streams whose missing log was reported
 
     # --- what may be asked -----------------------------------------------------------------------------
 
@@ -241,13 +241,13 @@ class Witnesses:
 
     def _without_log(self, stream: str, path: Path) -> Iterator[Witness]:
         log = self._layout.stream_log(self._table, stream)
-        if stream in self._told or self._fs.stat(log) is not None:
+        if stream in self._reported or self._fs.stat(log) is not None:
             return  # the stream has come since the states were loaded
         if self._layout.system(self._table.namespace) in path.parents and self._fs.stat(log.parent) is None:
             return  # history alone, moved here without its streams
         if path.parent == log.parent and not self._speaks(stream, path):
             return
-        self._told.add(stream)
+        self._reported.add(stream)
         yield Witness(
             stream,
             log,

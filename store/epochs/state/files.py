@@ -1,6 +1,6 @@
 """Positions of a file feed: which files are taken, within a bounded window of time.
 
-A position is a *set* of (path, size, mtime), so ranges are judged file by file (R1 to R10 of the resume rules):
+A position is a *set* of (path, size, mtime), so ranges are classified file by file (R1 to R10 of the resume rules):
 
 ==========  =========================================  ===================================================
 rule        a proposed file, or the batch as a whole   resolution
@@ -8,16 +8,16 @@ rule        a proposed file, or the batch as a whole   resolution
 R1, R9      not taken, at or after the horizon         ``fresh``: to be written
 R2, R4, R5  taken, same size and mtime                 ``taken``: dropped and counted, whatever the batch id
 R3          taken, other size or mtime                 PositionGapError that names both
-R5          before the horizon, not remembered         ``below``: it was judged long ago; dropped and counted
+R5          before the horizon, not remembered         ``below``: it was classified before; dropped and counted
 R6          (a set has no gaps)
-R7          batch id restarted, new query id           not looked at
+R7          batch id restarted, new query id           ignored
 R8          no epochs, but batch id above 0            PositionGapError unless adopted: ``refuse_lost_log``
 ==========  =========================================  ===================================================
 
-The window is bounded: after each commit the horizon rises to ``min(newest taken mtime, now) - max_file_age`` (it never
-falls), and taken files older than it are forgotten. A file older than the horizon is never taken, so a horizon that the
-clock has not reached would leave out every new file: a file modified more than ``CLOCK_ALLOWANCE_S`` in the future does
-not raise it, and one that lies in the future all the same (the clock was wrong before) is a PositionGapError.
+The window is bounded: after each commit the horizon (a watermark) rises to ``min(newest taken mtime, now) -
+max_file_age`` and never falls, and taken files older than it are forgotten. A file older than the horizon is never
+taken, so a horizon in the future would drop every new file: a file modified more than ``CLOCK_ALLOWANCE_S`` in the
+future does not raise it, and a horizon that is in the future anyway (the clock was wrong before) is a PositionGapError.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from store.errors import PositionGapError
 
 NO_HORIZON = -(2**63)
 DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
-CLOCK_ALLOWANCE_S = 3600.0  # how far clocks of machines may be apart
+CLOCK_ALLOWANCE_S = 3600.0  # accepted difference between the clocks of machines
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What to do with the splits of a proposed batch: write ``fresh``; ``taken`` and ``below`` are no-ops, counted.
+    """How to treat the splits of a proposed batch: write ``fresh``; ``taken`` and ``below`` are no-ops, counted.
 
-    ``cut``: ranges of which a part is committed, each with the rest of it, which is among the ``fresh``.
+    ``cut``: partly committed ranges, each with its rest, which is among the ``fresh``.
     """
 
     fresh: tuple[Split, ...]
@@ -52,7 +52,7 @@ class Resolution:
 
     @property
     def instead(self) -> dict[Split, Split | None]:
-        """What to read in place of a proposed split, None for nothing; those not named are read as proposed."""
+        """What to read in place of a proposed split, None for nothing; other splits are read as proposed."""
         return {**dict.fromkeys((*self.taken, *self.below)), **dict(self.cut)}
 
 
@@ -72,14 +72,14 @@ class FileWindow:
 
     @classmethod
     def later(cls, read: Callable[[], Iterable[Taken]], count: int, horizon: int) -> FileWindow:
-        """``count`` files that lie somewhere, none before the horizon: read when somebody asks what is taken."""
+        """A window of ``count`` stored files, none before the horizon, that are read on first use."""
         window = cls(horizon=horizon)
         if count:
             window._unread = read
         return window
 
     def copy(self) -> FileWindow:
-        """Another window of the same files, which then goes its own way."""
+        """An independent copy."""
         self.read()
         made = FileWindow(horizon=self.horizon)
         made._old, made._first = self._old, self._first
@@ -87,7 +87,7 @@ class FileWindow:
         return made
 
     def read(self) -> None:
-        """Reads what lies somewhere, if that was not done; raises what reading it raises."""
+        """Reads the stored files, if not yet done; raises what reading raises."""
         if self._unread is None:
             return
         self._old = Remembered(self._unread())
@@ -147,7 +147,7 @@ class FileWindow:
         return (found[0], found[1]) if place >= self._first else None
 
     def status(self, file: FileId) -> Literal["fresh", "taken", "below"]:
-        """Where a file stands; PositionGapError if its path was taken with another size or mtime."""
+        """The status of a file. PositionGapError: its path was taken with another size or mtime."""
         found = self._found(file.path)
         if found is None:
             return "below" if file.mtime_ns < self.horizon else "fresh"
@@ -157,12 +157,12 @@ class FileWindow:
                 where=file.path,
                 expected=f"{found[0]} bytes, modified at {found[1]} ns",
                 found=f"{file.size} bytes, modified at {file.mtime_ns} ns",
-                hint="put the further rows into a new file, and the old content back; a file is taken once",
+                hint="restore the old content and write new rows to a new file: a file is read once",
             )
         return "taken"
 
     def classify(self, files: Iterable[FileId]) -> Resolution:
-        """Sorts the files of a proposed batch by what to do with them, keeping their order."""
+        """Classifies the files of a proposed batch, in their order."""
         sorted_out: dict[str, list[FileId]] = {"fresh": [], "taken": [], "below": []}
         seen: dict[str, FileId] = {}
         for file in files:
@@ -180,17 +180,17 @@ class FileWindow:
         return Resolution(fresh, taken, below)
 
     def next_horizon(self, files: Iterable[FileId], now_ns: int, max_age_ns: int) -> int:
-        """The horizon after these files are taken; it never falls. PositionGapError where it lies in the future."""
+        """The horizon after these files are taken; it never falls. PositionGapError: it is in the future."""
         latest = now_ns + round(CLOCK_ALLOWANCE_S * 1e9)
         newest = max((file.mtime_ns for file in files if file.mtime_ns <= latest), default=None)
         self.require_past(now_ns)
         return self.horizon if newest is None else max(self.horizon, min(newest, now_ns) - max_age_ns)
 
     def require_past(self, now_ns: int) -> None:
-        """PositionGapError if the horizon lies in the future: every file of now would count as taken."""
+        """PositionGapError: the horizon is in the future, so that every new file would count as taken."""
         if self.horizon > now_ns + round(CLOCK_ALLOWANCE_S * 1e9):
             raise PositionGapError(
-                "the stream remembers files from the future: each new file would count as taken",
+                "the stream has taken files from the future: each new file would count as taken",
                 where="horizon of the commit log",
                 expected=f"at or before the clock of this machine, {moment(now_ns)}",
                 found=moment(self.horizon),
@@ -216,7 +216,7 @@ class FileWindow:
 
 
 def moment(ns: int) -> str:
-    """Nanoseconds since the epoch as people read them."""
+    """Nanoseconds since the epoch as readable text."""
     try:
         return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(sep=" ", timespec="seconds")
     except (ValueError, OverflowError, OSError):
@@ -228,7 +228,7 @@ def _age(file: FileId) -> tuple[int, str]:
 
 
 def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = False) -> None:
-    """R8: a stream without epochs must start at batch 0, else its log was lost; ``adopt`` says it is meant."""
+    """R8: a stream without epochs must start at batch 0, else its log was lost; ``adopt`` accepts it."""
     if epoch == 0 and batch_id > 0 and not adopt:
         raise PositionGapError(
             "the commit log is empty, but Spark has run batches of this stream",

@@ -1,7 +1,7 @@
 """Positions of a source with offsets: how far each partition of each topic is committed.
 
-A position is one number a partition, so the state is as large as the source has partitions. A proposed range is judged
-against the committed ``end`` of its partition (R1 to R9 of the resume rules):
+A position is one number per topic partition. A proposed range is classified against the committed ``end`` of its
+partition (R1 to R9 of the resume rules):
 
 ======  ==================================================  ====================================================
 rule    a proposed range                                    resolution
@@ -12,13 +12,13 @@ R3      is the last committed range, other digest           PositionGapError: th
 R4      starts before ``end`` and stops after it            ``cut``: only the part from ``end`` on is fresh
 R5      stops at or before ``end``                          ``taken``
 R6      starts after ``end``                                PositionGapError, unless a gap permits exactly this jump
-R7      batch id restarted, new query id                    not looked at
+R7      batch id restarted, new query id                    ignored
 R9      of a partition never seen                           ``fresh``, from wherever it starts
 ======  ==================================================  ====================================================
 
-A range of another topic id than the committed one is of a topic that was deleted and made again: its offsets mean other
-messages, so it is a PositionGapError unless a gap with the new id permits the jump. A range without messages,
-``start == stop``, writes down where a partition begins. Ranges of one partition in one batch follow each other.
+A range with another topic id than the committed one is of a recreated topic: its offsets are other messages, so it is a
+PositionGapError unless a gap with the new id permits the jump. A range without messages, ``start == stop``, records
+where a partition begins. Ranges of one partition in one batch are consecutive.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from store.epochs.state.values import OffsetRange, Split
 from store.epochs.state.versions import TABLE, unpacked
 from store.errors import PositionGapError
 
-QUARANTINE = "@quarantine"  # rows that are sent again: a source of our own, by a name that no topic of Kafka can have
-REBUILT = "@rebuilt"  # its stop is the epoch up to which rows were found without the positions that they came from
+QUARANTINE = "@quarantine"  # the source of requeued rows; no Kafka topic can have this name
+REBUILT = "@rebuilt"  # its stop is the epoch up to which rows were found without their source positions
 _NO_TOPICS = (QUARANTINE, TABLE, REBUILT)
 Place = tuple[str, int]  # topic, partition
 GAP_HINT = (
-    "messages between the two were deleted before they were read, or the source was started elsewhere; bring them back,"
+    "messages between the two were deleted before they were read, or the source started elsewhere; restore them,"
     " or set allow_gap in the stream file: then the gap is recorded in the epoch"
 )
 
 
 def settle_hint(table: object, stream: str) -> str:
-    """What to do about a log that was rebuilt without its positions."""
+    """The hint for a log that was rebuilt without positions."""
     return (
-        f"say it with `sparkhaven recover {table} {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET (the"
-        " next one to read), --taken-until TIME (of files), or --accept-positions"
+        f"state them with `sparkhaven recover {table} {stream} --from-locations` and --position TOPIC/PARTITION=OFFSET"
+        " (the next one to read), --taken-until TIME (of files), or --accept-positions"
     )
 
 
@@ -80,9 +80,9 @@ class Offsets(Mapping[Place, OffsetEnd]):
         return f"Offsets({self._ends})"
 
     def positions(self) -> dict[str, int]:
-        """The committed ends of the feed as people read them: ``{"topic/partition": stop}``.
+        """The committed ends of the feed for display: ``{"topic/partition": stop}``.
 
-        Of a table that is followed by version: ``version`` (or ``snapshot``, of a version) and ``file`` to read next.
+        For a versioned table: ``version`` (or ``snapshot``, of a version) and ``file`` to read next.
         """
         ends = {f"{topic}/{part}": self._ends[topic, part].stop for topic, part in self if topic not in _NO_TOPICS}
         if (TABLE, 0) in self._ends:
@@ -92,23 +92,24 @@ class Offsets(Mapping[Place, OffsetEnd]):
 
     @property
     def requeued(self) -> int:
-        """How many rows of the quarantine were ever sent again: the position of the next one."""
+        """Number of rows requeued so far: the position of the next one."""
         end = self._ends.get((QUARANTINE, 0))
         return end.stop if end else 0
 
     @property
     def unsettled(self) -> OffsetEnd | None:
-        """Of a log that was rebuilt, while nobody has said what its rows came from: ``stop`` is the epoch up to which
-        rows were found, ``last_start`` the one up to which positions are known.
+        """The mark of a log that was rebuilt without positions, or None.
+
+        ``stop``: the epoch up to which rows were found; ``last_start``: the one up to which positions are known.
         """
         return self._ends.get((REBUILT, 0))
 
     def require_settled(self, where: object) -> None:
-        """PositionGapError if the log was rebuilt and nobody has said yet what its rows came from."""
+        """PositionGapError: the log was rebuilt and its source positions are not stated yet."""
         end = self.unsettled
         if end is not None:
             raise PositionGapError(
-                "the commit log was rebuilt from locations, and what of the source they hold is not known",
+                "the commit log was rebuilt from locations, and their source positions are not known",
                 where=where,
                 expected="positions of the rows up to the rebuilt epoch",
                 found=f"rows up to epoch {end.stop}, positions up to epoch {end.last_start}",
@@ -116,10 +117,10 @@ class Offsets(Mapping[Place, OffsetEnd]):
             )
 
     def classify(self, ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange] = ()) -> Resolution:
-        """Sorts the ranges of a batch by what to do with them, keeping their order; ``gaps`` are permitted jumps.
+        """Classifies the ranges of a batch, in their order; ``gaps`` are permitted jumps.
 
-        A gap is a jump from its ``start``, the committed end, to its ``stop``, where a range of the batch begins. One
-        that no range needs is a PositionGapError too, because it would be recorded without having happened.
+        A gap is a jump from its ``start``, the committed end, to its ``stop``, where a range of the batch begins. A gap
+        that matches no range is a PositionGapError, because it would be recorded without having happened.
         """
         given = tuple(ranges)
         permitted = {(gap.topic, gap.partition, gap.start, gap.stop): gap for gap in gaps}
@@ -142,7 +143,7 @@ class Offsets(Mapping[Place, OffsetEnd]):
                 ends[place] = _end_of(fresh, end)
         for gap in permitted.values():
             raise PositionGapError(
-                "a batch permits a gap that is none", where=gap.path, expected="a range after it", found="no such range"
+                "a permitted gap matches no range", where=gap.path, expected="a range after it", found="no such range"
             )
         kept = [(proposed, verdicts[proposed]) for proposed in given]
         fresh_parts: tuple[Split, ...] = tuple(fresh for _, fresh in kept if fresh is not None)
@@ -151,7 +152,7 @@ class Offsets(Mapping[Place, OffsetEnd]):
         return Resolution(fresh_parts, taken, cut=cut)
 
     def jumps(self, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-        """The gaps that a batch of these ranges needs: offsets missing before a range, or a topic made again."""
+        """The gaps that a batch of these ranges needs: offsets missing before a range, or a recreated topic."""
         ends: dict[Place, OffsetEnd] = {}
         found = []
         for proposed in sorted(ranges, key=_order):
@@ -165,30 +166,30 @@ class Offsets(Mapping[Place, OffsetEnd]):
         return tuple(found)
 
     def take(self, ranges: Iterable[OffsetRange]) -> None:
-        """Goes on to the stops of committed ranges."""
+        """Advances to the stops of committed ranges."""
         for taken in sorted(ranges, key=_order):
             place = taken.topic, taken.partition
             self._ends[place] = _end_of(taken, self._ends.get(place))
 
 
 def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | None:
-    """What of a range is not committed yet, without a permission to jump."""
+    """The uncommitted part of a range, without a permitted gap."""
     if end is None:
         return proposed
     if _recreated(proposed, end):
         raise PositionGapError(
-            "the topic was deleted and made again since its last epoch",
+            "topic recreated (topic id changed) since its last epoch",
             where=proposed.path,
             expected=f"topic id {end.topic_id}, from offset {end.stop}",
             found=f"topic id {proposed.topic_id}",
-            hint="its offsets are other messages now: read it as a new stream, or set allow_gap to go on with the new"
-            " topic from its first offset",
+            hint="its offsets are other messages now: read it as a new stream, or set allow_gap to continue with the"
+            " new topic from its first offset",
         )
     if proposed.stop <= end.stop:
         last = (proposed.start, proposed.stop) == (end.last_start, end.stop)
         if last and proposed.digest and end.digest and proposed.digest != end.digest:
             raise PositionGapError(
-                "committed offsets were read again and hold other messages: the source is not repeatable",
+                "committed offsets were read again with other messages: the source is not repeatable",
                 where=proposed.path,
                 expected=f"digest {end.digest}",
                 found=f"digest {proposed.digest}",
@@ -197,7 +198,7 @@ def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | N
         return None
     if proposed.start > end.stop:
         raise PositionGapError(
-            "the source does not go on where the last epoch ends",
+            "the source does not continue where the last epoch ends",
             where=proposed.path,
             expected=f"offset {end.stop}",
             found=f"offset {proposed.start}",
@@ -208,7 +209,7 @@ def _fresh_part(proposed: OffsetRange, end: OffsetEnd | None) -> OffsetRange | N
 
 def _require_once(proposed: OffsetRange, before: OffsetRange | None) -> None:
     if not 0 <= proposed.start <= proposed.stop:
-        raise PositionGapError("a batch names a range that is none", where=proposed.path, expected="0 <= start <= stop")
+        raise PositionGapError("a batch has an invalid range", where=proposed.path, expected="0 <= start <= stop")
     if before is not None and proposed.start < before.stop:
         raise PositionGapError(
             "a batch names some offsets twice",
