@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from store.epochs.files.checkpoint import checkpoint_parts, open_saved
 from store.epochs.files.logfile import LogFile
-from store.epochs.files.reader import mapped
+from store.epochs.files.opening import mapped
 from store.epochs.files.removals import read_removals
 from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint

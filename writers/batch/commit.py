@@ -16,26 +16,20 @@ Steps 2 to 4 are ``writers.batch.task``; the ``execute`` argument decides how ta
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from store.epochs.log import StreamLog
 from store.epochs.state.files import Resolution
-from store.epochs.state.values import REJECTED, Batch, FileId, LocationReport, OffsetRange, Split
-from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded, SparkhavenError
+from store.epochs.state.values import REJECTED, Batch, OffsetRange, Split
+from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
 from store.io.fs import Fs
-from store.layout import LocationKey
 from writers.append.empty_location import WorkerCache
-from writers.batch.combine import Appended, SpillFile, combine, split_order
-from writers.batch.durable import make_durable
+from writers.batch.collect import Collected, collect
 from writers.batch.file_parts import by_position, classified
-from writers.batch.rejects import LateSplits, RejectedFiles, reject_late
-from writers.batch.scratch import close_scratch, running, scratch_name
+from writers.batch.scratch import running, scratch_name
 from writers.batch.task import TaskResult
 from writers.target import RejectedFile, SplitNotes, StreamTarget
-
-DRIVER = -1  # in the place of a task's number
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
 """Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result per task."""
@@ -69,44 +63,6 @@ class BatchOutcome:
     bytes: int = 0
     empty: tuple[str, ...] = ()
     written: int = 0
-
-
-@dataclass(slots=True)
-class Collected:
-    """Reports of all tasks, combined."""
-
-    splits: tuple[Split, ...] = ()
-    skipped: tuple[Split, ...] = ()
-    reports: dict[LocationKey, LocationReport] = field(default_factory=dict)
-    notes: SplitNotes = field(default_factory=SplitNotes)
-    seconds: dict[str, float] = field(default_factory=dict)
-    written: int = 0
-
-    @property
-    def rows(self) -> int:
-        """Rows that the batch adds."""
-        return sum(report.rows - report.base_rows for report in self.reports.values())
-
-    @property
-    def empty(self) -> tuple[str, ...]:
-        """Columns that are null in all of these rows."""
-        stats = [report.stats for report in self.reports.values() if report.rows > report.base_rows]
-        names = stats[0] if stats else ()
-        return tuple(
-            name
-            for name in names
-            if all(name in part and part[name].nulls == part[name].stop - part[name].start for part in stats)
-        )
-
-    @property
-    def files(self) -> tuple[FileId, ...]:
-        """The files among the splits, sorted; a file read in parts occurs once."""
-        return tuple(sorted(split for split in by_position(self.splits) if isinstance(split, FileId)))
-
-    @property
-    def ranges(self) -> tuple[OffsetRange, ...]:
-        """The ranges of offsets among the splits, sorted."""
-        return tuple(sorted(split for split in self.splits if isinstance(split, OffsetRange)))
 
 
 def write_batch(
@@ -205,91 +161,6 @@ def check_lease(
         return classified(proposed, lambda positions: log.state.classify(positions, gaps))
 
 
-def collect(
-    fs: Fs,
-    target: StreamTarget,
-    memory: WorkerCache,
-    results: Iterable[TaskResult],
-    scratch: str,
-    *,
-    expected: Sequence[Split] | None = None,
-    decode: object = None,
-) -> Collected:
-    """Step 5. Raises the first error of a task unchanged. ``expected`` splits must all have been read, once.
-
-    ``results`` are final: attempts that still run are fenced off.
-    """
-    with fs.during("collect"):
-        close_scratch(fs, target.scratch(scratch))
-        found = Collected()
-        owned: dict[LocationKey, Appended] = {}
-        spilled: dict[LocationKey, list[SpillFile]] = {}
-        last = None
-        for result in sorted(results, key=lambda result: result.index):
-            if result.index == last:
-                raise _conflict("two attempts of one task sent a report", f"task {last} of batch {scratch}")
-            last = result.index
-            if result.error is not None:
-                raise result.error
-            found.splits += result.splits
-            found.skipped += result.skipped
-            found.notes.merge(result.notes)
-            found.written += result.written
-            for name, seconds in result.seconds.items():
-                found.seconds[name] = found.seconds.get(name, 0.0) + seconds
-            for part in result.appended:
-                if owned.setdefault(part.report.key, part) is not part:
-                    raise _conflict("two tasks wrote to one location", target.location(part.report.key))
-            for file in result.spilled:
-                spilled.setdefault(file.key, []).append(file)
-        _check_splits(found.splits, expected)
-        found.reports = {key: part.report for key, part in owned.items()}
-    if spilled:
-        _combine(fs, target, memory, scratch, found, owned, spilled, decode)
-    return found
-
-
-def _check_splits(splits: Sequence[Split], expected: Sequence[Split] | None) -> None:
-    if len(set(splits)) != len(splits):
-        raise _conflict("two tasks read one split", next(f.path for f in splits if splits.count(f) > 1))
-    if expected is not None and set(splits) != set(expected):
-        missing = sorted(set(expected) ^ set(splits), key=split_order)
-        raise _conflict("the tasks did not read the planned splits", missing[0].path)
-
-
-def _combine(
-    fs: Fs,
-    target: StreamTarget,
-    memory: WorkerCache,
-    scratch: str,
-    found: Collected,
-    owned: dict[LocationKey, Appended],
-    spilled: dict[LocationKey, list[SpillFile]],
-    decode: object,
-) -> None:
-    late = LateSplits({})
-    with fs.sync_guard(target.layout.root) as guard:
-        files: list[Path] = []
-        directories: list[Path] = []
-        for key in sorted(spilled):
-            brought = combine(fs, target, memory, key, owned.get(key), spilled[key], target.scratch(scratch))
-            if brought.report is not None:
-                found.reports[key] = brought.report
-            found.written += brought.written
-            for part in brought.late:
-                late.add(part.split, key, part.rows)
-            files.extend(brought.touched)
-            directories.extend(brought.directories)
-        if target.durability == "fsync":
-            make_durable(fs, guard, files, directories)
-    rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0)
-    found.notes.sink = rejected
-    for split, keys in late.rows.items():
-        reject_late(decode, split, keys, found.notes)
-    found.notes.sink = None
-    found.notes.rejected_files.extend(rejected.files)
-
-
 def quarantine_rejected(
     fs: Fs, collected: Collected, check_budget: CheckBudget | None, quarantine: AddToQuarantine | None, epoch: int
 ) -> None:
@@ -366,11 +237,3 @@ def notify_done(fs: Fs, notify: Callable[[BatchOutcome], None], outcome: BatchOu
     """Step 9."""
     with fs.during("notify"):
         notify(outcome)
-
-
-def _conflict(what: str, where: object) -> SparkhavenError:
-    return EpochConflictError(
-        what,
-        where=where,
-        hint="restart the stream; nothing of this batch was committed",
-    )

@@ -29,12 +29,12 @@ from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError
 from store.io.fs import Fs
 from writers.append.empty_location import WorkerCache
+from writers.batch.collect import collect
 from writers.batch.commit import (
     AddToQuarantine,
     BatchOutcome,
     CheckBudget,
     check_lease,
-    collect,
     commit_record,
     publish,
     quarantine_rejected,

@@ -1,9 +1,9 @@
-"""Log, checkpoint and head of a stream as they lie on disk: the one place that reads them.
+"""Reads log, checkpoint and head of a stream; the only module that does.
 
-``read_files`` looks at every record from the checkpoint on, piece by piece, and keeps what does not speak of locations;
-``LogFiles.full`` reads one again with them. ``read_newest`` gives what leads to the newest state: where a head
-(``store.epochs.files.head``) stands in for the records before it, only those after it are read. So damage before the
-head is not met by a reader: it uses nothing of those bytes. The start of a writer, and ``verify``, look at every frame.
+``read_files`` reads all records from the checkpoint on, without locations; ``LogFiles.full`` reads one again with them.
+``read_newest`` reads what leads to the newest state: with a head (``store.epochs.files.head``) only the records after
+it. So a reader does not notice damage before the head: it uses none of those bytes. The start of a writer, and
+``verify``, read every frame.
 """
 
 from __future__ import annotations
@@ -13,42 +13,36 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import pyarrow as pa
-
-from store.epochs.files.checkpoint import open_saved
 from store.epochs.files.head import Head, HeadFiles
+from store.epochs.files.opening import OpenedFiles, open_files, require_reaches
 from store.epochs.files.removals import read_removals
 from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint, Saved
 from store.epochs.state.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from store.epochs.state.replay import StreamState, chain
 from store.epochs.state.rollbacks import RolledBack
-from store.errors import CorruptFileError, TableNotFoundError
+from store.errors import CorruptFileError
 from store.framing.canonical import written
 from store.framing.frames import (
     HEADER,
-    LOG_MAGIC,
     Frame,
     Source,
     Survey,
     ending,
     frame_at,
-    read_header,
     refuse_damage,
     walk,
 )
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 
-READ_ATTEMPTS = 20
-
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """Checkpoint and log of a stream as they lie on disk, from one moment between compactions.
+    """Checkpoint and log of a stream, as of one moment between compactions.
 
-    ``records`` are those after the checkpoint, commits without locations; ``places`` tell where each begins and ends.
-    ``found`` is about the end of the log.
+    ``records``: those after the checkpoint, commits without locations; ``places``: start and end offset of each.
+    ``found``: the end of the log.
     """
 
     stream: str
@@ -63,12 +57,12 @@ class LogFiles:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The state that the records go on from."""
+        """The state before the records."""
         return self.saved.decode(self.stream) if self.saved else Checkpoint(StreamState(self.stream), 0)
 
     @property
     def epoch(self) -> int:
-        """That of the checkpoint."""
+        """Epoch of the checkpoint."""
         return self.saved.epoch if self.saved else 0
 
     def full(self, record: Record) -> Record:
@@ -91,9 +85,9 @@ class LogFiles:
 class Newest:
     """What leads to the newest state: ``start``, of the head or else of the checkpoint, and the records after it.
 
-    ``removals``: how many bytes of the removals are in ``start``. ``floor``: epoch of the checkpoint; the state's is
-    set by who takes it to the end. ``records`` come without their locations where there is no head; ``full`` gives one
-    with them. ``at``: where in the log the first of them begins. ``folded``: number of the checkpoint's last record.
+    ``removals``: bytes of the removals applied to ``start``. ``floor``: epoch of the checkpoint; ``advance`` sets the
+    state's floor. ``records`` have no locations if there is no head; ``full`` reads one with them. ``at``: offset of
+    the first of them in the log. ``folded``: number of the checkpoint's last record.
     """
 
     start: StreamState
@@ -109,37 +103,21 @@ class Newest:
     head: Head | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """The three files, and nothing decoded."""
-
-    stream: str
-    path: Path
-    checkpoint: Saved | None
-    checkpoint_bytes: int
-    source: Source
-    base: int
-    head: memoryview | None
-
-
 def read_files(fs: Fs, layout: Layout, table: TableName, stream: str, *, whole: bool = False) -> LogFiles:
-    """Checkpoint and log, read again while a compaction comes between the two.
-
-    ``whole``: every byte of the checkpoint is looked at.
-    """
-    return _files(_open(fs, layout, table, stream, None, whole=whole))
+    """Reads checkpoint and log, again if a compaction came in between. ``whole``: verifies the whole checkpoint."""
+    return _files(open_files(fs, layout, table, stream, None, whole=whole))
 
 
 def read_newest(
     fs: Fs, layout: Layout, table: TableName, stream: str, *, reports: bool = True, cached: bool = True
 ) -> Newest:
-    """The same for the newest state alone, from the head on where there is one that can be used.
+    """The same for the newest state only, from a usable head on.
 
-    Without ``cached`` the head is left aside, and all of the checkpoint is looked at. Without ``reports`` the state has
-    no locations from records or head.
+    Without ``cached`` the head is not used and the whole checkpoint is verified. Without ``reports`` the state has no
+    locations from records or head.
     """
     files = HeadFiles.of(fs, layout, table, stream)
-    found = _open(fs, layout, table, stream, files if cached else None, whole=not cached)
+    found = open_files(fs, layout, table, stream, files if cached else None, whole=not cached)
 
     @lru_cache
     def rescue(epoch: int) -> StreamState:
@@ -150,7 +128,7 @@ def read_newest(
 
 @dataclass(frozen=True, slots=True)
 class Rollbacks:
-    """Pairs (epoch gone back to, epoch of the rollback): those in the log, and those ``folded`` into the checkpoint."""
+    """Pairs (restored epoch, epoch of the rollback): those in the log, and those ``folded`` into the checkpoint."""
 
     logged: RolledBack
     folded: RolledBack
@@ -158,8 +136,8 @@ class Rollbacks:
 
 
 def read_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> Rollbacks:
-    """The rollbacks that are on record, oldest first; decodes hardly anything else."""
-    files = _open(fs, layout, table, stream, None)
+    """The recorded rollbacks, oldest first; decodes only those records."""
+    files = open_files(fs, layout, table, stream, None)
     logged, last = [], None
     for part in walk(files.source):
         last = part
@@ -172,23 +150,20 @@ def read_rollbacks(fs: Fs, layout: Layout, table: TableName, stream: str) -> Rol
 
 
 def read_rolled_back_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> RolledBackEpochs:
-    """What was rolled back since the checkpoint."""
+    """The epochs rolled back since the checkpoint."""
     files = read_files(fs, layout, table, stream)
     return rolled_back_epochs_of(files.records, files.epoch, files.full)
 
 
 def rolled_back_epochs_of(records: tuple[Record, ...], base: int, full: Callable[[Record], Record]) -> RolledBackEpochs:
-    """The same of records after epoch ``base``; those that were rolled back are looked up with their locations."""
+    """The rolled-back epochs among records after epoch ``base``, with their locations."""
     kept = chain(records, base, None, "log")
     live = {record.n for record in kept}
     return RolledBackEpochs.of((r if r.n in live else full(r) for r in records), kept)
 
 
 def advance(state: StreamState, files: Newest, epoch: int | None, where: object, *, locations: bool = True) -> None:
-    """Takes the start forward to ``epoch`` (None: the newest) along its chain.
-
-    From a head on, locations are changed when they are asked for.
-    """
+    """Advances the start to ``epoch`` (None: the newest) along its chain; from a head on, locations lazily."""
     floor = state.epoch
     for record in files.records:
         state.note(record)
@@ -223,7 +198,9 @@ def _from_checkpoint(files: LogFiles) -> Newest:
     )
 
 
-def _from_head(files: HeadFiles, found: _Opened, reports: bool, rescue: Callable[[int], StreamState]) -> Newest | None:
+def _from_head(
+    files: HeadFiles, found: OpenedFiles, reports: bool, rescue: Callable[[int], StreamState]
+) -> Newest | None:
     assert found.head is not None  # noqa: S101 - asked before
     floor = found.checkpoint.epoch if found.checkpoint else 0
     if found.base > floor:
@@ -256,81 +233,10 @@ def _itself(record: Record) -> Record:
     return record
 
 
-def _open(
-    fs: Fs, layout: Layout, table: TableName, stream: str, files: HeadFiles | None, *, whole: bool = False
-) -> _Opened:
-    path = layout.stream_log(table, stream)
-    checkpoint_path = layout.stream_checkpoint(table, stream)
-    epoch = base = 0
-    for _ in range(READ_ATTEMPTS):
-        saved, size = _checkpoint(fs, checkpoint_path, whole)
-        head = files.read() if files else None  # before the log, which then is not behind it
-        try:
-            source = fs.open(path)
-        except FileNotFoundError:
-            raise TableNotFoundError(
-                "stream has no commit log",
-                where=path,
-                expected="a log",
-                found="checkpoint only" if size else "nothing",
-                hint="`sparkhaven stats` lists the streams of a table",
-            ) from None
-        epoch, base = saved.epoch if saved else 0, read_header(source.read(0, HEADER.size), LOG_MAGIC, path)
-        if base <= epoch:
-            return _Opened(stream, path, saved, size, source, base, head)
-    raise CorruptFileError(
-        "the checkpoint that the commit log goes on from is missing",
-        where=checkpoint_path,
-        expected=f"epoch {base} or newer",
-        found=f"epoch {epoch}",
-        hint="restore the checkpoint from a copy; nothing was changed or deleted",
-    )
-
-
-def _require_reaches(found: _Opened, end: Survey) -> None:
-    """CorruptFileError if a log that begins before its checkpoint also ends before it: a checkpoint is made from it."""
-    saved = found.checkpoint
-    if saved is None or found.base >= saved.epoch:
-        return
-    part = next(walk(found.source, end.last[0]), None) if end.last[1] else None
-    last = decode(part.payload, found.path, reports=False).n if part is not None else 0
-    if last < saved.number("n"):
-        raise CorruptFileError(
-            "the commit log is older than its checkpoint: acknowledged records are lost",
-            where=found.path,
-            expected=f"record {saved.number('n')}, which {saved.where} was made from",
-            found=f"records up to {last}",
-            hint="restore log and checkpoint from one copy; nothing was changed or deleted",
-        )
-
-
-def _checkpoint(fs: Fs, path: Path, whole: bool) -> tuple[Saved | None, int]:
-    data = mapped(fs, path)
-    if data is None:
-        return None, 0
-    saved = open_saved(data, path)
-    if whole:
-        saved.check()
-    return saved, len(data)
-
-
-def mapped(fs: Fs, path: Path) -> memoryview | None:
-    """The bytes of a file that is only ever replaced as a whole, or None."""
-    for _ in range(READ_ATTEMPTS):
-        found = fs.stat(path)
-        if found is None:
-            return None
-        try:
-            return memoryview(fs.map(path, found.size))
-        except (CorruptFileError, FileNotFoundError):
-            continue  # replaced by a shorter one just now
-    return memoryview(pa.py_buffer(fs.read(path)))
-
-
-def _files(found: _Opened) -> LogFiles:
+def _files(found: OpenedFiles) -> LogFiles:
     expected = found.checkpoint.number("n") + 1 if found.checkpoint else 1
     places, records, end = _decoded(found.path, walk(found.source), expected, False, found.source, HEADER.size)
-    _require_reaches(found, end)
+    require_reaches(found, end)
     size = found.checkpoint_bytes
     return LogFiles(found.stream, found.path, found.checkpoint, size, found.source, found.base, end, places, records)
 
@@ -338,7 +244,7 @@ def _files(found: _Opened) -> LogFiles:
 def _decoded(
     path: Path, parts: Iterator[Frame], expected: int, reports: bool, source: Source, start: int
 ) -> tuple[tuple[tuple[int, int], ...], tuple[Record, ...], Survey]:
-    """The records from number ``expected`` on, with their places; CorruptFileError where one is missing."""
+    """The records from number ``expected`` on, with their places. CorruptFileError: one is missing."""
     places: list[tuple[int, int]] = []
     records: list[Record] = []
     last: Frame | None = None

@@ -349,7 +349,7 @@ def test_a_lost_log_is_not_taken_for_a_new_stream(tmp_path: Path) -> None:
         open_log(FS, tmp_path)
     FS.write_new(path, log_bytes)
     FS.unlink(checkpoint)
-    with pytest.raises(CorruptFileError, match="checkpoint that the commit log goes on from is missing"):
+    with pytest.raises(CorruptFileError, match="checkpoint that the commit log continues from is missing"):
         open_log(FS, tmp_path)
     FS.unlink(Layout(tmp_path).stream_head(TABLE, STREAM))
     for at in range(0, len(checkpoint_bytes), 7):
@@ -406,5 +406,5 @@ def test_a_flipped_bit_is_corruption_unless_in_the_last_record(tmp_path: Path) -
         else:
             assert load_stream(FS, _layout(tmp_path), TABLE, STREAM).epoch == 1
     FS.write_new(_log_path(tmp_path), _flipped(data, 8))
-    with pytest.raises(CorruptFileError, match="checkpoint that the commit log goes on from is missing"):
+    with pytest.raises(CorruptFileError, match="checkpoint that the commit log continues from is missing"):
         load_stream(FS, _layout(tmp_path), TABLE, STREAM)

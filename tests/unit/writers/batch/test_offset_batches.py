@@ -71,7 +71,7 @@ def test_a_later_batch_that_repeats_offsets_commits_nothing(tmp_path: Path) -> N
         for ranges in ([read(0, 10)], [read(5, 12)], [read(8, 10), read(10, 12)]):
             with pytest.raises(EpochConflictError, match="committed already"):
                 later(tmp_path, log, ranges)
-        with pytest.raises(PositionGapError, match="deleted and made again"):
+        with pytest.raises(PositionGapError, match="topic recreated"):
             later(tmp_path, log, [read(10, 12, topic_id="other")])
         with pytest.raises(PositionGapError, match="does not continue"):
             later(tmp_path, log, [read(11, 12)])

@@ -1,0 +1,108 @@
+"""Opens checkpoint, log and head of a stream, as of one moment between compactions, without decoding them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from store.epochs.files.checkpoint import open_saved
+from store.epochs.files.head import HeadFiles
+from store.epochs.files.saved import Saved
+from store.epochs.state.records import decode
+from store.errors import CorruptFileError, TableNotFoundError
+from store.framing.frames import HEADER, LOG_MAGIC, Source, Survey, read_header, walk
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+READ_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFiles:
+    """The opened files of a stream, undecoded."""
+
+    stream: str
+    path: Path
+    checkpoint: Saved | None
+    checkpoint_bytes: int
+    source: Source
+    base: int
+    head: memoryview | None
+
+
+def open_files(
+    fs: Fs, layout: Layout, table: TableName, stream: str, files: HeadFiles | None, *, whole: bool = False
+) -> OpenedFiles:
+    """Opens checkpoint and log, and the head if ``files`` is given; again if a compaction came in between.
+
+    ``whole``: verifies the whole checkpoint. TableNotFoundError: there is no log. CorruptFileError: the checkpoint is
+    damaged, or older than the log's first epoch.
+    """
+    path = layout.stream_log(table, stream)
+    checkpoint_path = layout.stream_checkpoint(table, stream)
+    epoch = base = 0
+    for _ in range(READ_ATTEMPTS):
+        saved, size = _checkpoint(fs, checkpoint_path, whole)
+        head = files.read() if files else None  # read before the log, so that the log is at least as new
+        try:
+            source = fs.open(path)
+        except FileNotFoundError:
+            raise TableNotFoundError(
+                "stream has no commit log",
+                where=path,
+                expected="a log",
+                found="checkpoint only" if size else "nothing",
+                hint="`sparkhaven stats` lists the streams of a table",
+            ) from None
+        epoch, base = saved.epoch if saved else 0, read_header(source.read(0, HEADER.size), LOG_MAGIC, path)
+        if base <= epoch:
+            return OpenedFiles(stream, path, saved, size, source, base, head)
+    raise CorruptFileError(
+        "the checkpoint that the commit log continues from is missing",
+        where=checkpoint_path,
+        expected=f"epoch {base} or newer",
+        found=f"epoch {epoch}",
+        hint="restore the checkpoint from a copy; nothing was changed or deleted",
+    )
+
+
+def require_reaches(found: OpenedFiles, end: Survey) -> None:
+    """CorruptFileError: the log ends before its checkpoint, which was made from it."""
+    saved = found.checkpoint
+    if saved is None or found.base >= saved.epoch:
+        return
+    part = next(walk(found.source, end.last[0]), None) if end.last[1] else None
+    last = decode(part.payload, found.path, reports=False).n if part is not None else 0
+    if last < saved.number("n"):
+        raise CorruptFileError(
+            "the commit log is older than its checkpoint: acknowledged records are lost",
+            where=found.path,
+            expected=f"record {saved.number('n')}, which {saved.where} was made from",
+            found=f"records up to {last}",
+            hint="restore log and checkpoint from one copy; nothing was changed or deleted",
+        )
+
+
+def _checkpoint(fs: Fs, path: Path, whole: bool) -> tuple[Saved | None, int]:
+    data = mapped(fs, path)
+    if data is None:
+        return None, 0
+    saved = open_saved(data, path)
+    if whole:
+        saved.check()
+    return saved, len(data)
+
+
+def mapped(fs: Fs, path: Path) -> memoryview | None:
+    """The bytes of a file that is only replaced, never appended to, or None."""
+    for _ in range(READ_ATTEMPTS):
+        found = fs.stat(path)
+        if found is None:
+            return None
+        try:
+            return memoryview(fs.map(path, found.size))
+        except (CorruptFileError, FileNotFoundError):
+            continue  # replaced by a shorter one just now
+    return memoryview(pa.py_buffer(fs.read(path)))

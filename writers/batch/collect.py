@@ -1,0 +1,157 @@
+"""Step 5 of a batch: collects the tasks' reports and combines the rows of several tasks at one location."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.epochs.state.values import FileId, LocationReport, OffsetRange, Split
+from store.errors import EpochConflictError
+from store.io.fs import Fs
+from store.layout import LocationKey
+from writers.append.empty_location import WorkerCache
+from writers.batch.combine import Appended, SpillFile, combine, split_order
+from writers.batch.durable import make_durable
+from writers.batch.file_parts import by_position
+from writers.batch.rejects import LateSplits, RejectedFiles, reject_late
+from writers.batch.scratch import close_scratch
+from writers.batch.task import TaskResult
+from writers.target import SplitNotes, StreamTarget
+
+DRIVER = -1  # the task number of the driver
+
+
+@dataclass(slots=True)
+class Collected:
+    """Reports of all tasks, combined."""
+
+    splits: tuple[Split, ...] = ()
+    skipped: tuple[Split, ...] = ()
+    reports: dict[LocationKey, LocationReport] = field(default_factory=dict)
+    notes: SplitNotes = field(default_factory=SplitNotes)
+    seconds: dict[str, float] = field(default_factory=dict)
+    written: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows that the batch adds."""
+        return sum(report.rows - report.base_rows for report in self.reports.values())
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """Columns that are null in all of these rows."""
+        stats = [report.stats for report in self.reports.values() if report.rows > report.base_rows]
+        names = stats[0] if stats else ()
+        return tuple(
+            name
+            for name in names
+            if all(name in part and part[name].nulls == part[name].stop - part[name].start for part in stats)
+        )
+
+    @property
+    def files(self) -> tuple[FileId, ...]:
+        """The files among the splits, sorted; a file read in parts occurs once."""
+        return tuple(sorted(split for split in by_position(self.splits) if isinstance(split, FileId)))
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """The ranges of offsets among the splits, sorted."""
+        return tuple(sorted(split for split in self.splits if isinstance(split, OffsetRange)))
+
+
+def collect(
+    fs: Fs,
+    target: StreamTarget,
+    memory: WorkerCache,
+    results: Iterable[TaskResult],
+    scratch: str,
+    *,
+    expected: Sequence[Split] | None = None,
+    decode: object = None,
+) -> Collected:
+    """Step 5. Raises the first error of a task unchanged. ``expected`` splits must all have been read, once.
+
+    ``results`` are final: attempts that still run are fenced off.
+    """
+    with fs.during("collect"):
+        close_scratch(fs, target.scratch(scratch))
+        found = Collected()
+        owned: dict[LocationKey, Appended] = {}
+        spilled: dict[LocationKey, list[SpillFile]] = {}
+        last = None
+        for result in sorted(results, key=lambda result: result.index):
+            if result.index == last:
+                raise _conflict("two attempts of one task sent a report", f"task {last} of batch {scratch}")
+            last = result.index
+            if result.error is not None:
+                raise result.error
+            found.splits += result.splits
+            found.skipped += result.skipped
+            found.notes.merge(result.notes)
+            found.written += result.written
+            for name, seconds in result.seconds.items():
+                found.seconds[name] = found.seconds.get(name, 0.0) + seconds
+            for part in result.appended:
+                if owned.setdefault(part.report.key, part) is not part:
+                    raise _conflict("two tasks wrote to one location", target.location(part.report.key))
+            for file in result.spilled:
+                spilled.setdefault(file.key, []).append(file)
+        _check_splits(found.splits, expected)
+        found.reports = {key: part.report for key, part in owned.items()}
+    if spilled:
+        late = _combine(fs, target, memory, scratch, found, owned, spilled)
+        _reject(fs, target, scratch, found, late, decode)
+    return found
+
+
+def _check_splits(splits: Sequence[Split], expected: Sequence[Split] | None) -> None:
+    if len(set(splits)) != len(splits):
+        raise _conflict("two tasks read one split", next(f.path for f in splits if splits.count(f) > 1))
+    if expected is not None and set(splits) != set(expected):
+        missing = sorted(set(expected) ^ set(splits), key=split_order)
+        raise _conflict("the tasks did not read the planned splits", missing[0].path)
+
+
+def _combine(
+    fs: Fs,
+    target: StreamTarget,
+    memory: WorkerCache,
+    scratch: str,
+    found: Collected,
+    owned: dict[LocationKey, Appended],
+    spilled: dict[LocationKey, list[SpillFile]],
+) -> LateSplits:
+    late = LateSplits({})
+    with fs.sync_guard(target.layout.root) as guard:
+        files: list[Path] = []
+        directories: list[Path] = []
+        for key in sorted(spilled):
+            combined = combine(fs, target, memory, key, owned.get(key), spilled[key], target.scratch(scratch))
+            if combined.report is not None:
+                found.reports[key] = combined.report
+            found.written += combined.written
+            for part in combined.late:
+                late.add(part.split, key, part.rows)
+            files.extend(combined.touched)
+            directories.extend(combined.directories)
+        if target.durability == "fsync":
+            make_durable(fs, guard, files, directories)
+    return late
+
+
+def _reject(fs: Fs, target: StreamTarget, scratch: str, found: Collected, late: LateSplits, decode: object) -> None:
+    rejected = RejectedFiles(fs, target.scratch(scratch), DRIVER, 0)
+    found.notes.sink = rejected
+    for split, keys in late.rows.items():
+        reject_late(decode, split, keys, found.notes)
+    found.notes.sink = None
+    found.notes.rejected_files.extend(rejected.files)
+
+
+def _conflict(what: str, where: object) -> EpochConflictError:
+    return EpochConflictError(
+        what,
+        where=where,
+        hint="restart the stream; nothing of this batch was committed",
+    )
