@@ -176,7 +176,7 @@ def load_record(fs: Fs, layout: Layout, table: TableName, value: str, generation
     record = decode_record(fs.read(path), path)
     found = (record.table, record.value, record.generation)
     if found != (str(table), value, generation):
-        raise _corrupt("merge record is of another merge", path, 0, (str(table), value, generation), found)
+        raise _corrupt("merge record is in a wrong directory", path, 0, (str(table), value, generation), found)
     return record
 
 

@@ -206,5 +206,5 @@ def load_validation(fs: Fs, layout: Layout, table: TableName, record: MergeRecor
     found = decode_validation(fs.read(path), path)
     place = (found.table, found.value, found.generation)
     if place != (str(table), record.value, record.generation):
-        raise _corrupt("is of another merge", path, (str(table), record.value, record.generation), place)
+        raise _corrupt("is in a wrong directory", path, (str(table), record.value, record.generation), place)
     return found

@@ -64,5 +64,5 @@ def test_a_file_in_a_foreign_place_is_refused(tmp_path: Path) -> None:
     assert load_validation(fs, layout, table, record) == FOUND
     path = layout.merges(table) / "2026-11-20" / "3.validation"
     path.rename(path.with_name("4.validation"))
-    with pytest.raises(CorruptFileError, match="of another merge"):
+    with pytest.raises(CorruptFileError, match="in a wrong directory"):
         load_validation(fs, layout, table, replace(record, generation=4))

@@ -246,7 +246,12 @@ def test_offsets_that_do_not_go_on(small: SmallTable) -> None:
     for start, stop, what, expected in (
         (30, 40, "offsets were ingested twice", "no offset of them"),
         (35, 50, "offsets were ingested twice", "from offset 40 on"),
-        (41, 50, "offsets of an epoch do not continue those of the one before: the source does not continue", "offset 40"),
+        (
+            41,
+            50,
+            "offsets of an epoch do not continue those of the one before: the source does not continue",
+            "offset 40",
+        ),
     ):
         batch = replace(last.batch, ranges=(replace(read, start=start, stop=stop),), gaps=())
         path.write_bytes(whole + frame(encode(replace(last, n=last.n + 1, epoch=last.epoch + 1, batch=batch))))

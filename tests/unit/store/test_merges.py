@@ -119,7 +119,7 @@ def test_a_record_in_a_foreign_place_is_refused(tmp_path: Path) -> None:
     store_record(fs, layout, TABLE, SMALL)
     directory = layout.merges(TABLE) / "2026-11-20"
     (directory / "0.json").rename(directory / "1.json")
-    with pytest.raises(CorruptFileError, match="of another merge"):
+    with pytest.raises(CorruptFileError, match="in a wrong directory"):
         load_record(fs, layout, TABLE, "2026-11-20", 1)
 
 
