@@ -1,4 +1,4 @@
-"""Where-expressions judged by statistics alone: may name outcomes that do not occur, never leaves one out."""
+"""Evaluates where-expressions on statistics only: may return outcomes that do not occur, never omits one."""
 
 from __future__ import annotations
 

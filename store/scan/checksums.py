@@ -1,4 +1,4 @@
-"""CRC-32 of committed bytes: computed as fast as the machine allows, compared by readers, remembered for a process.
+"""CRC-32 of committed bytes: verified by readers, and cached per process.
 
 Commit records and merge records hold one running CRC-32 of the committed bytes of each file (a ``.dat`` from its first
 row on). A reader compares a file when it first touches it, and remembers (inode, length, CRC): a file that has grown
@@ -65,7 +65,7 @@ class _Known:
 
 
 class Checks:
-    """Which committed bytes are known to be those that were committed. ``MEMORY`` is that of the process.
+    """A cache of verified committed bytes. ``MEMORY`` is that of the process.
 
     ``kept`` files of ``smallest`` bytes and more are remembered; 0: each is compared whenever it is opened.
     """

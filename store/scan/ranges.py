@@ -195,7 +195,7 @@ def usable_record(
     for taken in newer:
         if _has_left(snapshot, value, taken):
             raise SettingsError(
-                "the epoch can no longer be read: its rows were merged later and have left intraday",
+                "the epoch can no longer be read: its rows were merged later and removed from intraday",
                 where=layout.intraday_location(snapshot.table, LocationKey(taken.internal, value)),
                 found=f"epochs {snapshot.epochs}",
                 hint="read a newer epoch; `sparkhaven stats` shows which dates are merged",
@@ -212,7 +212,7 @@ def _holds(snapshot: Snapshot, value: str, taken: MergeInput) -> bool:
     """Whether the snapshot has every row that a merge took from one location."""
     stream, location = _located(snapshot, value, taken)
     if stream is None:
-        return True  # the stream is gone, history is all that is left of it
+        return True  # the stream no longer exists, only its history does
     if location is None or location.truncated or location.since > taken.since:
         return stream.epoch >= taken.epoch  # removed with proof after the merge, unless the snapshot is older
     return location.since == taken.since and location.rows >= taken.rows

@@ -1,4 +1,4 @@
-"""What a read asks for: tier, partition values, sources; and how it is told that there is no such thing."""
+"""What a read selects: tier, partition values, sources; and the errors for values that do not exist."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is wrong, or odd, in a schema file: one table of codes, one value per finding.
+"""Errors and warnings of a schema file: one table of codes, one value per finding.
 
-Codes that begin with E refuse the schema, codes with W are told and change nothing. A finding names file, line,
-column, element and rule, what was expected and found, and what to do.
+Codes that begin with E are errors and refuse the schema, codes with W are warnings. A finding names file, line, column,
+element and rule, what was expected and found, and what to do.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class FindingList(tuple[Finding, ...]):
 
 @dataclass(slots=True)
 class Collector:
-    """Gathers the findings of one file, so that a user sees all of them at once."""
+    """Collects the findings of one file, so that a user sees all of them at once."""
 
     file: str
     found: list[Finding] = field(default_factory=list)

@@ -139,7 +139,7 @@ def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: P
         epochs = list_epochs(fs, layout, table, stream)
         found += sum(len(entry.gaps) for entry in epochs if entry.live)
         if not found and state.floor > 0:
-            raise NotEvaluatedError(f"gaps of stream {stream} up to epoch {state.floor} are not on record any more")
+            raise NotEvaluatedError(f"gaps of stream {stream} up to epoch {state.floor} are no longer recorded")
     return found
 
 

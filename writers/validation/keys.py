@@ -20,7 +20,7 @@ from writers.validation.rows import Block, Cells, Mask, RowSet
 
 Words = npt.NDArray[np.uint64]
 Lanes = tuple[Words, Words]
-LIMIT = 2 << 20  # distinct hashes held in memory: 24 bytes each, and as much again while they are brought together
+LIMIT = 2 << 20  # distinct hashes in memory: 24 bytes each, and as much again while they are combined
 _SEEDS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
 _NULLS = (np.uint64(0x7A2D5C9E13B8F641), np.uint64(0x2C6F1E8B94D3A705))
 
@@ -140,7 +140,7 @@ def counted(feeds: Sequence[Feed], limit: int = LIMIT) -> Iterator[tuple[Counted
 
 
 class _Held:
-    """Hashes as they come; brought together when there are as many new ones as old."""
+    """Collects hashes; combines them when there are as many new ones as old."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self._whole, self._new, self._waiting = limit, _EMPTY, list[Counted](), 0

@@ -21,11 +21,10 @@ Number = int | float | Fraction
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What rules know beyond the rows.
+    """Inputs of rules beyond the rows.
 
-    ``neighbours(before, after)`` gives the rows of that many merged dates before and after this one, as far as there
-    are any; ``gaps()`` the offsets that the date's streams have passed over; ``digests`` whether the digest of every
-    column is that of what was merged.
+    ``neighbours(before, after)``: row counts of up to so many merged dates before and after this one; ``gaps()``: gaps
+    that the date's streams have committed; ``digests``: whether the digest of every column matches the merge.
     """
 
     neighbours: Callable[[int, int], Sequence[int]]
@@ -43,7 +42,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What a rule has measured, its bounds, and whether it holds."""
+    """The measured value of a rule, its bounds, and whether the rule holds."""
 
     passed: bool
     measured: Evidence = None

@@ -21,11 +21,11 @@ from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import Cells, Mask
 from writers.validation.scope import Evaluate, Measure, Scope, plural, some, value_of
 
-REMEMBERED = 10_000  # distinct values that a message is made from
+REMEMBERED = 10_000  # distinct values kept for a message
 
 
 class _Odd:
-    """Nulls and NaNs that a rule was not told to leave out."""
+    """Nulls and NaNs that a rule does not remove."""
 
     def __init__(self) -> None:
         self.nulls = self.nans = 0
@@ -141,7 +141,7 @@ class _Set:
 
 
 class _Seen:
-    """Distinct values, as many as a message takes."""
+    """Distinct values, as many as a message can name."""
 
     def __init__(self) -> None:
         self.values: set[Any] = set()

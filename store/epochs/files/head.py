@@ -1,25 +1,24 @@
-"""The head of a stream: its state at a recent record, so that the newest state need not be put together from all.
+"""The head of a stream: a cache of its state at a recent record, so that the newest state needs few records.
 
 ``<stream>.head`` is encoded as a checkpoint (``store.epochs.files.checkpoint``), magic ``SHVHED1``, number = the epoch
 of the state. Its first record has further keys:
 
 ``durable``        newest epoch that is known to be on disk
-``at``             where in the log the frame of record ``n`` begins, the last one folded in
+``at``             offset in the log of the frame of record ``n``, the last one folded in
 ``record``         length and CRC-32 of that frame, in hexadecimal
 ``lastRemoval``    [offset, length and CRC-32 in hexadecimal] of the last frame of removals that is folded in
 ``floor``          epoch of the checkpoint
-``dead``           [[epoch gone back to, epoch of the rollback], ...] after the checkpoint
-``deadLocations``  [[internal, value], ...] that epochs touched which were rolled back after the checkpoint
+``dead``           [[restored epoch, epoch of the rollback], ...] after the checkpoint
+``deadLocations``  [[internal, value], ...] of epochs that were rolled back after the checkpoint
 
-It is a cache. *Writer.* The driver, between two batches, when log and removals have grown by 1 MiB and by twice the
-head's own size since the last one, so that the cost per epoch is constant; atomic replace without a sync. What cannot
-be written is left. A compaction replaces it. *Reader.* It is used for the newest state only, and only where its first
-record, index and tail are sound, the log goes on from this very checkpoint and has that frame at that place, the
-removals have theirs, and no later record goes back behind it; else it counts for nothing, and the log is read from the
-checkpoint on. So it is for a location or a list of files in it that turns out to be damaged. Numbers of records come
-again after a power cut has taken the end of the log (modes ``periodic`` and ``none``), but never with the same
-generation, which is part of every record. So the same frame at the same place means the same log up to it. The floor
-stays that of the checkpoint.
+*Writer.* The driver, between two batches, when log and removals have grown by 1 MiB and by twice the head's own size
+since the last head, so that the cost per epoch is constant; atomic replace without a sync. A failed write is ignored. A
+compaction replaces the head. *Reader.* It is used only for the newest state, and only if its first record, index and
+tail are sound, the log continues from this checkpoint and has that frame at that offset, the removals have theirs, and
+no later record rolls back to an epoch before it; otherwise the log is read from the checkpoint on. The same holds for a
+damaged location or list of files in it. After a power failure record numbers may be reused (modes ``periodic`` and
+``none``), but never with the same generation, which is part of every record. So the same frame at the same offset means
+the same log up to it. The rollback floor stays that of the checkpoint.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ Mark = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A state with what binds it to log, removals and checkpoint; ``size`` of its file in bytes."""
+    """A state, bound to log, removals and checkpoint; ``size`` of its file in bytes."""
 
     state: StreamState
     floor: int
@@ -84,7 +83,7 @@ def open_head(data: bytes | memoryview, where: object) -> Saved:
 def decode_head(
     saved: Saved, stream: str, size: int, *, locations: bool = True, rescue: Callable[[int], StreamState] | None = None
 ) -> Head:
-    """The head in a file; CorruptFileError where a part is missing. Without ``locations`` the state has none."""
+    """The head in a file. CorruptFileError: it is incomplete. Without ``locations`` the state has none."""
     found, first = saved.decode(stream, locations=locations, rescue=rescue), saved.first
     try:
         dead = tuple((int(to), int(epoch)) for to, epoch in first["dead"])
@@ -100,7 +99,7 @@ def decode_head(
 
 @dataclass(frozen=True, slots=True)
 class HeadFiles:
-    """Where the head of a stream is, and what it is bound to beside the log."""
+    """Paths of a stream's head and of the files that it is bound to."""
 
     fs: Fs
     path: Path
@@ -112,7 +111,7 @@ class HeadFiles:
         return cls(fs, layout.stream_head(table, stream), layout.stream_removals(table, stream))
 
     def read(self) -> memoryview | None:
-        """The bytes that are there; None where there is no head or it cannot be read."""
+        """The bytes of the head; None if there is none or it is unreadable."""
         try:
             found = self.fs.stat(self.path)
             return memoryview(self.fs.map(self.path, found.size)) if found else None
@@ -129,9 +128,9 @@ class HeadFiles:
         locations: bool,
         rescue: Callable[[int], StreamState] | None = None,
     ) -> tuple[int, Head] | None:
-        """The head in ``data`` and where in the log the records after it begin; None if it is not to be used.
+        """The head in ``data``, and the offset in the log of the records after it; None if it is not usable.
 
-        Whether a later record goes back behind it is not looked at. ``rescue`` as in ``Saved.decode``.
+        Does not check whether a later record rolls back to before it. ``rescue`` as in ``Saved.decode``.
         """
         try:
             head = decode_head(open_head(data, self.path), stream, len(data), locations=locations, rescue=rescue)
@@ -147,7 +146,7 @@ class HeadFiles:
 
 
 class HeadWriter:
-    """Keeps the head of one generation: when the next one is due, and writing it."""
+    """Writes the heads of one generation when they are due."""
 
     def __init__(self, files: HeadFiles, least_bytes: int) -> None:
         self._files, self._least = files, least_bytes
@@ -180,5 +179,5 @@ class HeadWriter:
                 fs.replace(self._files.path, data, sync=False)
             self._size = len(data)
         except OSError:
-            return False  # tried again when the log has grown as much once more
+            return False  # retried when the log has grown by as much again
         return True

@@ -1,7 +1,4 @@
-"""A checkpoint or head as it lies on disk: opened by its ends, each part decoded when it is asked for.
-
-``store.epochs.files.checkpoint`` has the form of the file.
-"""
+"""A checkpoint or head on disk, decoded lazily; ``store.epochs.files.checkpoint`` documents the format."""
 
 from __future__ import annotations
 
@@ -37,14 +34,14 @@ Data = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A state with the bytes of the removals file that are folded into it."""
+    """A state, and the number of bytes of the removals file that are folded into it."""
 
     state: StreamState
     removals: int
 
 
 class SavedLocations:
-    """The locations of a file of this form. CorruptFileError for one whose frame is damaged."""
+    """The locations of such a file. CorruptFileError: the frame of a location is damaged."""
 
     def __init__(self, data: Data, index: bytes, where: object) -> None:
         self._data, self._where = data, where
@@ -56,7 +53,7 @@ class SavedLocations:
         self._entries = list(ENTRY.iter_unpack(index[len(text) + len(BEHIND) :])) if len(text) < len(index) else []
         self._places: dict[str, tuple[int, int]] = {}
         places = [entry[1] for entry in self._entries]
-        for place, name in enumerate(self._values):  # values are numbered in the order in which they come
+        for place, name in enumerate(self._values):  # values are numbered in file order
             first = bisect_left(places, place)
             self._places[name] = first, bisect_left(places, place + 1, lo=first)
 
@@ -104,10 +101,7 @@ class SavedLocations:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A file of this form: its ``first`` record, and what follows, not decoded.
-
-    Every method raises CorruptFileError where a part is missing or damaged.
-    """
+    """Such a file: its ``first`` record, the rest undecoded. CorruptFileError, of every method: it is damaged."""
 
     epoch: int
     first: Mapping[str, Any]
@@ -131,7 +125,7 @@ class Saved:
             raise self._incomplete(error) from error
 
     def check(self) -> None:
-        """Looks at every byte."""
+        """Verifies the checksum of the whole file."""
         index, _, crc, _ = read_tail(self.data, self.where)
         found = zlib.crc32(self.data[:-TAIL_BYTES])
         if found != crc:
@@ -153,7 +147,7 @@ class Saved:
     def decode(
         self, stream: str, *, locations: bool = True, rescue: Callable[[int], StreamState] | None = None
     ) -> Checkpoint:
-        """The state; without ``locations`` only what does not speak of them. ``rescue``: in place of a damaged one."""
+        """The state, with or without ``locations``. ``rescue`` loads it another way if a part is damaged."""
         saved = _Rescued(self.locations, self.epoch, rescue) if rescue else self.locations
         try:
             state = first_state(stream, self.first, Locations(saved=saved) if locations else Locations())
@@ -170,7 +164,7 @@ class Saved:
 
 
 class _Rescued:
-    """Locations of a cache: one that is damaged is put together from what it is a cache of."""
+    """Locations of a head; a damaged one is loaded from checkpoint and log."""
 
     def __init__(self, saved: SavedLocations, epoch: int, rescue: Callable[[int], StreamState]) -> None:
         self._saved, self._epoch, self._rescue = saved, epoch, rescue
@@ -200,7 +194,7 @@ def _rescued_files(
 
 
 def first_state(stream: str, head: Mapping[str, Any], locations: Locations) -> StreamState:
-    """The state that a first record tells of, without files."""
+    """The state of a first record, without files."""
     epoch = int(head["epoch"])
     return StreamState(
         stream=stream,
@@ -252,5 +246,5 @@ def damaged(where: object, offset: int, expected: object, found: object) -> Corr
         where=f"{where} at byte {offset}",
         expected=expected,
         found=found,
-        hint="restore it from a copy; the log beside it begins where it ends, so nothing can stand in for it",
+        hint="restore it from a copy; the log begins where it ends and cannot replace it",
     )

@@ -1,7 +1,7 @@
-"""Bounds of text columns, short enough for a commit record: what stands below and above all that they stand for.
+"""Bounds of text columns, short enough for a commit record.
 
-A text above ``MAX_BOUND_BYTES`` of UTF-8 gives way to a shorter one: its beginning as the lower bound, the next text
-after everything with that beginning as the upper one. Bounds are compared by code points, as the bytes of UTF-8 are.
+A text above ``MAX_BOUND_BYTES`` of UTF-8 is replaced by a shorter bound: a prefix of it as the lower bound, the least
+text after everything with that prefix as the upper one. Bounds are compared by code points, like the bytes of UTF-8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The locations of a state: those of a checkpoint or head, each decoded when it is asked for, and what came since.
+"""The locations of a state: those of a checkpoint or head, decoded lazily, and later changes.
 
 A location of a checkpoint of version 2 is one frame, little-endian: i8 since, i8 epoch, i8 rows, i8 time (ms), i8
 time when it was made (ms), i4 schema version, u1 truncated, u4 place of its shape; files
@@ -23,7 +23,7 @@ _COUNT = struct.Struct("<I")
 
 
 def shape_of(location: LocationState) -> tuple[Shape, Files, Stats]:
-    """The names of a location, and what is known under them."""
+    """The file and column names of a location, with its file states and statistics."""
     files, stats = Files.of(location.files), Stats.of(location.stats)
     return (files.names, tuple(names for names, _ in stats.groups)), files, stats
 
@@ -40,7 +40,7 @@ def encode_location(location: LocationState, shapes: MutableMapping[Shape, int])
 
 
 def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) -> LocationState:
-    """The inverse; IndexError, ValueError or struct.error where a part is missing."""
+    """The inverse. IndexError, ValueError, struct.error: data is missing."""
     since, epoch, rows, time_ms, made_ms, schema, truncated, shape = _FIXED.unpack_from(data)
     names, groups = shapes[shape]
     at = _FIXED.size
@@ -60,7 +60,7 @@ def decode_location(key: LocationKey, data: bytes, shapes: tuple[Shape, ...]) ->
 
 
 class Saved(Protocol):
-    """Locations that lie in a file."""
+    """Locations stored in a file."""
 
     def keys(self) -> Iterator[LocationKey]:
         """All of them, by value and internal partition."""
@@ -83,7 +83,7 @@ Grow = Callable[[LocationState | None, LocationReport], LocationState]
 
 
 class Locations(MutableMapping[LocationKey, LocationState]):
-    """Locations by key. What nobody asks for costs nothing: neither what lies in a file nor what reports say of it."""
+    """Locations by key; stored locations and pending changes are decoded on first use."""
 
     __slots__ = ("_gone", "_known", "_later", "_saved")
 
@@ -117,11 +117,11 @@ class Locations(MutableMapping[LocationKey, LocationState]):
             self._gone.add(key)
 
     def later(self, key: LocationKey, step: Callable[[LocationState | None], LocationState]) -> None:
-        """Changes a location, or makes it, when it is asked for."""
+        """Changes or creates a location on first use."""
         self._later.setdefault(key, []).append(step)
 
     def settle(self) -> None:
-        """Decodes and changes all that waits for being asked for, and lets the file go."""
+        """Decodes everything, applies all pending changes, and releases the file."""
         self._known = {key: self[key] for key in list(self)}
         self._saved = None
         self._gone.clear()

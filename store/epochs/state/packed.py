@@ -1,7 +1,7 @@
-"""What is known of a location's files and columns, packed: in memory as in commit records, checkpoint and head.
+"""File states and column statistics of a location, packed, in memory as in commit records, checkpoint and head.
 
 *Files* of n names: u1 width of a size (4 or 8), n sizes, n CRC-32 (u4); little-endian. Statistics are rows of
-``store.epochs.state.rows``. Which names they are of is told once, where many locations have the same.
+``store.epochs.state.rows``. Their names are stored once for many locations.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Files(Mapping[str, FileState]):
 
     @staticmethod
     def length(count: int, data: bytes, start: int) -> int:
-        """How many bytes the files of ``count`` names have that lie at ``start``; ValueError where they end earlier."""
+        """Length in bytes of the files of ``count`` names at ``start``. ValueError: the data end earlier."""
         length = 1 + count * (data[start] + 4)
         if data[start] not in (4, 8) or start + length > len(data):
             raise ValueError(f"files of width {data[start]} at {start} of {len(data)} bytes")
@@ -201,7 +201,7 @@ class Stats(Mapping[str, tuple[RangeStats, ...]]):
                 groups.append((names, rows))
             elif len(mine) == len(names) and len({(each.start, each.stop) for each in mine.values()}) == 1:
                 groups.append((names, _extended(rows, pack_row(list(mine.values())), len(names))))
-            else:  # from here on each goes on apart
+            else:  # from here on each column has its own ranges
                 columns = zip(*(unpack_row(row, len(names)) for row in rows), strict=True)
                 for name, ranges in zip(names, columns, strict=True):
                     alone = tuple(pack_row([each]) for each in ranges)

@@ -1,4 +1,4 @@
-"""Records of a commit log: values to bytes and back. Canonical JSON, and behind that of a commit its locations, packed.
+"""Records of a commit log: values to bytes and back. Canonical JSON; a commit's is followed by its packed locations.
 
 Common keys: ``kind``, ``n`` (number of the record in the life of the stream, without gaps), ``epoch``, ``generation``,
 ``time`` (ms since the epoch). ``commit`` and ``rollback`` make an epoch; ``open`` and ``sync`` carry the current one.
@@ -8,8 +8,8 @@ Common keys: ``kind``, ``n`` (number of the record in the life of the stream, wi
               storage, encoding or null, kind], ...]}; where it is known ``zone``: the time zone whose days or hours are
               the partition values, "" where they are not taken from instants
 ``commit``    ``query``, ``batch``, ``files`` [[path, size, mtime ns], ...], ``horizon`` (ns, after it), ``rows``,
-              ``schema`` (version), ``counts``, ``reports`` (``store.epochs.state.reports``) and, behind a line feed,
-              what it speaks of; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop, topic
+              ``schema`` (version), ``counts``, ``reports`` (``store.epochs.state.reports``) and, after a line feed,
+              the reports' data; where there are some: ``ranges`` and ``gaps`` [[topic, partition, start, stop, topic
               id, digest], ...]
 ``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
 ``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
@@ -94,11 +94,11 @@ class SyncRecord:
 
 
 BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, struct.error)
-"""What decoding raises where a part is missing or of the wrong type."""
+"""What decoding raises if data is missing or of the wrong type."""
 
 
 ROLLBACK = b'"kind":"rollback"'
-"""Is in the payload of every rollback, and in hardly any other."""
+"""Occurs in the payload of every rollback, and rarely in others."""
 
 Record = OpenRecord | CommitRecord | RollbackRecord | SyncRecord
 
@@ -127,7 +127,7 @@ def decode(payload: bytes, where: object, *, reports: bool = True) -> Record:
     decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
     if decoder is None:
         raise UnsupportedVersionError(
-            "record of a kind that this version does not know", where=where, expected=sorted(_DECODERS), found=kind
+            "record kind is not known to this version", where=where, expected=sorted(_DECODERS), found=kind
         )
     try:
         record: Record = decoder(value)

@@ -1,5 +1,6 @@
-"""Taken files as checkpoint and head hold them: sizes and times packed, names in one index that is made when one is
-asked for. A start of a stream that remembers hundreds of thousands of files asks for a few of them.
+"""Taken files of checkpoint and head: sizes and times packed, names in one index that is built on first use.
+
+A stream that remembers hundreds of thousands of files looks up only a few of them at its start.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Taken = tuple[Sequence[str], Sequence[int] | NDArray[np.int64], Sequence[int] | 
 
 
 class Remembered:
-    """Taken files by (time, path), each path once. Never changes, so copies of a window share it."""
+    """Taken files by (time, path), each path once. Immutable, so copies of a window share it."""
 
     __slots__ = ("_paths", "_places", "_sizes", "_times")
 
@@ -39,7 +40,7 @@ class Remembered:
         return len(self._paths)
 
     def first(self, horizon: int) -> int:
-        """How many of them are older than that."""
+        """Number of files older than ``horizon``."""
         return int(np.searchsorted(self._times, horizon))
 
     def find(self, path: str) -> tuple[int, int, int] | None:

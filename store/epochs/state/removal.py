@@ -1,4 +1,4 @@
-"""One location of a stream that maintenance has emptied or deleted."""
+"""One location of a stream that was truncated or deleted: a tombstone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from store.epochs.state.values import LocationState
 from store.layout import LocationKey
 
 Phase = Literal["truncate", "delete"]
-DOOMED = ".doomed-"  # what a delete has moved away begins with it, until it is unlinked
+DOOMED = ".doomed-"  # prefix of a directory that a delete has moved away and not yet unlinked
 PHASES: tuple[Phase, ...] = ("truncate", "delete")
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One location emptied or deleted; ``since`` and ``made_ms`` tell it from another location of the same key.
+    """One location truncated or deleted; ``since`` and ``made_ms`` distinguish it from others of the same key.
 
     ``epoch`` and ``generation`` are those of the stream at that time. 0 = unknown, of ``made_ms`` and ``generation``.
     """
@@ -33,9 +33,9 @@ class Removal:
     generation: int = 0
 
     def means(self, location: LocationState) -> bool:
-        """Whether it is this very location, and not one that was made anew under its key.
+        """Whether it is this location, not one recreated under its key.
 
-        A log that was restored from an older copy gives epochs again, but not at the same time.
+        A log that was restored from an older copy reuses epochs, but not at the same time.
         """
         made = {self.made_ms, location.made_ms} - {0}
         return (self.key, self.since) == (location.key, location.since) and len(made) < 2
@@ -43,9 +43,9 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The newest epoch and generation of a stream that some of its removals name, 0 where none does.
+    """The newest epoch and generation of a stream in some of its removals, else 0.
 
-    The log is written first: one that has less of either is older than the removals.
+    The log is written first: a log with lower numbers is older than the removals.
     """
 
     epoch: int = 0

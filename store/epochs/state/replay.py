@@ -1,7 +1,7 @@
-"""From records to state: what a stream's table is after any of its epochs.
+"""Replays records to a state: the content of a stream's table after any of its epochs.
 
 The state of an epoch is the checkpoint's state plus the records of its *chain*: walking back from the epoch's record,
-a rollback continues at the epoch that it restored. Records that were rolled back lie in the log, but on no later chain.
+a rollback continues at the epoch that it restored. Rolled-back records stay in the log, but are on no later chain.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class StreamState:
         return self.files.horizon
 
     def classify(self, splits: Iterable[Split], gaps: Iterable[OffsetRange] = ()) -> Resolution:
-        """What of a proposed batch is to be written; PositionGapError where the source does not go on from here."""
+        """Classifies the splits of a proposed batch. PositionGapError: the source does not continue from here."""
         given = tuple(splits)
         files = self.files.classify(split for split in given if isinstance(split, FileId))
         ranges = self.offsets.classify((split for split in given if isinstance(split, OffsetRange)), gaps)
         return Resolution((*files.fresh, *ranges.fresh), (*files.taken, *ranges.taken), files.below, ranges.cut)
 
     def apply(self, record: Record, *, later: bool = False) -> None:
-        """Goes on by one record of the chain; ``later``: locations change when they are asked for."""
+        """Applies one record of the chain; ``later``: changes locations lazily."""
         if later and isinstance(record, CommitRecord) and isinstance(record.batch.reports, Reports):
             for place, key in enumerate(record.batch.reports.keys):
                 self.locations.later(key, partial(_grow, record, place))
@@ -73,7 +73,7 @@ class StreamState:
             pass
 
     def steps(self, record: Record) -> Iterator[None]:
-        """The same location by location, for who wants to do something else in between."""
+        """The same in steps, one per location."""
         match record:
             case CommitRecord(batch=batch):
                 for report in batch.reports:
@@ -96,7 +96,7 @@ class StreamState:
                 pass
 
     def note(self, record: Record) -> None:
-        """Takes over what does not depend on the chain: numbers, generation, boot, durability."""
+        """Applies what does not depend on the chain: numbers, generation, boot, durability."""
         self.n = record.n
         self.generation = record.generation
         match record:
@@ -113,7 +113,7 @@ class StreamState:
                 self.durable = record.epoch
 
     def remove(self, removal: Removal) -> LocationState | None:
-        """Empties or drops the location that a removal means; returns it as it is now, None if it is gone."""
+        """Truncates or drops the location of a removal; returns its new state, None if it was dropped."""
         found = self.locations.get(removal.key)
         if found is None or not removal.means(found):
             return None
@@ -164,7 +164,7 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
         return []
     if epoch not in kept:
         raise TableNotFoundError(
-            "this epoch cannot be read: it is behind the floor, was rolled back, or does not exist",
+            "this epoch cannot be read: it is before the rollback floor, was rolled back, or does not exist",
             where=where,
             expected=f"one of the kept epochs, {base} to {kept[-1] if kept else base}",
             found=epoch,

@@ -24,7 +24,7 @@ Shape = tuple[Names, tuple[Names, ...]]
 
 
 class Numbering(dict[Any, int]):
-    """Numbers things in the order in which they are first asked for."""
+    """Numbers things in the order of their first use."""
 
     def __missing__(self, thing: Any) -> int:
         self[thing] = number = len(self)
@@ -46,7 +46,7 @@ def decode_shapes(value: Any) -> tuple[Shape, ...]:
 
 
 def encode_reports(reports: Sequence[LocationReport]) -> tuple[dict[str, Any], bytes]:
-    """What goes into the JSON of a record, and what goes behind it."""
+    """The part of a record's JSON, and the bytes after it."""
     if isinstance(reports, Reports):
         return reports.header, reports.data[reports.start :]
     internals, values, shapes = Numbering(), Numbering(), Numbering()
@@ -72,9 +72,7 @@ def encode_reports(reports: Sequence[LocationReport]) -> tuple[dict[str, Any], b
 
 
 class Reports(Sequence[LocationReport]):
-    """The locations of a record, each decoded when it is asked for. IndexError, TypeError, ValueError or struct.error
-    where a part is missing.
-    """
+    """The locations of a record, decoded lazily. IndexError, TypeError, ValueError, struct.error: data is missing."""
 
     __slots__ = ("_entries", "_keys", "_shapes", "_starts", "data", "header", "start")
 

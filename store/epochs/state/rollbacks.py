@@ -1,15 +1,15 @@
-"""Which epochs of a stream were rolled back, in a form that stays small however long the stream lives."""
+"""The rolled-back epochs of a stream, in bounded size."""
 
 from __future__ import annotations
 
 RolledBack = tuple[tuple[int, int], ...]
-"""Pairs (epoch gone back to, epoch of the rollback), ascending and apart: the epochs between the two are no more."""
+"""Pairs (restored epoch, epoch of the rollback), ascending and disjoint: the epochs between the two are rolled back."""
 
 MAX_PAIRS = 100
 
 
 def fold(known: RolledBack, to: int, epoch: int) -> RolledBack:
-    """Adds a rollback that is newer than all known ones; those that it covers go.
+    """Adds a rollback that is newer than all known ones; drops those that it covers.
 
     Above ``MAX_PAIRS`` the oldest two become one. Epochs between them then count as rolled back too, which only a
     reader can meet that has stood still for a hundred rollbacks.
@@ -21,5 +21,5 @@ def fold(known: RolledBack, to: int, epoch: int) -> RolledBack:
 
 
 def restored(known: RolledBack, epoch: int) -> int | None:
-    """What remains of an epoch: None if it stands, else the older epoch whose rows do."""
+    """None if an epoch was not rolled back, else the restored older epoch."""
     return min((to for to, rollback in known if to < epoch < rollback), default=None)

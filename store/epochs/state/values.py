@@ -1,4 +1,4 @@
-"""What a commit log says, as values: reports of a batch, and the state that their sum makes.
+"""Values of a commit log: reports of a batch, and the state that they add up to.
 
 State is bounded by the data: per location and file one length and one running CRC-32 of the committed data
 region, per column statistics merged into row ranges, and for the source a bounded set of positions.
@@ -18,11 +18,10 @@ from store.types.committed import FileState, RangeStats
 
 @dataclass(frozen=True, slots=True)
 class LocationState:
-    """One committed location. ``since`` is the epoch that made it, ``epoch`` the last that changed it.
+    """One committed location. ``since``: the epoch that created it; ``epoch``: the last that changed it.
 
-    ``made_ms``: time of the commit that made it, which tells it from one that a log had at the same epoch before it was
-    restored from a copy; 0 = unknown.
-    ``truncated``: emptied for good by maintenance, rows 0, takes no more until it is deleted.
+    ``made_ms``: time of the commit that created it, which distinguishes it from one with the same epoch in a log that
+    was later restored from a copy; 0 = unknown. ``truncated``: it has 0 rows and takes no more until it is deleted.
     """
 
     key: LocationKey
@@ -78,8 +77,8 @@ class FilePart(FileId):
 class OffsetRange:
     """Messages ``[start, stop)`` of one partition of a topic, whatever of them exists (compaction leaves holes).
 
-    ``topic_id`` is the broker's id of the topic, other once it is deleted and made again; "" = unknown. ``digest``
-    tells contents apart where a source can prove nothing else; "" = not taken.
+    ``topic_id``: the broker's id of the topic, which changes if the topic is recreated; "" = unknown. ``digest``
+    identifies the content if a source has no other proof; "" = not computed.
     """
 
     topic: str
@@ -91,7 +90,7 @@ class OffsetRange:
 
     @property
     def path(self) -> str:
-        """What to call it in messages, as a file's path is."""
+        """Its name in messages, like a file's path."""
         if self.topic == TABLE:
             return f"Delta table from {unpacked(self.start)} to {unpacked(self.stop)}"
         return f"{self.place} [{self.start}, {self.stop})"
@@ -103,7 +102,7 @@ class OffsetRange:
 
     @property
     def place(self) -> str:
-        """Topic and partition as people read them."""
+        """Topic and partition for display."""
         return f"{self.topic}/{self.partition}"
 
 
@@ -113,16 +112,16 @@ Split = FileId | OffsetRange
 
 MAX_IGNORED = 50
 IGNORED = "ignored."
-"""Before the name of a field in the counts of a batch: in so many rows it was there and not stored."""
+"""Prefix of a field name in the counts of a batch: number of rows in which it was present and not stored."""
 
 
 REJECTED = "rejected"
-"""How many rows of a batch were set aside, in its counts."""
+"""Key of the number of rejected rows in the counts of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the driver wants to commit as one epoch."""
+    """What the driver commits as one epoch."""
 
     query_id: str
     batch_id: int

@@ -1,4 +1,4 @@
-"""A schema file told: as one JSON object, as a page of text, and the findings of a check as text."""
+"""Describes a schema file: as one JSON object, as a page of text, and its findings as text."""
 
 from __future__ import annotations
 

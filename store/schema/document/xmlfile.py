@@ -1,7 +1,7 @@
 """``.schema`` files: loaded, checked as a whole, and written back byte for byte.
 
-All findings of a file are gathered before the first error is raised, and that error carries all of them. What is not
-known is kept where it stands. Nothing in a schema is ever run.
+All findings of a file are collected before the first error is raised, and that error has all of them. Unknown elements
+are kept unchanged. Nothing in a schema is ever executed.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def test_compaction_keeps_the_epochs_asked_for(tmp_path: Path) -> None:
         state = load_stream(FS, layout, TABLE, STREAM, epoch=epoch)
         assert read_location(FS, tmp_path, state.locations[A]) == list(range(1, epoch + 1))
         assert len(state.files) == epoch
-    with pytest.raises(TableNotFoundError, match="behind the floor") as caught:
+    with pytest.raises(TableNotFoundError, match="before the rollback floor") as caught:
         load_stream(FS, layout, TABLE, STREAM, epoch=2)
     assert "3 to 7" in str(caught.value)
 
