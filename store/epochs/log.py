@@ -8,7 +8,7 @@ Files in ``.streams``:
                          later one
 ``<stream>.head``        cache of the state at a recent record (``store.epochs.files.head``): may be missing, old or
                          torn
-``<stream>.lock``        locked by the writer; JSON {pid, host, generation, since} of its holder
+``<stream>.lock``        locked by the writer; JSON {pid, host, generation, since} of its owner
 ``<stream>.removals``    locations emptied by maintenance (``store.epochs.files.removals``)
 
 *Writer.* ``StreamLog.open`` takes the lock, recovers, and replaces the log by a copy that ends in a new ``open``

@@ -109,14 +109,14 @@ class Validation:
 
 def binding(record: MergeRecord, rules: Iterable[Rule]) -> str:
     """A digest that identifies a merge and the rules of its validation."""
-    told = {
+    identity = {
         "generation": record.generation,
         "inputs": [asdict(taken) for taken in record.inputs],
         "outputs": [[output.internal, output.rows] for output in record.outputs],
         "digests": record.proof.digests_out if record.proof else None,
         "rules": [[rule.name, rule.attributes] for rule in rules],
     }
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def validation_path(layout: Layout, table: TableName, value: str, generation: int) -> Path:

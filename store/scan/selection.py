@@ -119,7 +119,7 @@ def refuse_merged_sources(selection: Selection, record: MergeRecord) -> None:
     for taken in record.inputs:
         if selection.sources and taken.internal in selection.sources and taken.rows and taken.internal not in outputs:
             raise SettingsError(
-                f"rows of source {taken.internal!r} can no longer be told apart: {record.value} is merged",
+                f"rows of source {taken.internal!r} cannot be distinguished: {record.value} is merged",
                 where=f"{record.table} {record.value}, generation {record.generation}",
                 expected=f"one of {sorted(outputs)}, or dates that are not merged",
                 found=repr(taken.internal),

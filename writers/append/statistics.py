@@ -14,26 +14,26 @@ from store.types.committed import RangeStats, Scalar
 
 def range_stats(values: pa.Array, start: int) -> RangeStats:
     """Statistics of ``values`` as rows ``[start, start + len)``; NaNs are counted apart and are no bound."""
-    blank = RangeStats(start, start + len(values), nulls=values.null_count)
-    if blank.nulls == len(values):
-        return blank
+    base = RangeStats(start, start + len(values), nulls=values.null_count)
+    if base.nulls == len(values):
+        return base
     kind = values.type
     if pa.types.is_dictionary(kind):
         used = pc.unique(values.indices).drop_null()
-        return _strings(blank, values.dictionary.take(used))
+        return _strings(base, values.dictionary.take(used))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _strings(blank, values)
+        return _strings(base, values)
     if pa.types.is_floating(kind):
-        return _floats(blank, values)
+        return _floats(base, values)
     if pa.types.is_timestamp(kind):
         numbers = values.cast(pa.int64())
-        return replace(_bounded(blank, numbers), exact_us=_whole_microseconds(numbers))
-    return _bounded(blank, values)
+        return replace(_bounded(base, numbers), exact_us=_whole_microseconds(numbers))
+    return _bounded(base, values)
 
 
-def _bounded(blank: RangeStats, values: pa.Array) -> RangeStats:
+def _bounded(base: RangeStats, values: pa.Array) -> RangeStats:
     found = pc.min_max(values)
-    return replace(blank, low=_plain(found["min"]), high=_plain(found["max"]))
+    return replace(base, low=_plain(found["min"]), high=_plain(found["max"]))
 
 
 def _plain(value: pa.Scalar) -> Scalar | None:
@@ -41,19 +41,19 @@ def _plain(value: pa.Scalar) -> Scalar | None:
     return plain
 
 
-def _strings(blank: RangeStats, values: pa.Array) -> RangeStats:
-    return clipped(_bounded(blank, values))
+def _strings(base: RangeStats, values: pa.Array) -> RangeStats:
+    return clipped(_bounded(base, values))
 
 
-def _floats(blank: RangeStats, values: pa.Array) -> RangeStats:
+def _floats(base: RangeStats, values: pa.Array) -> RangeStats:
     nan = pc.is_nan(values)
     nans = pc.sum(nan).as_py() or 0
     if not nans:
-        return _bounded(blank, values)
-    blank = replace(blank, nans=nans)
-    if nans + blank.nulls == len(values):
-        return blank
-    return _bounded(blank, values.filter(pc.invert(nan)))
+        return _bounded(base, values)
+    base = replace(base, nans=nans)
+    if nans + base.nulls == len(values):
+        return base
+    return _bounded(base, values.filter(pc.invert(nan)))
 
 
 def _whole_microseconds(numbers: pa.Array) -> bool:

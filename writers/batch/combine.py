@@ -206,7 +206,7 @@ def _read_back(fs: Fs, target: StreamTarget, owned: Appended, scratch: Path) -> 
     """Copies the rows that the owner has appended to spill files."""
     report, directory = owned.report, target.location(owned.report.key)
     sizes = {name: state.size for name, state in report.files.items()}
-    spool = AttemptScratch(fs, scratch, task=-1, attempt=0)
+    spill = AttemptScratch(fs, scratch, task=-1, attempt=0)
     copies = []
     start = report.base_rows
     for part in owned.parts:
@@ -216,6 +216,6 @@ def _read_back(fs: Fs, target: StreamTarget, owned: Appended, scratch: Path) -> 
                 column.name: read_column(fs, directory, column, sizes, report.rows, low, stop)
                 for column in target.schema.stored
             }
-            copies.extend(spool.write(report.key, [(part.split, pa.RecordBatch.from_pydict(columns))]))
+            copies.extend(spill.write(report.key, [(part.split, pa.RecordBatch.from_pydict(columns))]))
         start += part.rows
     return copies

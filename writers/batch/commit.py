@@ -107,7 +107,7 @@ def write_batch(
             collected = collect(fs, target, memory, results, scratch, expected=expected, decode=decode)
             appended = clock()
             quarantine_rejected(fs, collected, check_budget, quarantine, log.state.epoch + 1)
-            parked = clock()
+            quarantined = clock()
             gaps = log.state.offsets.jumps(collected.ranges) if allow_gap else ()
             epoch = commit_record(fs, log, target, collected, query_id, batch_id, gaps)
             committed = clock()
@@ -126,8 +126,8 @@ def write_batch(
             {
                 **collected.seconds,
                 "tasks": appended - started,
-                **({"quarantine": parked - appended} if collected.notes.rejected_rows else {}),
-                "commit": committed - parked,
+                **({"quarantine": quarantined - appended} if collected.notes.rejected_rows else {}),
+                "commit": committed - quarantined,
                 "publish": clock() - committed,
             },
             sum(file.size for file in collected.files),

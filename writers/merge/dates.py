@@ -218,8 +218,8 @@ class _Merge:
     def _large(self, each: _Date) -> Iterator[DateResult]:
         result: MergeRecord | Failure
         try:
-            told = ProgressExecutor(self.executor, each.value, self.clock, self.on_progress)
-            result = run_large(self.fs, self.layout, each.task, told.run)
+            reporting = ProgressExecutor(self.executor, each.value, self.clock, self.on_progress)
+            result = run_large(self.fs, self.layout, each.task, reporting.run)
         except (SparkhavenError, OSError) as error:
             result = Failure(error)
         yield from self._end([each], [result])

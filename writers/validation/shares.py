@@ -65,8 +65,8 @@ def _not_null(scope: Scope, rule: Rule) -> Measure:
 
 def _count_equal(scope: Scope, rule: Rule) -> Measure:
     counts = {name: _count(scope, name, lambda cells: ~cells.null) for name in names_in(rule, "columns")}
-    told = ", ".join(f"{name} {plural(count, 'value')}" for name, count in counts.items())
-    return Measure(len(set(counts.values())) < 2, told, None, None, f"without nulls: {told}")
+    shown = ", ".join(f"{name} {plural(count, 'value')}" for name, count in counts.items())
+    return Measure(len(set(counts.values())) < 2, shown, None, None, f"without nulls: {shown}")
 
 
 RULES: dict[str, Evaluate] = {

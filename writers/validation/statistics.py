@@ -103,9 +103,9 @@ def _in_range(scope: Scope, rule: Rule) -> Measure:
     except _NanError:
         return _nan(rule)
     low, high = _statistic(rule, "", found.low, count), _statistic(rule, "", found.high, count)
-    told = f"{found.low} .. {found.high}" if count else None
+    shown = f"{found.low} .. {found.high}" if count else None
     message = f"{plural(count, 'value')} from {found.low} to {found.high}" if count else "no values"
-    return Measure(low.passed and high.passed, told, low.lower, low.upper, message)
+    return Measure(low.passed and high.passed, shown, low.lower, low.upper, message)
 
 
 def _percentile(scope: Scope, rule: Rule) -> Measure:

@@ -35,7 +35,7 @@ class _Odd:
         self.nans += int(np.count_nonzero(cells.nan & keep & ~cells.null))
 
     @property
-    def told(self) -> list[str]:
+    def shown(self) -> list[str]:
         return [f"{n} rows are {what}" for n, what in ((self.nulls, "null"), (self.nans, "NaN")) if n]
 
 
@@ -46,12 +46,12 @@ def _between(scope: Scope, rule: Rule) -> Measure:
         cells, keep = block.cells[column.name], block.kept([column.name], rule.attributes)
         found.take(cells, keep)
         odd.take(cells, keep)
-    told = odd.told
+    shown = odd.shown
     if found.low is not None and not (bounds.takes(found.low) and bounds.takes(found.high)):
-        told.append(f"values run from {found.low!r} to {found.high!r}")
+        shown.append(f"values run from {found.low!r} to {found.high!r}")
     measured = None if found.low is None else f"{found.low} .. {found.high}"
     given = rule.attributes["minValue"], rule.attributes["maxValue"]
-    return Measure(not told, measured, *given, "; ".join(told) or "all values in range")
+    return Measure(not shown, measured, *given, "; ".join(shown) or "all values in range")
 
 
 # --- one value ---------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class _Seen:
             self.values.update(cells.dictionary.texts.take(pa.array(np.unique(cells.ids[keep]))).to_pylist())
 
     @property
-    def told(self) -> str:
+    def shown(self) -> str:
         return some(list(self.values)) if len(self.values) <= REMEMBERED else f"more than {REMEMBERED} values"
 
 
@@ -171,9 +171,9 @@ def _in_set(scope: Scope, rule: Rule) -> Measure:
         odd.take(cells, keep)
         seen.take(cells, keep)
         outside.take(cells, keep & ~allowed.holds(cells))
-    told = odd.told + ([f"not expected: {outside.told}"] if outside.values else [])
-    message = "; ".join(told) or f"{len(seen.values)} distinct values, all expected"
-    return Measure(not told, seen.told, None, ", ".join(allowed.texts), message)
+    shown = odd.shown + ([f"not expected: {outside.shown}"] if outside.values else [])
+    message = "; ".join(shown) or f"{len(seen.values)} distinct values, all expected"
+    return Measure(not shown, seen.shown, None, ", ".join(allowed.texts), message)
 
 
 def _not_in_set(scope: Scope, rule: Rule) -> Measure:
@@ -184,7 +184,7 @@ def _not_in_set(scope: Scope, rule: Rule) -> Measure:
         inside = refused.holds(cells) & block.kept([column.name], rule.attributes)
         rows += int(np.count_nonzero(inside))
         seen.take(cells, inside)
-    message = f"{plural(rows, 'row')}: {seen.told}" if rows else f"no row has one of {', '.join(refused.texts)}"
+    message = f"{plural(rows, 'row')}: {seen.shown}" if rows else f"no row has one of {', '.join(refused.texts)}"
     return Measure(not rows, rows, 0, 0, message)
 
 

@@ -12,7 +12,7 @@ n          kinds: 0 no bound is known, 1 whole number, 2 float, 3 truth value, 4
 ...        of each column of kind 4: u1 length and UTF-8 of the lower, then of the upper bound
 =========  =======================================================================================
 
-Which columns they are is told elsewhere, once for many rows.
+The names of the columns are stored elsewhere, once for many rows.
 """
 
 from __future__ import annotations

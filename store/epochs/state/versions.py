@@ -1,4 +1,4 @@
-"""Positions in a table that is followed by version: one whole number for (version, file), so that ranges can be judged.
+"""Positions in a versioned table: one whole number for (version, file), so that ranges can be classified.
 
 The files of version ``v`` lie at ``(v, 0)``, ``(v, 1)``, ...; after the last of them comes ``(v + 1, 0)``, so a range
 goes on over versions that add no files. A stream that begins with what the table holds reads a snapshot of version

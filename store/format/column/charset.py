@@ -194,10 +194,10 @@ def decode_values(data: pa.Buffer, ends: Ends, encoding: str, place: Place) -> p
     nulls = lengths == 0
     octets = np.frombuffer(data, np.uint8) if data.size else np.empty(0, np.uint8)
     single = np.flatnonzero(lengths == 1)
-    blank = np.zeros(len(lengths), np.bool_)
-    blank[single] = octets[ends[:-1][single]] == 0
-    if blank.any() or (row.codec != "utf-8" and (row.unit == 2 or (octets[ends[0] : ends[-1]] >= 0x80).any())):
-        text, ends = _drop(octets[ends[0] : ends[-1]], ends - ends[0], ends[:-1][blank] - ends[0], blank, 1)
+    empty = np.zeros(len(lengths), np.bool_)
+    empty[single] = octets[ends[:-1][single]] == 0
+    if empty.any() or (row.codec != "utf-8" and (row.unit == 2 or (octets[ends[0] : ends[-1]] >= 0x80).any())):
+        text, ends = _drop(octets[ends[0] : ends[-1]], ends - ends[0], ends[:-1][empty] - ends[0], empty, 1)
         if row.unit == 2:
             text, ends = _from_units(text, ends, row, place)
         elif row.codec != "utf-8":

@@ -129,8 +129,8 @@ def decode_rows(
             hint=HINT,
         )
     if texts.null_count:
-        blank = pc.is_null(texts).to_numpy(zero_copy_only=False)
-        nulls |= blank[np.where(nulls, 0, numbers)]
+        empty = pc.is_null(texts).to_numpy(zero_copy_only=False)
+        nulls |= empty[np.where(nulls, 0, numbers)]
         texts = pc.fill_null(texts, "")
         missing = int(np.count_nonzero(nulls))
     bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if missing else None

@@ -18,7 +18,7 @@ def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, A
     Optional parts are there only when they are set.
     """
     origin = None if file is None else file.origin
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "table": schema.full_name,
         "namespace": schema.namespace,
         "name": schema.name,
@@ -42,11 +42,11 @@ def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, A
         ],
         "findings": None if file is None else [finding.to_json() for finding in file.findings],
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in shown.items() if value is not None}
 
 
 def _column(column: Column) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "id": column.id,
         "name": column.name,
         "type": column.type.name,
@@ -60,11 +60,11 @@ def _column(column: Column) -> dict[str, Any]:
         "width": column.codec_width,
         "stored": column.type.stored,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in shown.items() if value is not None}
 
 
 def _source(source: ImportSource) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "type": source.type,
         "name": source.name,
         "columns": [
@@ -72,7 +72,7 @@ def _source(source: ImportSource) -> dict[str, Any]:
             for c in source.columns.values()
         ],
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in shown.items() if value is not None}
 
 
 def schema_text(schema: TableSchema) -> str:
