@@ -208,7 +208,7 @@ def test_sources_are_selected_and_unknown_ones_refused(tree: Tree) -> None:
 def test_a_source_whose_rows_are_merged_is_refused_rather_than_cut(tree: Tree) -> None:
     at = snapshot(location("EWR", "d", 9), location("EWR", "e", 5))
     tree.merged("d", 0, [MergeInput("s", "EWR", 1, 5, 7)], [MergeOutput("0", 7)])
-    with pytest.raises(SettingsError, match="can no longer be told apart: d is merged"):
+    with pytest.raises(SettingsError, match="cannot be distinguished: d is merged"):
         tree.rows(at, sources="EWR")
     assert tree.rows(at, values="e", sources="EWR") == [("intraday", "e", "EWR", 0, 5)]
     assert tree.rows(at, "intraday", sources="EWR")[0] == ("intraday", "d", "EWR", 0, 9)
