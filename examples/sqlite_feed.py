@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
@@ -54,9 +54,20 @@ class SqliteFeedModel(SettingsModel):
     """``[feed]`` of a stream file."""
 
     type: str
+    """The name of this class."""
     path: FeedPath
+    """Database file; relative to the stream file."""
     table: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    """Table whose column `id` is its integer primary key."""
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(rows=100_000)
+    """Largest batch, in rows."""
+
+    @field_validator("max_per_trigger")
+    @classmethod
+    def _rows(cls, limit: MaxPerTrigger) -> MaxPerTrigger:
+        if limit.rows is None or limit.bytes is not None or limit.files is not None:
+            raise ValueError("max_per_trigger of this feed is in rows")
+        return limit
 
 
 @dataclass(frozen=True, slots=True)
