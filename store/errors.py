@@ -24,7 +24,7 @@
     │  └─ ErrorBudgetExceeded   more bad rows than allowed; nothing was committed
     ├─ StorageError             the operating system refuses to read or write      exit 1
     │  ├─ NotPermittedError     owner, permissions, a read-only file system         exit 2
-    │  └─ RetryableStorageError no room, or a limit is reached                      exit 3
+    │  └─ RetryableStorageError no space, or a limit is reached                     exit 3
     ├─ SettingsError            stream file, option or environment                   exit 2
     ├─ TableNotFoundError       exit 2
     ├─ TableExistsError         exit 2

@@ -130,6 +130,6 @@ class Shortening:
             "the log cannot be compacted; it is unchanged",
             where=layout.stream_log(table, stream),
             found=error,
-            hint="free space on the disk; the stream goes on with the longer log until then",
+            hint="free space on the disk; until then the stream continues with the longer log",
             phase=phase_of(error),
         )

@@ -105,9 +105,7 @@ def chosen_mode(asked: str | None, environ: Mapping[str, str]) -> ChecksumVerify
     """The mode that is asked for, else that of the environment, else ``read``; another word is a SettingsError."""
     mode, where = (asked, "checksum_verify") if asked is not None else (environ.get(ENVIRONMENT) or "read", ENVIRONMENT)
     if mode not in MODES:
-        raise SettingsError(
-            "checksum_verify is none of its modes", where=where, expected=", ".join(MODES), found=repr(mode)
-        )
+        raise SettingsError("unknown mode of checksum_verify", where=where, expected=", ".join(MODES), found=repr(mode))
     return mode  # type: ignore[return-value]
 
 

@@ -79,7 +79,7 @@ def committed_prefix(fs: Fs, path: Path, column: Column) -> Prefix:
             expected=f"columnId {column.id}",
             found=f"columnId {prefix.column_id}",
             hint="its prefix is damaged, it is a copy of another file, or the schema is not the one that wrote it: "
-            "restore the file or the schema with its history; reads that name other columns go on",
+            "restore the file or the schema with its history; reads of other columns are not affected",
         )
     check_prefix(prefix, column, path)
     return prefix
@@ -193,7 +193,7 @@ def read_column(
 def create_column(fs: Fs, directory: Path, column: Column, *, grouping: GroupRanges | None = None) -> list[Path]:
     """Makes a column's files, ``.dat`` with its complete prefix, companions empty; returns them, unsynced.
 
-    What stood there before is gone: a file of an append that was never committed.
+    Replaces existing files, which are of an append that was never committed.
     """
     paths = [directory / name for name in column.files]
     fs.write_new(paths[0], encode_prefix(column, grouping=grouping))

@@ -179,7 +179,7 @@ def parse_document(data: bytes) -> Document:
         parser.close()
     except SAXParseException as error:
         line, column = int(error.getLineNumber() or 1), int(error.getColumnNumber() or 0) + 1
-        hint = "mend the XML at this place; an editor with XML support shows it"
+        hint = "correct the XML at this position; an editor with XML support shows it"
         raise DocumentError(line, column, "well-formed XML", str(error.getMessage()), hint) from None
     except DefusedXmlException as error:
         line, column = builder.before("<!DOCTYPE")

@@ -13,7 +13,7 @@ SYNC_SECONDS = 10.0
 
 
 class Maintenance:
-    """Maintenance of one open log. ``warn`` is called if there is no room for a compaction; the stream goes on."""
+    """Maintenance of one open log. ``warn`` is called if there is no space for a compaction; the stream continues."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from writers.merge.publish_phase import GRACE_S, PublishPhase
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A replaced location: where it lies, its files' ``size`` in bytes, and seconds until it may go (0: now)."""
+    """A replaced location: its directory, its files' ``size`` in bytes, and seconds until its removal (0: now)."""
 
     value: str
     internal: str

@@ -37,7 +37,7 @@ from writers.merge.plan.pins import Pins, after_sync
 from writers.merge.plan.plan import MergeOptions, MergePlan
 from writers.merge.plan.proof import add_proofs
 from writers.merge.plan.source import Source
-from writers.merge.publish import destination, stage_root, volumes
+from writers.merge.publish import Volume, destination, stage_root, volumes
 from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_names
 
 _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty skips an empty one"
@@ -116,7 +116,12 @@ def plan_merge(
                 phase="plan",
             )
         mark, generation = "g", max(generation, 2)
-    plan = _plan(fs, layout, table, value, schema, sources, options, generation, mark, dry_run)
+    names = (writable_names if dry_run else ensure_writable)(fs, layout, table.namespace)
+    places = volumes(fs, layout, table.namespace, names)
+    _require_space(fs, places, sources)
+    destinations = tuple(destination(volume, table, value, generation, mark) for volume in places)
+    work = stage_root(places[0], table, value, generation) / ".work" if places else Path()
+    plan = MergePlan(table, value, generation, schema, tuple(sources), destinations, options, work)
     replaces = () if supplement else _replaced(fs, layout, table, value, base, mark)
     record = MergeRecord(
         table=str(table),
@@ -266,26 +271,7 @@ def _replaced(
     return tuple(n for n in names if fs.stat(layout.history_location(table, LocationKey(n, value))))
 
 
-def _plan(
-    fs: Fs,
-    layout: Layout,
-    table: TableName,
-    value: str,
-    schema: TableSchema,
-    sources: Sequence[Source],
-    options: MergeOptions,
-    generation: int,
-    mark: str,
-    dry_run: bool,
-) -> MergePlan:
-    if dry_run:
-        names = writable_names(fs, layout, table.namespace)
-    else:
-        names = ensure_writable(fs, layout, table.namespace)
-    places = volumes(fs, layout, table.namespace, names)
-    destinations = tuple(destination(volume, table, value, generation, mark) for volume in places)
-    work = stage_root(places[0], table, value, generation) / ".work" if places else Path()
-    plan = MergePlan(table, value, generation, schema, tuple(sources), destinations, options, work)
+def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[Source]) -> None:
     needed = sum(state.size for source in sources for state in source.files.values())
     for place in {volume.staging: volume for volume in places}.values():
         free = fs.free_bytes(place.staging)
@@ -299,7 +285,6 @@ def _plan(
                 "WritablePartitions",
                 phase="plan",
             )
-    return plan
 
 
 def still_pinned(plan: MergePlan, pins: Pins) -> None:

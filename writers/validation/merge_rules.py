@@ -73,7 +73,7 @@ def _digests(record: MergeRecord, history: RowSet, intraday: RowSet | None, agai
 def _per_value(column: Column, history: RowSet, intraday: RowSet | None, same: bool) -> RuleResult:
     name = column.name
     if intraday is None:
-        message = "intraday was removed; the digest of the column stands for its counts"
+        message = "intraday was removed; the digest of the column is compared instead of its counts"
         return RuleResult("RowCountPerGroup", name, None, None, None, same, message)
     values, differing, examples = 0, 0, list[tuple[int, int]]()
     for here, there in counted([feed(history, [name]), feed(intraday, [name])]):

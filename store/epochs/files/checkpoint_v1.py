@@ -70,7 +70,7 @@ def open_v1(data: bytes, epoch: int, where: object) -> Saved:
     """The file with its checksums looked at; CorruptFileError where they do not hold."""
     found = scan(data)
     if found.rest or len(found.frames) < 2:
-        raise damaged(where, found.end, "whole frames up to the end", f"{found.rest} bytes that are none")
+        raise damaged(where, found.end, "sound frames up to the end", f"{found.rest} other bytes")
     first, *middle, tail = found.frames
     end = load(tail.payload, where)
     crc = zlib.crc32(data[: tail.offset])

@@ -45,7 +45,7 @@ GROWTH = 2  # times its own size: what a start decodes is at most this, and writ
 
 
 Mark = tuple[int, bytes]
-"""Where a frame begins, and its length and checksum as they lie there, which tell it from any other; or no bytes."""
+"""Offset of a frame, and its length and checksum (as bytes of the frame), which identify it; empty for no frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class HeadWriter:
     def write(self, state: StreamState, undone: RolledBackEpochs, log: LogFile, removals: tuple[int, Mark]) -> bool:
         """Replaces the head by ``state``, which the last record of ``log`` has made; False where that failed.
 
-        The log goes on without it then, as with the one before. ``removals``: how many bytes of them are folded in, and
+        Then the previous head stays in use. ``removals``: how many bytes of them are folded in, and
         the last of their frames.
         """
         done = self.replace(Head(state, state.floor, log.last, removals[0], removals[1], undone))

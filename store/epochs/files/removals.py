@@ -4,7 +4,7 @@
 ``at`` [internal, value], ``since`` (epoch that made the location), ``made`` (ms, time of the commit that made it, where
 that is known), ``rows`` (what it held), ``phase`` ("truncate" or "delete"), ``epoch`` and ``generation`` (of the stream
 at that time), ``proof`` (object), ``time`` (ms). Several removals that are recorded
-together are one payload, ``group`` [removal, ...], so that a power cut leaves all of them or none.
+together are one payload, ``group`` [removal, ...], so that a power failure keeps all of them or none.
 
 A file that was replaced has magic ``SHVREM2``. Its number is by how many bytes it was shortened: a record keeps its
 *place*, which is the number and its byte in the file. The records before a place are then one record of

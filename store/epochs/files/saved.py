@@ -222,7 +222,7 @@ def read_tail(data: Data, where: object) -> tuple[int, int, int, int]:
     at = len(data) - TAIL_BYTES
     part = frame_at(data, at) if at > HEADER.size else None
     if part is None or len(part.payload) != TAIL.size:
-        raise damaged(where, max(at, 0), "a tail", "bytes that are none")
+        raise damaged(where, max(at, 0), "a tail", "other bytes")
     index, first, crc, zero = TAIL.unpack(part.payload)
     return index, first, crc, zero
 

@@ -235,5 +235,5 @@ def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = Fal
             where=f"stream {stream}",
             expected="batch 0",
             found=f"batch {batch_id}",
-            hint="restore the log; or, if the table is to start anew, delete Spark's checkpoint of this stream",
+            hint="restore the log; or, to start the table from the beginning, delete Spark's checkpoint of this stream",
         )

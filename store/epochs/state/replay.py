@@ -174,7 +174,7 @@ def chain(records: Sequence[Record], base: int, epoch: int | None, where: object
 
 
 def kept_index(records: Sequence[Record], epoch: int) -> int:
-    """Where in a chain the record lies that made an epoch."""
+    """Index in a chain of the record that made an epoch."""
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
         if record.epoch == epoch and isinstance(record, CommitRecord | RollbackRecord):

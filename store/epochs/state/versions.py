@@ -1,7 +1,7 @@
 """Positions in a versioned table: one whole number for (version, file), so that ranges can be classified.
 
 The files of version ``v`` lie at ``(v, 0)``, ``(v, 1)``, ...; after the last of them comes ``(v + 1, 0)``, so a range
-goes on over versions that add no files. A stream that begins with what the table holds reads a snapshot of version
+continues over versions that add no files. A stream that begins with the table's content reads a snapshot of version
 ``v`` first: its files lie at ``(v, SNAPSHOT)``, ``(v, SNAPSHOT + 1)``, ..., and after them comes ``(v + 1, 0)`` too.
 A position reads as a decimal number: 12000000003 is version 12, file 3; 12500000003 is file 3 of its snapshot.
 """

@@ -257,7 +257,7 @@ def _prefix(entries: dict[str, Any], reader: Reader, where: object) -> Prefix:
     number = None if column_id is None else int(column_id)
     overflow, metadata = take("overflow", bool), take("metadata", JMap, optional=True)
     if "metadata" not in entries or (overflow and metadata is not None):
-        raise reader.fail("grouping is missing or stands in two places", 4, expected="null beside overflow")
+        raise reader.fail("grouping is missing or occurs twice", 4, expected="null beside overflow")
     return Prefix(order, offset, java, width, encoding, number, overflow, metadata, reader.pos)
 
 

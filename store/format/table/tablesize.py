@@ -2,7 +2,7 @@
 
 A Java stream that holds one map, replaced as a whole after each commit. Lengths are those of each file's data region
 (a ``.dat`` without its prefix). Beyond the documented keys, ``checksums`` has the CRC-32 of each region, so that an
-append can go on with it and a location without a commit log can be verified.
+append can continue it and a location without a commit log can be verified.
 """
 
 from __future__ import annotations

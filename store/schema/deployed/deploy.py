@@ -102,7 +102,7 @@ def load_deployed(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
 def standing_tables(fs: Fs, layout: Layout) -> list[TableName]:
     """Every table of which there is a schema, its history, a commit log or a merge record, sorted.
 
-    Names that are none of a table are passed over.
+    Other names are ignored.
     """
     names = {n for n in fs.names(layout.schemas()) if n[0] != "."}
     found = {n.removesuffix(end) for n in names for end in (".schema", ".history.json") if n.endswith(end)}

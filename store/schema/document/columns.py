@@ -191,7 +191,7 @@ def _width(element: Element, found: DataType, findings: Collector) -> int | None
             refuse(f"{codec} on {' or '.join(fits)}", attributes["dataType"], "take the codec of this type")
             return None
         if not form.fullmatch(arguments):
-            refuse(f"arguments: {shape}", f'"{arguments}"', f"mend objectCodecArguments of {codec}")
+            refuse(f"arguments: {shape}", f'"{arguments}"', f"correct objectCodecArguments of {codec}")
             return None
         width = _builtin_width(codec, arguments)
         if stated is not None and width is not None and int(stated) != width:

@@ -179,7 +179,7 @@ def _table(
 ) -> tuple[TableSchema, tuple[ImportSource, ...]]:
     storage = one_of(root, "storageType", STORAGE_TYPES, findings)
     if "storageType" not in root.attributes:
-        expected, hint = 'storageType="NestedPartitionedOnDisk"', "state it, so that nobody has to guess"
+        expected, hint = 'storageType="NestedPartitionedOnDisk"', "state it explicitly"
         findings.add("W107", root, expected=expected, found="no storageType", hint=hint)
     nested = storage != "SplayedOnDisk"
     merge_format = one_of(root, "defaultMergeFormat", MERGE_FORMATS, findings) or "DeephavenV1"

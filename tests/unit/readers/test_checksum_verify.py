@@ -82,7 +82,7 @@ def test_the_environment_chooses_where_nobody_asks(small: SmallTable, monkeypatc
     with pytest.raises(CorruptFileError):
         open_table(small.root, "NS.T", checksum_verify="read").to_arrow("Size")
     monkeypatch.setenv("SPARKHAVEN_CHECKSUM_VERIFY", "sometimes")
-    with pytest.raises(SettingsError, match="none of its modes") as caught:
+    with pytest.raises(SettingsError, match="unknown mode of checksum_verify") as caught:
         open_table(small.root, "NS.T")
     assert caught.value.where == "SPARKHAVEN_CHECKSUM_VERIFY"
 

@@ -53,7 +53,7 @@ def test_after_truncate_the_record_stands_for_intraday(tmp_path: Path) -> None:
     assert "since intraday was removed" in result(found, "RowCount").message
     per_group = result(found, "RowCountPerGroup")
     assert per_group.passed
-    assert "stands for its counts" in per_group.message
+    assert "is compared instead of its counts" in per_group.message
 
 
 def test_a_changed_value_in_history_fails_the_digest_of_its_column(tmp_path: Path) -> None:

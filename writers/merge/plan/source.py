@@ -81,7 +81,7 @@ class ColumnSource:
                 where=self._dat,
                 expected=f"{source.rows * column.width} bytes of data",
                 found=f"{state.size} bytes",
-                hint=mend(source.stream),
+                hint=repair_hint(source.stream),
             )
         self._header = header
         self._swapped = header.byte_order == "BIG_ENDIAN"
@@ -154,7 +154,7 @@ class ColumnSource:
                 where=f"{self._dat}, row {int(np.arange(first, stop)[pick][at])}",
                 expected=f"0 to {symbols - 1}, or null",
                 found=int(ids[at]),
-                hint=mend(self.source.stream),
+                hint=repair_hint(self.source.stream),
             )
         return ids
 
@@ -175,7 +175,7 @@ class ColumnSource:
                 where=f"{self._dat}, row {first + row}",
                 expected=f"{int(ends[row])} to {committed}",
                 found=int(ends[row + 1]),
-                hint=mend(self.source.stream),
+                hint=repair_hint(self.source.stream),
             )
         return ends
 
@@ -213,12 +213,12 @@ def decode_texts(encoded: pa.Array, encoding: str, where: object) -> pa.Array:
     return decode_values(part, ends - low, encoding, lambda index: f"{where}, value {index}")
 
 
-def mend(stream: str) -> str:
+def repair_hint(stream: str) -> str:
     """The hint for damage in a source; ``stream`` is empty for a location of history."""
     if stream:
         return "run `sparkhaven verify --deep`; restore the file, or roll back and let the feed replay"
     return (
-        "restore the file from a copy; while intraday still has the date, `sparkhaven merge --rewrite` writes it anew"
+        "restore the file from a copy; while intraday still has the date, `sparkhaven merge --rewrite` writes it again"
     )
 
 
@@ -238,5 +238,5 @@ def check_crc(fs: Fs, path: Path, offset: int, state: FileState, *, stream: str)
             where=path,
             expected=f"CRC-32 {state.crc:08x} over {state.size} bytes of data",
             found=f"{crc:08x}",
-            hint=mend(stream),
+            hint=repair_hint(stream),
         )

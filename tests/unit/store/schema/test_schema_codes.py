@@ -42,7 +42,7 @@ END = "</ImportSource>"
 GROUPED = '<Column name="Sym" dataType="String" columnType="Grouping"/>'
 # code, document, line, column, element, part of expected, part of found, part of hint
 CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
-    ("E101", f"{HEAD}\n</Tabel>", 2, 3, "document", "well-formed XML", "mismatched tag", "mend the XML"),
+    ("E101", f"{HEAD}\n</Tabel>", 2, 3, "document", "well-formed XML", "mismatched tag", "correct the XML"),
     ("E101", f"<!DOCTYPE Table>\n{table()}", 1, 1, "document", "no DOCTYPE", "DOCTYPE", "remove it"),
     ("E101", f"{HEAD}&x;</Table>", 1, 72, "document", "well-formed XML", "undefined entity", "mend"),
     ("E101", "", 1, 1, "document", "well-formed XML", "no element found", "mend"),
@@ -106,7 +106,7 @@ CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("E117", table('<Column name="A" dataType="int" objectCodec="x.Y"/>'),
      3, 1, 'Column "A"', "no codec", "objectCodec on int", "remove"),
     ("E117", table('<Column name="A" dataType="BigDecimal" objectCodec="BigDecimalCodec" objectCodecArguments="1;6"/>'),
-     3, 1, 'Column "A"', "precision,scale", '"1;6"', "mend objectCodecArguments"),
+     3, 1, 'Column "A"', "precision,scale", '"1;6"', "correct objectCodecArguments"),
     ("E117", table('<Column name="A" dataType="BigDecimal" objectCodec="x.LocalDateCodec"/>'),
      3, 1, 'Column "A"', "on LocalDate", "BigDecimal", "codec of this type"),
     ("E117", table('<Column name="A" dataType="x.Y" objectCodec="x.Z" objectWidth="0"/>'),
