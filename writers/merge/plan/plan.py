@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.layout import LocationKey, TableName
+from store.layout import TableName
 from store.types.model import Column, Storage, TableSchema
 from writers.merge.plan.keys import SortKey
 from writers.merge.plan.source import Source
@@ -147,8 +147,3 @@ class MergePlan:
         by_memory = -(-self.rows * self.row_cost() // self.usable())
         by_workers = self.options.workers if self.rows >= PARALLEL_ROWS else 1
         return max(1, by_memory, by_workers)
-
-
-def location_key(destination: Destination, value: str) -> LocationKey:
-    """Key of a destination's location in history."""
-    return LocationKey(destination.internal, value)
