@@ -44,8 +44,8 @@ GROUPED = '<Column name="Sym" dataType="String" columnType="Grouping"/>'
 CASES: list[tuple[str, str, int, int, str, str, str, str]] = [
     ("E101", f"{HEAD}\n</Tabel>", 2, 3, "document", "well-formed XML", "mismatched tag", "correct the XML"),
     ("E101", f"<!DOCTYPE Table>\n{table()}", 1, 1, "document", "no DOCTYPE", "DOCTYPE", "remove it"),
-    ("E101", f"{HEAD}&x;</Table>", 1, 72, "document", "well-formed XML", "undefined entity", "mend"),
-    ("E101", "", 1, 1, "document", "well-formed XML", "no element found", "mend"),
+    ("E101", f"{HEAD}&x;</Table>", 1, 72, "document", "well-formed XML", "undefined entity", "correct the XML"),
+    ("E101", "", 1, 1, "document", "well-formed XML", "no element found", "correct the XML"),
     ("E101", HEAD + " " * (1 << 20) + "</Table>", 1, 1, "document", "at most 1048576 bytes", "bytes", "no schema"),
     ("E102", "<table/>", 1, 1, "table", "Table or CopyTable", "table", "write Table"),
     ("E103", table(head='<Table name="Tab" storageType="NestedPartitionedOnDisk">'),

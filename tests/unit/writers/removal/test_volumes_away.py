@@ -19,7 +19,7 @@ from writers.removal.proof import prove
 from writers.validation.dates import validate_date
 
 OTHER = "2024-03-06"
-TOLD = "the volume of storage partition 0 is not there"
+TOLD = "the volume of storage partition 0 is not mounted"
 
 
 def read(layout: Layout) -> object:
