@@ -29,10 +29,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from store.epochs.files.folded import OPENING, decode_folded, encode_folded, named_in_folded
 from store.epochs.files.lock import replace_locked, take_commit_lock
-from store.epochs.state.removal import Named, Removal, from_json, to_json
+from store.epochs.state.removal import Named, Removal, from_json, named_in_json, to_json
 from store.errors import CorruptFileError
 from store.framing.canonical import dump, load
 from store.framing.frames import (
@@ -86,13 +87,18 @@ def decode_removals(payload: bytes, where: object) -> tuple[Removal, ...]:
     """The removals of a payload; CorruptFileError when parts are missing."""
     if payload.startswith(OPENING):
         return decode_folded(payload, where)
-    value = load(payload, where)
     try:
-        return tuple(from_json(each) for each in value.get("group", [value]))
+        return tuple(from_json(each) for each in _values(payload, where))
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(
             "removal record is incomplete", where=where, expected="all of its keys", found=repr(error)
         ) from error
+
+
+def _values(payload: bytes, where: object) -> list[dict[str, Any]]:
+    value = load(payload, where)
+    group: list[dict[str, Any]] = value.get("group", [value])
+    return group
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +159,22 @@ def read_named(fs: Fs, layout: Layout, table: TableName, stream: str) -> Named:
     file = _opened(fs, path)
     if file is None:
         return Named()
-    first = next(walk(file.source), None) if file.folded > HEADER.size else None
-    if first is None:
-        return read_removals(fs, layout, table, stream).named
-    where = f"{path} at byte {first.offset}"
-    return named_in_folded(first.payload, where) | read_removals(fs, layout, table, stream, file.base + first.end).named
+    named, last, end = Named(), None, HEADER.size
+    for part in walk(file.source):
+        last, end = part, part.end
+        named |= _named_by(part.payload, f"{path} at byte {part.offset}")
+    refuse_damage(ending(file.source, end, last), path)
+    return named
+
+
+def _named_by(payload: bytes, where: object) -> Named:
+    """What the removals of a payload name of the stream; raises what decoding them does."""
+    if payload.startswith(OPENING):
+        return named_in_folded(payload, where)
+    try:
+        return named_in_json(_values(payload, where))
+    except (KeyError, TypeError, ValueError):
+        return Named.by(decode_removals(payload, where))
 
 
 def last_removal(fs: Fs, path: Path, at: tuple[int, bytes]) -> bool:

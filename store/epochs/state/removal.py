@@ -15,6 +15,9 @@ DOOMED = ".doomed-"  # prefix of a directory that a delete has moved away and no
 PHASES: tuple[Phase, ...] = ("truncate", "delete")
 
 
+_KEYS = {"at", "since", "rows", "phase", "epoch", "proof", "time"}
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
     """One location truncated or deleted; ``since`` and ``made_ms`` distinguish it from others of the same key.
@@ -93,3 +96,16 @@ def from_json(value: Mapping[str, Any]) -> Removal:
         int(value.get("made", 0)),
         int(value.get("generation", 0)),
     )
+
+
+def named_in_json(values: Iterable[Mapping[str, Any]]) -> Named:
+    """What removals name of the stream, without making them: ValueError where one has other keys or types."""
+    epochs, generations = [0], [0]
+    for value in values:
+        if not value.keys() >= _KEYS or value["phase"] not in PHASES:
+            raise ValueError("a removal with other keys")
+        epochs.append(value["epoch"])
+        generations.append(value.get("generation", 0))
+    if {*map(type, epochs), *map(type, generations)} != {int}:
+        raise ValueError("a removal with other types")
+    return Named(max(epochs), max(generations))

@@ -47,9 +47,9 @@ def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatc
     assert len(decoded) == 10
 
 
-def calls_of_a_start(root: Path, *, locations: int, columns: int) -> int:
+def calls_of_a_start(root: Path, *, locations: int, columns: int, removals: int = 0) -> int:
     """Calls, of Python's functions and of built-in ones, while a writer starts that finds all as it was left."""
-    fill(root, locations, dates=5, files=1, removals=0, columns=columns)
+    fill(root, locations, dates=5, files=1, removals=removals, columns=columns)
     calls: list[str] = []
     sys.setprofile(lambda frame, event, what: calls.append(event) if event.endswith("call") else None)
     try:
@@ -65,6 +65,12 @@ def test_a_start_costs_a_few_calls_for_a_file_and_one_look(tmp_path: Path) -> No
     few = calls_of_a_start(tmp_path / "few", locations=20, columns=10)
     more = calls_of_a_start(tmp_path / "more", locations=20, columns=30)
     assert (more - few) / (20 * 20) < 8
+
+
+def test_a_start_makes_no_objects_of_old_removals(tmp_path: Path) -> None:
+    few = calls_of_a_start(tmp_path / "few", locations=5, columns=2)
+    more = calls_of_a_start(tmp_path / "more", locations=5, columns=2, removals=2000)
+    assert (more - few) / 2000 < 8
 
 
 def test_a_slice_of_a_compaction_is_bounded_by_what_batches_have_done(
