@@ -72,10 +72,10 @@ def test_a_part_of_the_rows_was_synced(tmp_path: Path) -> None:
     for outcome, rows in (("merged", 10), ("nothing", 0)):
         code, value, said = told(tmp_path, *MERGE)
         assert (code, value["outcome"], value["rows_out"], value["waiting_rows"]) == (0, outcome, rows, 11)
-        assert f"{DAY}: 11 rows are not on disk yet and are left out; wait for the stream's next sync" in said
+        assert f"{DAY}: 11 rows are not synced to disk yet and are left out; wait for the stream's next sync" in said
         assert f"run `sparkhaven recover {TABLE}`, then merge again" in said
     assert told(tmp_path, "recover")[0] == 0
     code, value, said = told(tmp_path, *MERGE)
     assert (code, value["outcome"], value["rows_out"], value["waiting_rows"]) == (0, "supplement", 11, 0)
-    assert "not on disk" not in said
+    assert "not synced" not in said
     assert open_table(tmp_path, str(TABLE)).count() == 21
