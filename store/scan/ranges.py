@@ -190,7 +190,7 @@ def usable_record(
         missing = [taken for taken in record.inputs if not _holds(snapshot, value, taken)]
         if not missing and (not newer or _stands(fs, layout, snapshot.table, record)):
             return record
-        newer += missing or record.inputs
+        newer += record.inputs  # those that the snapshot holds may have been truncated since
         record = newest(fs, layout, snapshot.table, value, below=record.generation)
     for taken in newer:
         if _has_left(snapshot, value, taken):

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from readers import open_table
 from store.epochs.files.load import load_stream
 from store.epochs.files.removals import read_removals
 from store.errors import (
     CorruptFileError,
+    SettingsError,
     TableNotFoundError,
     TooEarlyError,
     UnsupportedVersionError,
@@ -26,6 +28,7 @@ from tests.support.intraday_rows import IntradayRows
 from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.merge_runs import FS, Killed, KillingFs, make, merge
 from tests.support.removals import NOW, empty, unlink
+from writers.partitions import add_partition
 from writers.removal.proof import RemovalProof, prove
 from writers.removal.remove import truncate
 
@@ -261,3 +264,17 @@ def test_evidence_of_a_validation_stays_with_the_removal(tmp_path: Path) -> None
     removal = read_removals(FS, house.layout, TABLE, house.stream).entries[0][1]
     assert removal.proof["validation"]["rules"] == 14
     assert len(removal.proof["validation"]["binding"]) == 64
+
+
+def test_an_epoch_before_the_merge_can_no_longer_be_read_although_one_source_came_after_it(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    house = IntradayRows(tmp_path, SCHEMA, fs=FS)
+    for source in ("a", "b"):  # an epoch each
+        house.commit({(source, DAY): as_table([random_row(rng) for _ in range(10)])})
+    add_partition(FS, house.layout, "Test", "0")
+    merge(house.layout)
+    assert open_table(tmp_path, str(TABLE), epoch={house.stream: 1}).to_arrow().num_rows == 10
+    empty(house)
+    with pytest.raises(SettingsError, match="can no longer be read"):
+        open_table(tmp_path, str(TABLE), epoch={house.stream: 1}).to_arrow()
+    assert open_table(tmp_path, str(TABLE)).to_arrow().num_rows == 20
