@@ -91,7 +91,7 @@ def list_(
                 cli.result(shown, "")
             else:
                 keys = ("source", "position", "epoch", "requeued_epoch", "reason", "column", "value", "expected")
-                listed.append([_short(shown[key]) for key in keys])
+                listed.append([_short(shown[key], end=key == "source") for key in keys])
     if not cli.json:
         table(["source", "position", "epoch", "requeued", "reason", "column", "value", "expected"], listed)
     if limit and count == limit:
@@ -253,5 +253,8 @@ def _chosen(reason: str | None, source: str | None, epoch: int | None, state: st
     return Chosen(reason, source, epoch, state)  # type: ignore[arg-type]
 
 
-def _short(value: object) -> object:
-    return f"{value[:57]}..." if isinstance(value, str) and len(value) > 60 else value
+def _short(value: object, *, end: bool) -> object:
+    """A text in at most 60 characters; ``end``: its end says most, as that of a path does."""
+    if not isinstance(value, str) or len(value) <= 60:
+        return value
+    return f"...{value[-57:]}" if end else f"{value[:57]}..."
