@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compil
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo demo-kafka kafka test test-fast check docs crash crash-results power-cut power-cut-spark bench zip clean
+.PHONY: help setup demo demo-kafka kafka test test-fast check docs pages crash crash-results power-cut power-cut-spark bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -66,6 +66,9 @@ $(DOCS): requirements/docs.txt | $(STAMP)
 	@echo "docs: installing Sphinx"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@rm -f $(VENV)/.docs-* && touch $@
+
+pages: setup ## the sessions of all pages, run and compared; `make test` runs README's
+	SPARKHAVEN_ALL_PAGES=1 $(BIN)/python -m pytest -q tests/e2e/test_pages.py
 
 crash: setup ## the full crash campaign, written to docs/crash-results.md: every step, every call, 550 kills, power cuts (hours)
 	$(BIN)/python -m tests.crash.results --full --rounds 40
