@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyspark
 
-from jobs.cli.class_archive import SCHEMA, STREAM
+from jobs.cli.class_archive import small_stream
 from jobs.session.fast_start import class_archive
 from jobs.session.jars import cache_directory
 from jobs.session.spark_session import import_root
@@ -51,10 +51,7 @@ def run(kind: str, base: Path) -> tuple[float, float]:
     environ = environment(kind, base)
     with tempfile.TemporaryDirectory(dir=base) as scratch:
         work = Path(scratch)
-        (work / "Class.Archive.schema").write_text(SCHEMA, encoding="utf-8")
-        (work / "archive.toml").write_text(STREAM, encoding="utf-8")
-        (work / "row.json").write_text('{"Id": 1}\n', encoding="utf-8")
-        line = [sys.executable, "-m", "jobs.cli.main", "--root", "db", "ingest", "archive.toml", "--once"]
+        line = small_stream(work)
         before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         subprocess.run(line, cwd=work, env=environ, check=True, capture_output=True)
         seconds = time.monotonic() - begun

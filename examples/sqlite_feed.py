@@ -166,9 +166,8 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
         del fs
         targets = resolve_targets(self.spec, schema)
         decoder = JsonRows(targets, self.spec.ignore, alias=self.spec.allow_null_alias)
-        fixed = self.spec.partition.clock.at_ns
-        clock_ns = round(clock() * 1e9) if fixed is None else fixed
-        router = Router(targets, self.spec.partition, split.place, clock_ns, "offset")
+        rules = self.spec.partition
+        router = Router(targets, rules, split.place, rules.clock.now_ns(clock), "offset")
         for some in self.options.rows(split.start, split.stop):
             block = framed_block([payload for _, payload in some], np.array([number for number, _ in some], np.int64))
             rejects.complete = partial(replace, unit="offset")

@@ -6,6 +6,7 @@ pickle, so a driver can hand them to its workers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -93,6 +94,10 @@ class Clock:
 
     kind: Literal["wall", "batch", "fixed"] = "wall"
     at_ns: int | None = None
+
+    def now_ns(self, seconds: Callable[[], float]) -> int:
+        """The fixed time, else that of ``seconds``, a wall clock; of "batch" where its rows say nothing."""
+        return round(seconds() * 1e9) if self.at_ns is None else self.at_ns
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import typer
 from jobs.context import CliContext, table
 from jobs.operations.quarantine_lines import read_repairs, row_value
 from jobs.operations.quarantined_stream import find, ledger_of, no_stream
-from jobs.options import DryRun, Json, Verbose, group, help_end, old_spelling
+from jobs.options import DryRun, Json, TableArgument, Verbose, group, help_end, old_spelling
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.quarantines import settle
 from store.epochs.files.load import list_streams, load_stream
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 SHOWN = 1000
 
-TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
 StreamArgument = Annotated[
     str | None,  # None: the old spelling, where the first word is the stream
     typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file."),

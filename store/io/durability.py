@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,12 +12,12 @@ from pathlib import Path
 from store.io.sync import SYNCFS_FROM, Device, SyncGuard, each, fdatasync, syncfs
 
 
-class Durability:
+class Durability(ABC):
     """Syncs of files, directories and file systems; a failed sync is an OSError and is never retried."""
 
+    @abstractmethod
     def stat(self, path: Path, *, follow: bool = True) -> Device | None:
         """What a path is, or None if nothing is there."""
-        raise NotImplementedError
 
     def sync(self, paths: Iterable[Path]) -> None:
         """Makes the content of files durable, in parallel. OSError: a sync failed."""

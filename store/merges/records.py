@@ -34,6 +34,10 @@ _FILE = re.compile(r"(0|[1-9][0-9]{0,17})\.json\Z")
 _VALIDATED = re.compile(r"(0|[1-9][0-9]{0,17})\.validation\Z")
 
 
+InputKey = tuple[str, str, int]
+"""Stream, internal partition, and the epoch that made the location."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class MergeInput:
     """An intraday location whose first ``rows`` rows are in the outputs.
@@ -47,6 +51,11 @@ class MergeInput:
     since: int
     epoch: int
     rows: int
+
+    @property
+    def key(self) -> InputKey:
+        """Which location it is: one that was removed and made again is another."""
+        return self.stream, self.internal, self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,11 @@ class MergeRecord:
     def published_ms(self) -> int:
         """When readers began to use it (ms); the merge may have started long before."""
         return int(self.details.get("switched_ms", self.time_ms))
+
+
+def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:
+    """How many rows of each location a record has taken in; none without a record."""
+    return {taken.key: taken.rows for taken in record.inputs} if record else {}
 
 
 def encode_record(record: MergeRecord) -> bytes:

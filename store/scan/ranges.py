@@ -23,7 +23,7 @@ from store.epochs.state.values import LocationState
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeInput, MergeRecord, all_values, newest, record_missing
+from store.merges.records import MergeInput, MergeRecord, all_values, merged_rows, newest, record_missing
 from store.scan.selection import (
     Selection,
     Tier,
@@ -250,7 +250,7 @@ def _remainder(
     layout: Layout, table: TableName, located: Sequence[tuple[str, LocationState]], record: MergeRecord | None
 ) -> list[Slice]:
     """Slices of intraday, each from the row after those that the record took in."""
-    merged = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
+    merged = merged_rows(record)
     slices = []
     for stream, at in located:
         start = merged.get((stream, at.key.internal, at.since), 0)

@@ -28,7 +28,7 @@ from store.errors import (
 )
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
-from store.merges.records import PHASES, MergeInput, MergeRecord, newest
+from store.merges.records import PHASES, InputKey, MergeInput, MergeRecord, merged_rows, newest
 from store.schema.deployed.deploy import load_deployed
 from store.types.model import TableSchema
 from store.volumes import require_volumes
@@ -71,7 +71,7 @@ def plan_merge(
     schema = _schema(fs, layout, table)
     base = newest(fs, layout, table, value)
     locations = pins.locations(value)
-    merged = _merged_rows(base)
+    merged = merged_rows(base)
     tails = _tails(layout, table, locations, merged)
     if base is not None and not options.rewrite and not tails:
         return PlannedMerge("nothing", base, base=base)
@@ -181,15 +181,11 @@ def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) 
         ) from None
 
 
-def _merged_rows(base: MergeRecord | None) -> dict[tuple[str, str, int], int]:
-    return {(i.stream, i.internal, i.since): i.rows for i in base.inputs} if base else {}
-
-
 def _tails(
     layout: Layout,
     table: TableName,
     locations: Sequence[tuple[str, LocationState]],
-    merged: dict[tuple[str, str, int], int],
+    merged: dict[InputKey, int],
 ) -> list[Source]:
     found = []
     for stream, location in locations:
@@ -225,7 +221,7 @@ def _tails(
 def _complete(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -> bool:
     """Whether intraday still has every merged row and can be the source again."""
     rows = {(stream, loc.key.internal, loc.since): loc.rows for stream, loc in locations}
-    return all(i.rows == 0 or (i.stream, i.internal, i.since) in rows for i in base.inputs)
+    return all(i.rows == 0 or i.key in rows for i in base.inputs)
 
 
 def _history(layout: Layout, table: TableName, base: MergeRecord) -> list[Source]:
@@ -242,7 +238,7 @@ def _inputs(base: MergeRecord | None, locations: Sequence[tuple[str, LocationSta
         (stream, loc.key.internal, loc.since): MergeInput(stream, loc.key.internal, loc.since, loc.epoch, loc.rows)
         for stream, loc in locations
     }
-    gone = {(i.stream, i.internal, i.since): i for i in base.inputs} if base else {}
+    gone = {i.key: i for i in base.inputs} if base else {}
     return tuple(sorted((gone | now).values()))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from store.errors import FormatError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.merges.records import MergeRecord, all_values, load_records
+from store.merges.records import MergeRecord, all_values, load_records, merged_rows
 from store.merges.validations import binding, load_validation
 from store.schema.deployed.deploy import load_deployed
 from store.types.model import Rule
@@ -48,7 +48,7 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
         records = load_records(fs, layout, table, value)
         complete = [each for each in records if each.complete]
         record, last = complete[-1] if complete else None, records[-1] if records else None
-        taken = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
+        taken = merged_rows(record)
         unmerged, untruncated = pins.waiting(value), 0
         for stream, at in pins.locations(value, complete):
             merged = min(taken.get((stream, at.key.internal, at.since), 0), at.rows)

@@ -57,7 +57,7 @@ class RemovalProof:
     def rows_of(self, stream: str, location: LocationState) -> int:
         """How many rows of a location history holds."""
         key = (stream, location.key.internal, location.since)
-        return next((i.rows for i in self.record.inputs if (i.stream, i.internal, i.since) == key), 0)
+        return next((taken.rows for taken in self.record.inputs if taken.key == key), 0)
 
     def evidence(self) -> dict[str, Any]:
         """What is stored with a removal."""

@@ -92,7 +92,7 @@ def intraday_sources(
 ) -> tuple[list[Source], list[str], int]:
     """The merged rows that are still intraday, the inputs that are gone, and the number of rows that came later."""
     now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
-    merged = {(i.stream, i.internal, i.since): i for i in record.inputs}
+    merged = {i.key: i for i in record.inputs}
     found, gone = [], []
     for key, taken in merged.items():
         at = now.get(key)

@@ -108,8 +108,7 @@ def frame_blocks(
     rejects.complete = partial(_numbered, split.numbers)
     decoder = ParquetRows(targets, (), alias=spec.allow_null_alias, unit=unit)
     rows = decoder.typed(Batch(batch), places, origin, rejects)
-    fixed = spec.partition.clock.at_ns
-    router = Router(targets, spec.partition, origin, round(clock() * NS) if fixed is None else fixed, unit)
+    router = Router(targets, spec.partition, origin, spec.partition.clock.now_ns(clock), unit)
 
     def text(place: int) -> bytes:
         return row_text({name: batch.column(name)[place] for name in batch.schema.names})

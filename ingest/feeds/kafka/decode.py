@@ -47,7 +47,7 @@ def message_blocks(
     place = place_name(split.topic, split.partition)
     blocks: Iterable[Sized] = _blocks(reader.read(split))
     chosen = spec.partition.clock
-    clock_ns = chosen.at_ns if chosen.kind == "fixed" and chosen.at_ns is not None else round(clock() * NS)
+    clock_ns = chosen.now_ns(clock)
     if chosen.kind == "batch" and spec.partition.value.column is not None:
         clock_ns, held = _newest(decoder, blocks, place, targets, spec)
         blocks = _blocks(reader.read(split)) if held is None else held

@@ -24,7 +24,7 @@ from store.epochs.state.values import LocationState
 from store.errors import CorruptFileError, TableNotFoundError
 from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName, check_stream
-from store.merges.records import lock_table, newest
+from store.merges.records import lock_table, merged_rows, newest
 
 NOTE = ".json"
 SET_ASIDE = ".set-aside-"
@@ -68,7 +68,7 @@ def refuse_set_aside(fs: Fs, layout: Layout, table: TableName, takes: Callable[[
     """CorruptFileError: a requested date lacks rows that were set aside and are not in history."""
     for each in list_set_aside(fs, layout, table, takes):
         record = newest(fs, layout, table, each.value)
-        merged = {(i.stream, i.internal, i.since): i.rows for i in record.inputs} if record else {}
+        merged = merged_rows(record)
         missing = each.rows - merged.get((each.stream, each.internal, each.since), 0)
         if missing > 0:
             raise CorruptFileError(
