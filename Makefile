@@ -71,7 +71,7 @@ pages: setup ## the sessions of all pages, run and compared; `make test` runs RE
 	SPARKHAVEN_ALL_PAGES=1 $(BIN)/python -m pytest -q tests/e2e/test_pages.py
 
 crash: setup ## the full crash campaign, written to docs/crash-results.md: every step, every call, 550 kills, power cuts (hours)
-	$(BIN)/python -m tests.crash.results --full --rounds 40
+	$(BIN)/python -m tests.crash.results --full --rounds 40 --beside
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.disk.power_cuts --rounds 40

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import errno
+import fcntl
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -283,13 +285,23 @@ def main(out: Path, parts: Sequence[str], *, full: bool, rounds: int) -> int:
     return int(bad)
 
 
+def beside(part: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """A part in a process of its own, with the options of this one."""
+    options = [argument for argument in arguments if argument not in PARTS and argument != "--beside"]
+    return subprocess.Popen([sys.executable, "-m", "tests.crash.results", part, *options])
+
+
 def renew(out: Path, name: str, lines: Sequence[Line], *, full: bool, note: str) -> None:
     """Writes the section of a part as far as it is known."""
     quoted = f'"{name}"' if " " in name else name
     text = section(name, PARTS[name].title, lines, f"python -m tests.crash.results {quoted}{' --full' * full}", note)
     Fs().mkdirs(out.parent)
-    page = out.read_text(encoding="utf-8") if out.exists() else ""
-    out.write_text(renewed(page, {name: text}, [*PARTS]), encoding="utf-8")
+    with out.open("a+", encoding="utf-8") as page:
+        fcntl.flock(page, fcntl.LOCK_EX)  # two processes may write it, see ``--beside``
+        page.seek(0)
+        written = renewed(page.read(), {name: text}, [*PARTS])
+        page.truncate(0)
+        page.write(written)
 
 
 if __name__ == "__main__":
@@ -297,8 +309,12 @@ if __name__ == "__main__":
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(map(repr, PARTS))}; default: all")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--rounds", type=int, default=20, help="power cuts for each file system and mode")
+    parser.add_argument("--beside", action="store_true", help="run the last part in a process beside the others")
     parser.add_argument("--out", type=Path, default=Path("docs/crash-results.md"))
     given = parser.parse_args()
     if strange := sorted(set(given.parts) - PARTS.keys()):
         parser.error(f"no such part: {', '.join(strange)}")
-    sys.exit(main(given.out, given.parts or [*PARTS], full=given.full, rounds=given.rounds))
+    chosen_parts = given.parts or [*PARTS]
+    other = beside(chosen_parts.pop(), sys.argv[1:]) if given.beside and len(chosen_parts) > 1 else None
+    codes = [main(given.out, chosen_parts, full=given.full, rounds=given.rounds)]
+    sys.exit(max([*codes, other.wait()] if other else codes))
