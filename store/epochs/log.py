@@ -23,35 +23,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
-from store.collector import gc_paused
 from store.epochs.compaction import new_floor
-from store.epochs.files.lock import commits_held, take_commit_lock, take_lock, write_owner
-from store.epochs.files.logfile import LogFile
+from store.epochs.files.lock import commits_held
 from store.epochs.files.publish import publish_location
 from store.epochs.files.reader import read_rolled_back_epochs
 from store.epochs.files.removals import read_removals
-from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.unsynced import Unsynced
-from store.epochs.recovery.aside import list_set_aside
-from store.epochs.recovery.recover import (
-    RecoveryReport,
-    apply,
-    lost_beyond,
-    plan_recovery,
-    remove_temporaries,
-)
-from store.epochs.recovery.resume import resume
+from store.epochs.generation import Generation, Opening, open_generation
+from store.epochs.recovery.recover import apply
 from store.epochs.requirements import require
 from store.epochs.retention import DEFAULTS, Retention
 from store.epochs.rollback import plan_rollback
 from store.epochs.shortening import Shortening
-from store.epochs.state.records import CommitRecord, OpenRecord, RollbackRecord, SyncRecord, encode, schema_columns
-from store.epochs.state.replay import StreamState
+from store.epochs.state.records import CommitRecord, SyncRecord
 from store.epochs.state.values import Batch
-from store.errors import CorruptFileError, refused
-from store.framing.frames import frame
-from store.io.fs import Fs, Lock, SyncGuard
-from store.layout import Layout, LocationKey, TableName, check_stream
+from store.io.fs import Fs, Lock
+from store.layout import Layout, LocationKey, TableName
 from store.merges.records import lock_table
 from store.types.model import TableSchema
 
@@ -62,31 +49,20 @@ class StreamLog:
     ``state`` is live and belongs to the log; ``recovery`` reports what opening found and dropped.
     """
 
-    state: StreamState
-    recovery: RecoveryReport
-
     def __init__(
-        self,
-        fs: Fs,
-        layout: Layout,
-        table: TableName,
-        stream: str,
-        *,
-        lock: Lock,
-        retention: Retention,
-        clock: Callable[[], float],
+        self, fs: Fs, layout: Layout, table: TableName, stream: str, *, opened: Generation, opening: Opening
     ) -> None:
         self._fs, self._layout, self._table, self._stream = fs, layout, table, stream
-        self._lock, self._retention, self._clock = lock, retention, clock
-        self._file = LogFile(fs, layout.stream_log(table, stream), lock.path)
-        self._short = Shortening(fs, layout, table, stream, log=self._file, retention=retention)
-        self._undone = RolledBackEpochs()
+        self._lock, self._guard, self._file = opened.lock, opened.guard, opened.file
+        self._retention, self._now_ms = opening.retention, opening.now_ms
+        self.state, self.recovery = opened.state, opened.recovery
+        self._undone, self._damaged = opened.undone, opened.damaged
+        self._short = Shortening(fs, layout, table, stream, log=self._file, retention=self._retention)
+        found = opened.resumed
+        self._short.begin(found.checkpoint_bytes, found.head_end, found.head_bytes)
         self._unsynced = Unsynced(layout, table)
-        self._guard: SyncGuard | None = None if retention.synced else SyncGuard(fs, layout.root)
         self._pending: dict[int, list[LocationKey]] = {}
-        self._damaged: dict[LocationKey, CorruptFileError] = {}
-        self._removals_end = 0
-        self._last_removal: tuple[int, bytes] = (0, b"")
+        self._removals_end, self._last_removal = found.removals_end, found.last_removal
         self._removals_seen: tuple[int, int] | None = None
 
     @classmethod
@@ -108,30 +84,11 @@ class StreamLog:
     ) -> StreamLog:
         """Opens the stream as a new generation and recovers it; ``recovery`` reports what was dropped.
 
-        1. lock; 2. read the log, sync it, decide which epochs are durable; 3. plan the changes of the directories;
-        4. choose an epoch number after those that were published but lost; nothing is changed up to here; 5. replace
-        the log by its sound records and the ``open`` record; 6. truncate tails, remove strays, rewrite ``table.size``
-        where it is missing, torn or old.
-        ``schema`` and ``zone`` (of the partition values) None: maintenance, which keeps those of the log.
-        ``leave_damaged``: locations with missing or short files are left as they are; then only a rollback is possible.
-        SettingsError, CommitError: the disk or its permissions do not allow it. LockLostError: another process has the
-        stream. CorruptFileError: a file is damaged.
+        The steps and errors are those of ``open_generation``, the arguments those of ``Opening``.
         """
-        check_stream(stream)
-        lock = None
-        try:
-            fs.keep_dirs(layout.streams(table), layout.root)
-            lock = take_lock(fs, layout.stream_lock(table, stream))
-            log = cls(fs, layout, table, stream, lock=lock, retention=retention, clock=clock)
-            with take_commit_lock(fs, layout.stream_removals(table, stream)):
-                log._start(schema, query_id, pid, host, zone=zone, leave_damaged=leave_damaged)
-        except BaseException as error:
-            if lock is not None:
-                lock.release()
-            if isinstance(error, OSError):
-                raise refused(error, f"stream {stream!r} cannot be opened", layout.streams(table)) from error
-            raise
-        return log
+        opening = Opening(schema, query_id, clock, pid, host, retention, zone, leave_damaged)
+        opened = open_generation(fs, layout, table, stream, opening)
+        return cls(fs, layout, table, stream, opened=opened, opening=opening)
 
     def __enter__(self) -> StreamLog:
         return self
@@ -318,66 +275,6 @@ class StreamLog:
 
     # --- inside ----------------------------------------------------------------------------------------
 
-    def _start(
-        self,
-        schema: TableSchema | None,
-        query_id: str,
-        pid: int,
-        host: str,
-        *,
-        zone: str | None,
-        leave_damaged: bool,
-    ) -> None:
-        fs, layout, table, stream = self._fs, self._layout, self._table, self._stream
-        boot_id = fs.boot_id()
-        with gc_paused():
-            resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=self._now_ms())
-        self.state = state = resumed.state
-        if schema is not None:
-            state.offsets.require_settled(layout.stream_log(table, stream))
-        self._undone = resumed.undone
-        plan = plan_recovery(fs, layout, table, resumed, leave_damaged=leave_damaged)
-        self._damaged = plan.damaged
-        more, lost = resumed.more, resumed.lost
-        if plan.ahead:
-            lost += lost_beyond(state, plan)
-            more += frame(encode(self._pass_over(plan.ahead)))
-        record = OpenRecord(
-            n=state.n + 1,
-            epoch=state.epoch,
-            generation=state.generation + 1,
-            time_ms=self._now_ms(),
-            boot_id=boot_id,
-            pid=pid,
-            host=host,
-            query_id=query_id,
-            durability=self._retention.durability,
-            keep_epochs=self._retention.keep_epochs,
-            durable=state.epoch,
-            schema_version=schema.version if schema else state.schema_version,
-            columns=schema_columns(schema) if schema else (),
-            zone=state.zone if zone is None else zone,
-        )
-        remove_temporaries(fs, layout, table, stream)
-        self._file.begin(resumed.log, more, record)
-        state.note(record)
-        self._removals_end, self._last_removal = resumed.removals_end, resumed.last_removal
-        self._short.begin(resumed.checkpoint_bytes, resumed.head_end, resumed.head_bytes)
-        write_owner(fs, self._lock.path, pid=pid, host=host, generation=state.generation, since_ms=record.time_ms)
-        with fs.during("recover-files"):
-            apply(fs, layout, table, stream, plan)
-        aside = list_set_aside(fs, layout, table)
-        self.recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
-
-    def _pass_over(self, ahead: int) -> RollbackRecord:
-        """A rollback record numbered after ``ahead``, the newest lost epoch: numbers are never reused."""
-        state, reason = self.state, "the machine went down before the records of these epochs were synced"
-        record = RollbackRecord(state.n + 1, ahead + 1, state.generation, self._now_ms(), state.epoch, reason, ())
-        state.apply(record)
-        state.note(record)
-        self._undone += RolledBackEpochs.of([record], [record])
-        return record
-
     def _release(self) -> None:
         if self._guard is not None:
             self._guard.close()
@@ -386,6 +283,3 @@ class StreamLog:
     def _commit_lock(self) -> Lock:
         """The commit lock: fences off maintenance and older generations between a check and the change after it."""
         return commits_held(self._fs, self._layout.stream_removals(self._table, self._stream))
-
-    def _now_ms(self) -> int:
-        return int(self._clock() * 1000)

@@ -1,0 +1,146 @@
+"""Opens a stream as a new generation: takes its locks, recovers it, and begins its log with an ``open`` record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+from store.collector import gc_paused
+from store.epochs.files.lock import take_commit_lock, take_lock, write_owner
+from store.epochs.files.logfile import LogFile
+from store.epochs.files.rolled_back import RolledBackEpochs
+from store.epochs.recovery.aside import list_set_aside
+from store.epochs.recovery.recover import RecoveryReport, apply, lost_beyond, plan_recovery, remove_temporaries
+from store.epochs.recovery.resume import Resumed, resume
+from store.epochs.retention import Retention
+from store.epochs.state.records import OpenRecord, RollbackRecord, encode, schema_columns
+from store.epochs.state.replay import StreamState
+from store.errors import CorruptFileError, refused
+from store.framing.frames import frame
+from store.io.fs import Fs, Lock, SyncGuard
+from store.layout import Layout, LocationKey, TableName, check_stream
+from store.types.model import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Who opens a stream, when and how.
+
+    ``schema`` and ``zone`` (of the partition values) None: maintenance, which keeps those of the log.
+    ``leave_damaged``: locations with missing or short files are left as they are; then only a rollback is possible.
+    """
+
+    schema: TableSchema | None
+    query_id: str
+    clock: Callable[[], float]
+    pid: int
+    host: str
+    retention: Retention
+    zone: str | None = None
+    leave_damaged: bool = False
+
+    def now_ms(self) -> int:
+        """The time in milliseconds since 1970."""
+        return int(self.clock() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """An open generation: its lock, its log file, and the state that recovery ended with.
+
+    ``guard``: of the data files, unless every commit is synced. ``resumed``: what was read. ``undone``: the epochs
+    rolled back above the floor. ``damaged``: locations left as they are.
+    """
+
+    lock: Lock
+    guard: SyncGuard | None
+    file: LogFile
+    state: StreamState
+    resumed: Resumed
+    undone: RolledBackEpochs
+    damaged: dict[LocationKey, CorruptFileError]
+    recovery: RecoveryReport
+
+
+def open_generation(fs: Fs, layout: Layout, table: TableName, stream: str, opening: Opening) -> Generation:
+    """Opens a stream as a new generation and recovers it.
+
+    1. lock; 2. read the log, sync it, decide which epochs are durable; 3. plan the changes of the directories;
+    4. choose an epoch number after those that were published but lost; nothing is changed up to here; 5. replace
+    the log by its sound records and the ``open`` record; 6. truncate tails, remove strays, rewrite ``table.size``
+    where it is missing, torn or old.
+    SettingsError, CommitError: the disk or its permissions do not allow it. LockLostError: another process has the
+    stream. CorruptFileError: a file is damaged.
+    """
+    check_stream(stream)
+    with ExitStack() as held:
+        try:
+            fs.keep_dirs(layout.streams(table), layout.root)
+            lock = held.enter_context(take_lock(fs, layout.stream_lock(table, stream)))
+            synced = opening.retention.synced
+            guard = None if synced else held.enter_context(closing(SyncGuard(fs, layout.root)))
+            with take_commit_lock(fs, layout.stream_removals(table, stream)):
+                generation = _begin(fs, layout, table, stream, opening, lock, guard)
+        except OSError as error:
+            raise refused(error, f"stream {stream!r} cannot be opened", layout.streams(table)) from error
+        held.pop_all()
+    return generation
+
+
+def _begin(
+    fs: Fs, layout: Layout, table: TableName, stream: str, opening: Opening, lock: Lock, guard: SyncGuard | None
+) -> Generation:
+    """Steps 2 to 6."""
+    boot_id = fs.boot_id()
+    with gc_paused():
+        resumed = resume(fs, layout, table, stream, boot_id=boot_id, time_ms=opening.now_ms())
+    state, more, lost, undone = resumed.state, resumed.more, resumed.lost, resumed.undone
+    if opening.schema is not None:
+        state.offsets.require_settled(layout.stream_log(table, stream))
+    plan = plan_recovery(fs, layout, table, resumed, leave_damaged=opening.leave_damaged)
+    if plan.ahead:
+        lost += lost_beyond(state, plan)
+        passed = _pass_over(state, plan.ahead, opening.now_ms())
+        undone += RolledBackEpochs.of([passed], [passed])
+        more += frame(encode(passed))
+    record = _open_record(state, opening, boot_id)
+    remove_temporaries(fs, layout, table, stream)
+    file = LogFile(fs, layout.stream_log(table, stream), lock.path)
+    file.begin(resumed.log, more, record)
+    state.note(record)
+    write_owner(fs, lock.path, pid=opening.pid, host=opening.host, generation=state.generation, since_ms=record.time_ms)
+    with fs.during("recover-files"):
+        apply(fs, layout, table, stream, plan)
+    aside = list_set_aside(fs, layout, table)
+    recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
+    return Generation(lock, guard, file, state, resumed, undone, plan.damaged, recovery)
+
+
+def _pass_over(state: StreamState, ahead: int, time_ms: int) -> RollbackRecord:
+    """A rollback record numbered after ``ahead``, the newest lost epoch: numbers are never reused."""
+    reason = "the machine went down before the records of these epochs were synced"
+    record = RollbackRecord(state.n + 1, ahead + 1, state.generation, time_ms, state.epoch, reason, ())
+    state.apply(record)
+    state.note(record)
+    return record
+
+
+def _open_record(state: StreamState, opening: Opening, boot_id: str) -> OpenRecord:
+    schema, retention = opening.schema, opening.retention
+    return OpenRecord(
+        n=state.n + 1,
+        epoch=state.epoch,
+        generation=state.generation + 1,
+        time_ms=opening.now_ms(),
+        boot_id=boot_id,
+        pid=opening.pid,
+        host=opening.host,
+        query_id=opening.query_id,
+        durability=retention.durability,
+        keep_epochs=retention.keep_epochs,
+        durable=state.epoch,
+        schema_version=schema.version if schema else state.schema_version,
+        columns=schema_columns(schema) if schema else (),
+        zone=state.zone if opening.zone is None else opening.zone,
+    )
