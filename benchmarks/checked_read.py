@@ -26,8 +26,8 @@ from readers.arrow.export import export
 from readers.arrow.opening import open_table
 from readers.arrow.table import Table
 from store.scan.checksums import Checks
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_runs import QuickFs
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_runs import QuickFs
 
 NUMBERS = 10
 

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from tests.support.intraday_rows import IntradayRows
+from tests.support.tables.intraday_rows import IntradayRows
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan.keys import SortKey

@@ -35,7 +35,7 @@ from benchmarks.ingest_files import STOCK_JVM
 from jobs.session.spark_session import build_session
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from tests.support.intraday_rows import IntradayRows
+from tests.support.tables.intraday_rows import IntradayRows
 from writers.merge.dates import merge_dates
 from writers.merge.executor import Executor, LocalExecutor
 from writers.merge.plan.keys import SortKey

@@ -25,8 +25,8 @@ from ingest.options.frames import FrameBatch, FramesOptions
 from jobs.settings.stream_file import StreamSettings, parse_stream
 from store.epochs.state.values import OffsetRange
 from store.errors import SettingsError
-from tests.support.delta_tables import put_version, unpack
-from tests.support.feed_contract import Case, FeedContract, PlannedCase, PlannedContract, rows_of, spec_of
+from tests.support.ingest.delta_tables import put_version, unpack
+from tests.support.ingest.feed_contract import Case, FeedContract, PlannedCase, PlannedContract, rows_of, spec_of
 from tests.support.streams.stream_kit import put_file
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from readers import open_table
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, TABLE, as_table, comparable, random_row
-from tests.support.merge_runs import make, merge
-from tests.support.removals import empty, unlink
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE, as_table, comparable, random_row
+from tests.support.writers.merge_runs import make, merge
+from tests.support.writers.removals import empty, unlink
 
 
 def shown(table: pa.Table) -> list[str]:

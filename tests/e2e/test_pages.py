@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.console import Block, Session, blocks, matches, rewrite, steps
-from tests.support.pages import PAGES, RUN_IN_ORDER
+from tests.support.docs.console import Block, Session, blocks, matches, rewrite, steps
+from tests.support.docs.pages import PAGES, RUN_IN_ORDER
 from tests.support.places import REPOSITORY
 
 ALL = "SPARKHAVEN_ALL_PAGES"  # `make pages` sets it; README alone takes a third of the time

@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 from ingest.bad_rows import reason_code
 from jobs.cli.main import app
 from readers import open_table
+from tests.support.ingest.values import CSV_BAD, GOOD, JSON_BAD, NULLED
 from tests.support.spark.one_session import one_session
-from tests.support.values import CSV_BAD, GOOD, JSON_BAD, NULLED
 
 pytestmark = pytest.mark.spark
 AT = "2013-01-01T05:00:00Z"

@@ -15,9 +15,9 @@ from readers.checks.verify import verify
 from readers.stats import table_stats, tables
 from store.errors import SettingsError
 from store.io.fs import Fs
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, TABLE, as_table, comparable, random_row
-from tests.support.merge_runs import make, merge
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE, as_table, comparable, random_row
+from tests.support.writers.merge_runs import make, merge
 from writers.removal.proof import prove
 from writers.removal.remove import delete, truncate
 

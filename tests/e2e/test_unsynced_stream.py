@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 
 from jobs.cli.main import app
 from readers import open_table
-from tests.support.merge_cases import DAY, TABLE
 from tests.support.places import REPOSITORY
+from tests.support.writers.merge_cases import DAY, TABLE
 
 WRITER = """
 import os, random, sys
 from pathlib import Path
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, SCHEMA, as_table, random_row
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, SCHEMA, as_table, random_row
 
 rng = random.Random(7)
 house = IntradayRows(Path(sys.argv[1]), SCHEMA, durability=sys.argv[2])

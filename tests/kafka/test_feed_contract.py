@@ -10,7 +10,7 @@ import pytest
 
 from ingest.options.formats import Limit
 from jobs.demo.broker import Broker
-from tests.support.feed_contract import PlannedCase, PlannedContract, rows_of
+from tests.support.ingest.feed_contract import PlannedCase, PlannedContract, rows_of
 from tests.support.kafka.topics import make_topic, send
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]

@@ -15,8 +15,8 @@ from ingest.content.lines import line_blocks
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec
 from store.epochs.state.values import FileId, FilePart
-from tests.support.ingest_cases import decode, schema, stream, values, write
-from tests.support.naive_lines import Found, csv_records
+from tests.support.ingest.ingest_cases import decode, schema, stream, values, write
+from tests.support.ingest.naive_lines import Found, csv_records
 
 TABLE = schema(a="String", b="String", at="long")
 KEPT = 8  # bytes of a payload that are compared: a long one is kept as far as it was held

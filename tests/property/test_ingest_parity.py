@@ -21,7 +21,7 @@ from ingest.formats.json.rows import JsonRows
 from ingest.options.formats import CsvOptions
 from ingest.spec import Target
 from ingest.values.rows import Rows
-from tests.support.ingest_cases import PLENTY, target
+from tests.support.ingest.ingest_cases import PLENTY, target
 
 ALL = 10**9  # every line to the exact pass
 QUICK = settings(max_examples=40, deadline=None)

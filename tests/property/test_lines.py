@@ -15,8 +15,8 @@ from ingest.content.parts import part_lines
 from ingest.encodings import utf8_chunks
 from store.epochs.state.values import FilePart
 from store.io.fs import Fs
-from tests.support.ingest_cases import write
-from tests.support.naive_lines import BOM, lines_of, text_length
+from tests.support.ingest.ingest_cases import write
+from tests.support.ingest.naive_lines import BOM, lines_of, text_length
 
 MARKS = {"utf-16": "\ufeff", "utf-8": "", "utf-16le": "", "utf-16be": "", "latin-1": ""}
 CODECS = {"utf-16": "utf-16-le", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}

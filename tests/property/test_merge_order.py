@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.types.datatypes import BY_NAME
-from tests.support.merge_cases import naive_key
+from tests.support.writers.merge_cases import naive_key
 from writers.merge.plan.keys import (
     INT_NULL,
     argsort,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from readers import open_table
 from store.predicate.expression import parse_predicate
-from tests.support import naive_reader
-from tests.support.small_tables import SmallTable
+from tests.support.tables import naive_reader
+from tests.support.tables.small_tables import SmallTable
 
 SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>

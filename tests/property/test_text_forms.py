@@ -23,7 +23,7 @@ from ingest.values.exact import from_text
 from ingest.values.instants import INSTANT_HIGH, INSTANT_LOW
 from ingest.values.refusals import OutOfRange, Refusal
 from ingest.values.typed import csv_texts
-from tests.support.ingest_cases import PLENTY, target
+from tests.support.ingest.ingest_cases import PLENTY, target
 
 QUICK = settings(max_examples=60, deadline=None)
 ALL = 10**9

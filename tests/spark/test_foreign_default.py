@@ -13,11 +13,11 @@ from jobs.session.spark_session import build_session
 from store.epochs.files.load import load_stream
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.quarantine_cases import bad, take
 from tests.support.spark.delta_cases import places, quarantine
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
+from tests.support.writers.quarantine_cases import bad, take
 from writers.spark.stream import STREAM_CONF
 
 pytestmark = pytest.mark.spark

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from store.merges.records import newest
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.merge_runs import FS, history_bytes
 from tests.support.places import REPOSITORY
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.support.writers.merge_runs import FS, history_bytes
 from writers.merge import dates
 from writers.merge.dates import merge_dates
 from writers.merge.executor import Executor, LocalExecutor

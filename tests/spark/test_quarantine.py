@@ -18,10 +18,10 @@ from store.io.fs import Fs
 from store.layout import Layout
 from store.rejected import REJECTED, encode_rejected
 from tests.support.disks.model_fs import Crash, CrashingFs
-from tests.support.quarantine_cases import again, bad, restart, take
 from tests.support.spark.delta_cases import places, quarantine
 from tests.support.spark.stream_job import session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
+from tests.support.writers.quarantine_cases import again, bad, restart, take
 from writers.quarantine.ledger import Requeue
 from writers.quarantine.table import Chosen
 from writers.target import RejectedFile

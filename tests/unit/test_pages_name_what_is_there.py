@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import PAGES
+from tests.support.docs.pages import PAGES
 from tests.support.places import REPOSITORY
 
 PLACES = "store|ingest|writers|readers|jobs|sparkhaven|tests|benchmarks|docs|conf"

@@ -12,7 +12,7 @@ import pytest
 import sparkhaven
 import store.errors
 from tests.support.places import REPOSITORY
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 
 def test_names_are_those_of_the_contract() -> None:

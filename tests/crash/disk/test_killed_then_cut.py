@@ -22,11 +22,11 @@ from store.schema.deployed.deploy import deploy, load_deployed
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage
 from tests.support.disks.model_fs import Crash, PowerCutFs
-from tests.support.merge_cases import SCHEMA, TABLE
-from tests.support.merge_runs import make, merge
 from tests.support.streams.stream_kit import SCHEMA as EVENTS_SCHEMA
 from tests.support.streams.stream_kit import STREAM, ingest, numbers, open_log, put_file, record, run_alone, target_of
 from tests.support.streams.stream_kit import TABLE as EVENTS
+from tests.support.writers.merge_cases import SCHEMA, TABLE
+from tests.support.writers.merge_runs import make, merge
 from writers.batch.task import TaskResult
 
 

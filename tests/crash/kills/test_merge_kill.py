@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from store.merges.records import newest
-from tests.support.merge_cases import DAY, TABLE
-from tests.support.merge_runs import FS, check_tree, make, merge
 from tests.support.places import REPOSITORY
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import FS, check_tree, make, merge
 
 CHILD = """
 import os, signal, sys
 from pathlib import Path
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.merge_cases import DAY, TABLE
+from tests.support.writers.merge_cases import DAY, TABLE
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan.plan import MergeOptions

@@ -10,9 +10,9 @@ import pytest
 
 from store.layout import LocationKey
 from store.merges.records import newest
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, TABLE, naive_order, read_location
-from tests.support.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, check_tree, make, merge, same
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE, naive_order, read_location
+from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, check_tree, make, merge, same
 
 
 def kill_then_run_again(root: Path, fs: KillingFs, **options: Any) -> bool:

@@ -13,8 +13,8 @@ from store.errors import ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs
-from tests.support.quarantine_cases import DATE, ModelQuarantine, bad, mended, restart, send, take, truncate
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
+from tests.support.writers.quarantine_cases import DATE, ModelQuarantine, bad, mended, restart, send, take, truncate
 
 FS = Fs()
 STEPS = ("requeue-try", "requeue-file", "quarantine-ledger", "append", "commit-record", "publish", "quarantine-mark")

@@ -28,9 +28,9 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deploy, load_deployed
 from tests.support.commands import run
-from tests.support.quarantine_cases import ModelQuarantine
 from tests.support.streams.stream_kit import LocalExecutor
 from tests.support.streams.stream_logs import open_stream_log
+from tests.support.writers.quarantine_cases import ModelQuarantine
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.quarantine.ledger import follow_log

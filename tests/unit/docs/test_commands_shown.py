@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate.commands import commands
-from tests.support.pages import PAGES, shown_commands
+from tests.support.docs.pages import PAGES, shown_commands
 from tests.support.places import REPOSITORY
 
 OF_ALL = {"--root", "--version", "--help"}

@@ -20,7 +20,7 @@ from jobs.metrics import catalogue
 from jobs.settings.stream_model import StreamModel
 from sparkhaven import errors
 from store.types.datatypes import TYPES
-from tests.support.pages import PAGES
+from tests.support.docs.pages import PAGES
 
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import PAGES
+from tests.support.docs.pages import PAGES
 from tests.support.places import REPOSITORY
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -11,8 +11,8 @@ import pytest
 
 from jobs.settings.stream_file import parse_stream
 from store.errors import SettingsError
-from tests.support.console import blocks
-from tests.support.pages import PAGES
+from tests.support.docs.console import blocks
+from tests.support.docs.pages import PAGES
 from tests.support.places import REPOSITORY
 
 WHOLE: dict[str, Any] = {

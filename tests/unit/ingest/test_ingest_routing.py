@@ -14,7 +14,7 @@ from ingest.targets import resolve_targets
 from store.errors import ErrorBudgetExceeded, InvalidNameError, SchemaMismatchError, SettingsError
 from store.layout import LocationKey
 from store.types.model import TableSchema
-from tests.support.ingest_cases import NOW_NS, decode, schema, stream, values, write
+from tests.support.ingest.ingest_cases import NOW_NS, decode, schema, stream, values, write
 
 BY_SYM = InternalRule("column", "sym")
 BY_DAY = ValueRule("at", zone="America/New_York")

@@ -17,8 +17,8 @@ from ingest.bad_rows import BadRow
 from ingest.spec import ColumnSpec
 from store.errors import FeedError, SchemaMismatchError
 from store.types.model import TableSchema
-from tests.support.ingest_cases import column, decode, file_id, schema, stream, values, write
-from tests.support.values import CSV_BAD, GOOD, JSON_BAD, NULLED
+from tests.support.ingest.ingest_cases import column, decode, file_id, schema, stream, values, write
+from tests.support.ingest.values import CSV_BAD, GOOD, JSON_BAD, NULLED
 
 LONG = 2**63 - 1
 AMONG = 300  # good rows on each side, so that the fast pass is used

@@ -11,7 +11,7 @@ import pytest
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec
 from store.errors import SettingsError
-from tests.support.messages import PLACE, Fake, decode
+from tests.support.ingest.messages import PLACE, Fake, decode
 
 MANY = 400  # messages that make the fast passes run
 

@@ -24,9 +24,9 @@ from ingest.targets import resolve_targets
 from jobs.settings.stream_file import StreamSettings, parse_stream
 from store.errors import FeedError, SchemaMismatchError, SettingsError
 from store.io.fs import Fs
-from tests.support.ingest_cases import PLENTY, decode, decode_split, file_id, schema, stream, values, write
-from tests.support.messages import Fake
-from tests.support.messages import decode as decode_messages
+from tests.support.ingest.ingest_cases import PLENTY, decode, decode_split, file_id, schema, stream, values, write
+from tests.support.ingest.messages import Fake
+from tests.support.ingest.messages import decode as decode_messages
 
 AMONG = 300
 TABLE = schema(a="int", b="String")

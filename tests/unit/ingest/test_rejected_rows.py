@@ -23,7 +23,7 @@ from store.errors import ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.rejected import REJECTED, decode_rejected, encode_rejected
 from store.types.model import TableSchema
-from tests.support.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write
+from tests.support.ingest.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write
 
 
 def rejected(path: Path, spec: StreamSpec, table: TableSchema) -> list[dict[str, Any]]:

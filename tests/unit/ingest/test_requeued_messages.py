@@ -23,8 +23,8 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import LocationKey
 from store.rejected import REJECTED
-from tests.support.ingest_cases import schema
-from tests.support.messages import PLACE, Fake
+from tests.support.ingest.ingest_cases import schema
+from tests.support.ingest.messages import PLACE, Fake
 
 TABLE = schema(v="int", k="long", at="long", t="Instant", p="int")
 SPECS = (

@@ -13,7 +13,7 @@ from store.errors import CorruptFileError, SettingsError
 from store.io.fs import Fs
 from store.scan.checksums import FAST_FROM, KEPT_LENGTHS, Checks, crc32
 from tests.support.commands import run
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 DATE = "2026-11-20"
 ROWS = {"Sym": ["X", "Y", "X"], "Size": [1, 2, 3], "Px": [1.0, 2.0, 3.0], "Note": ["hi", None, "ho"]}

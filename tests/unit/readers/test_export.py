@@ -13,7 +13,7 @@ import pytest
 from readers import open_table
 from readers.arrow.export import check_target, export
 from store.errors import SettingsError
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from store.layout import LocationKey
 from store.merges.records import encode_record
 from store.scan.columnfile import add_grouping
 from tests.support.places import GOLDEN
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 DATE = "2026-11-20"
 HEAD = 4096

@@ -8,7 +8,7 @@ import pytest
 
 from readers.stats import table_stats, tables
 from store.layout import TableName
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"
 

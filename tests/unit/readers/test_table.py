@@ -22,7 +22,7 @@ from store.errors import (
     TableNotFoundError,
 )
 from store.io.fs import Fs, Stat
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"
 

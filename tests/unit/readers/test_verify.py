@@ -20,7 +20,7 @@ from store.epochs.state.values import OffsetRange
 from store.framing.frames import frame
 from store.merges.records import MergeInput, Proof, load_record, store_record
 from store.types.committed import RangeStats
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 DATE = "2026-11-20"
 HEAD = 4096

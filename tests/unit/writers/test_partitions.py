@@ -10,8 +10,8 @@ from store.errors import InvalidNameError, MergeError, SettingsError, TableExist
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.merges.records import newest
-from tests.support.merge_cases import DAY, TABLE, read_location
-from tests.support.merge_runs import FS, make, merge
+from tests.support.writers.merge_cases import DAY, TABLE, read_location
+from tests.support.writers.merge_runs import FS, make, merge
 from writers.merge.publish import volumes
 from writers.partitions import add_partition, ensure_writable, list_partitions, writable_names
 

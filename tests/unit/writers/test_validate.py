@@ -11,11 +11,11 @@ import pytest
 from store.errors import TableNotFoundError, ValidationFailedError
 from store.layout import LocationKey
 from store.merges.validations import RuleResult, Validation
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table
-from tests.support.merge_runs import FS, merge
-from tests.support.plain_rows import plain_rows
-from tests.support.removals import empty
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
+from tests.support.writers.merge_runs import FS, merge
+from tests.support.writers.plain_rows import plain_rows
+from tests.support.writers.removals import empty
 from writers.merge.plan import source
 from writers.validation.dates import validate_date
 

@@ -29,7 +29,7 @@ from store.io.fs import Fs
 from store.layout import LocationKey
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage, TableSchema
-from tests.support.delta_tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
+from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, put_version, unpack
 
 FS = Fs()
 SCHEMA = TableSchema(

@@ -13,7 +13,7 @@ from ingest.feeds.delta.log import Actions, Added, data_path, list_log, read_ver
 from ingest.feeds.delta.snapshot import look, snapshot
 from store.errors import CorruptFileError, FeedError, PositionGapError, UnsupportedVersionError
 from store.io.fs import Fs
-from tests.support.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
+from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
 
 FS = Fs()
 

@@ -12,9 +12,9 @@ from store.epochs.files.load import load_stream
 from store.errors import PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.delta_runs import run
-from tests.support.delta_tables import change_metadata, unpack
 from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.ingest.delta_runs import run
+from tests.support.ingest.delta_tables import change_metadata, unpack
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log, read_location
 
 FS = Fs()

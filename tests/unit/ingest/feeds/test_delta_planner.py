@@ -15,7 +15,7 @@ from ingest.options.formats import Limit
 from store.epochs.state.versions import TABLE, packed, unpacked
 from store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
 from store.io.fs import Fs
-from tests.support.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
+from tests.support.ingest.delta_tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack
 
 FS = Fs()
 NO_LIMIT = Limit()

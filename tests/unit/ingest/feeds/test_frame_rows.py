@@ -19,7 +19,7 @@ from ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, Stream
 from store.errors import ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.layout import LocationKey
-from tests.support.ingest_cases import schema
+from tests.support.ingest.ingest_cases import schema
 
 NS = 10**9
 DAY = 86_400 * NS

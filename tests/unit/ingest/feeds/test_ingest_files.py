@@ -21,7 +21,7 @@ from store.epochs.state.files import FileWindow
 from store.epochs.state.values import FileId
 from store.errors import FeedError, PositionGapError
 from store.io.fs import Fs, Stat
-from tests.support.ingest_cases import decode, file_id, schema, stream, values, write
+from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values, write
 
 ROWS = b"".join(b'{"v":%d}\n' % n for n in range(5000))
 TABLE = schema(v="int")

@@ -17,7 +17,7 @@ from ingest.feeds.kafka.decode import message_blocks
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from store.epochs.state.values import OffsetRange
-from tests.support.ingest_cases import PLENTY, schema, values
+from tests.support.ingest.ingest_cases import PLENTY, schema, values
 
 DAY_MS = 86_400_000
 COUNT, AT_ONCE = 3000, 100

@@ -24,7 +24,7 @@ from ingest.formats.records import NotARecordError, RecordRows
 from ingest.options.formats import AvroSource, MissingColumns
 from ingest.spec import BadRowBudget
 from store.errors import RetryableFeedError, SettingsError
-from tests.support.ingest_cases import target
+from tests.support.ingest.ingest_cases import target
 
 PLAIN = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
 SIDE = {"type": "enum", "name": "Side", "namespace": "io.b", "symbols": ["B", "S"]}

@@ -23,7 +23,7 @@ from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec, InternalRule
 from ingest.values.refusals import Value
 from store.errors import FeedError
-from tests.support.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
+from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
 
 AMONG = 300  # rows, so that the fast pass is used
 

@@ -21,7 +21,7 @@ from ingest.spec import Target
 from ingest.values.exact import from_text
 from ingest.values.iso_texts import iso_instants
 from ingest.values.refusals import Refusal
-from tests.support.ingest_cases import PLENTY, target
+from tests.support.ingest.ingest_cases import PLENTY, target
 
 AMONG = 300
 

@@ -22,7 +22,7 @@ from ingest.feeds.files.decode import Known
 from ingest.formats.parquet.file import BATCH_BYTES, ParquetFile
 from ingest.spec import ColumnSpec, StreamSpec
 from store.io.fs import Fs
-from tests.support.ingest_cases import decode, file_id, schema, stream, values
+from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values
 
 FAR = "outside the range of an Instant"
 ZONED = ColumnSpec("v", zone="UTC")
@@ -49,7 +49,7 @@ def test_old_timestamps_that_nanoseconds_do_not_reach_are_bad_rows(tmp_path: Pat
     path = _file(tmp_path / "a.parquet", array, use_deprecated_int96_timestamps=True)
     assert str(pq.ParquetFile(path).schema.column(1).physical_type) == "INT96"
     from ingest.bad_rows import Rejects
-    from tests.support.ingest_cases import decode_split
+    from tests.support.ingest.ingest_cases import decode_split
 
     spec = stream(ZONED, form="parquet")
     rejects = Rejects(spec.bad_rows)
@@ -217,9 +217,9 @@ PEAK = """
 import resource, sys
 from pathlib import Path
 from store.io.fs import Fs
-from tests.support.ingest_cases import file_id, schema, stream
+from tests.support.ingest.ingest_cases import file_id, schema, stream
 from ingest.bad_rows import Rejects
-from tests.support.ingest_cases import decode_split
+from tests.support.ingest.ingest_cases import decode_split
 form, path = sys.argv[1], Path(sys.argv[2])
 spec = stream(form=form)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

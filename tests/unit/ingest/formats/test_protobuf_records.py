@@ -23,8 +23,8 @@ from ingest.values.rows import Rows
 from store.errors import SettingsError
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage
-from tests.support.messages import Fake
-from tests.support.protoc import compiled, encoded, encoded_all
+from tests.support.ingest.messages import Fake
+from tests.support.ingest.protoc import compiled, encoded, encoded_all
 
 PROTO = """syntax = "proto3";
 package p.q;

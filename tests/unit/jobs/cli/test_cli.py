@@ -22,7 +22,7 @@ from jobs.options import Json, Verbose, memory_bytes
 from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, LockLostError, SettingsError, SparkhavenError
 from tests.support.places import REPOSITORY
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 COMMANDS: Any = typer.main.get_command(app)
 

@@ -13,9 +13,9 @@ from store.errors import CorruptFileError
 from store.io.system_errors import as_ours
 from store.layout import LocationKey
 from tests.support.commands import run, told
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, TABLE
-from tests.support.merge_runs import make, merge
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import make, merge
 
 NAME = str(TABLE)
 

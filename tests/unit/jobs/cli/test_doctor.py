@@ -23,7 +23,7 @@ from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.commands import run, told
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 WRITING = [
     "mkdirs", "keep_dirs", "keep_all_dirs", "write_at", "truncate", "replace", "replace_all", "write_new", "create",

@@ -14,7 +14,7 @@ from jobs.settings.stream_file import parse_stream
 from jobs.settings.stream_schema import checked_schema
 from store.errors import SettingsError
 from store.io.fs import Fs
-from tests.support.protoc import compiled
+from tests.support.ingest.protoc import compiled
 
 FILE = Path("/etc/streams/ticks.toml")
 REST = """

@@ -24,8 +24,8 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.support.commands import told
-from tests.support.small_tables import SmallTable
-from tests.support.stream_files import write_stream
+from tests.support.ingest.stream_files import write_stream
+from tests.support.tables.small_tables import SmallTable
 
 NAME = "NS.T"
 FLIGHTS = TableName("Nyc13", "Flight")

@@ -26,9 +26,9 @@ from store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.commands import run, told
+from tests.support.ingest.stream_files import write_stream
 from tests.support.kafka.ticks import stream_file
-from tests.support.merge_cases import TABLE
-from tests.support.stream_files import write_stream
+from tests.support.writers.merge_cases import TABLE
 from writers.spark.stream import StreamPlan, StreamTotals
 
 NAME = str(TABLE)

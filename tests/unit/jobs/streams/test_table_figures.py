@@ -15,9 +15,9 @@ from jobs.streams.metrics import Metrics, served
 from readers.arrow.opening import open_table
 from store.layout import LocationKey
 from store.merges.records import newest, store_record
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, TABLE
-from tests.support.merge_runs import FS, QuickFs, make, merge
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import FS, QuickFs, make, merge
 from writers.merge.cleaning import clean
 
 NAMES = {item.name for item in OF_TABLES}

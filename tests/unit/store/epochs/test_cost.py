@@ -19,7 +19,7 @@ from store.epochs.state.records import Record, decode
 from store.epochs.state.replay import StreamState
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.small_tables import Unsynced
+from tests.support.tables.small_tables import Unsynced
 
 
 def run(root: Path, *, epochs: int, locations: int, columns: int) -> Found:

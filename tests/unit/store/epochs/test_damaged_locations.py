@@ -16,8 +16,8 @@ from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey
 from tests.support.commands import told
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs, PowerCutFs
-from tests.support.small_tables import SmallTable
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
+from tests.support.tables.small_tables import SmallTable
 
 A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
 FS = CrashingFs()

@@ -16,7 +16,7 @@ from store.epochs.state.removal import Phase, Removal
 from store.errors import CorruptFileError
 from store.layout import LocationKey
 from tests.support.commands import told
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
 
 DAY = "2026-11-20"
 B = LocationKey("b", DAY)

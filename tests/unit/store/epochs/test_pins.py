@@ -17,7 +17,7 @@ from store.epochs.state.rollbacks import MAX_PAIRS, fold, restored
 from store.errors import SnapshotMovedError
 from store.io.fs import Stat
 from store.layout import LocationKey
-from tests.support.small_tables import SmallTable, Unsynced
+from tests.support.tables.small_tables import SmallTable, Unsynced
 
 D1, D2 = "2026-11-20", "2026-11-21"
 ROLLED = "the pinned epoch has been rolled back"

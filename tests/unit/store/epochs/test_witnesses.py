@@ -20,10 +20,10 @@ from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.commands import told
 from tests.support.disks.model_fs import PowerCutFs
-from tests.support.small_tables import SmallTable
 from tests.support.streams.tiny_writer import STREAM as TINY_STREAM
 from tests.support.streams.tiny_writer import TABLE as TINY
 from tests.support.streams.tiny_writer import open_log, remove, write_batch
+from tests.support.tables.small_tables import SmallTable
 
 DAY, LATER = "2026-11-20", "2026-11-21"
 COMMANDS = (

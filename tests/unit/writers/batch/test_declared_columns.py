@@ -18,7 +18,7 @@ from ingest.spec import ColumnSpec, StreamSpec
 from jobs.streams.data_warnings import DataWarnings
 from store.epochs.state.values import MAX_IGNORED, ignored_in
 from store.errors import FeedError, SettingsError
-from tests.support.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
+from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
 from writers.batch.commit import BatchOutcome
 from writers.target import SplitNotes
 

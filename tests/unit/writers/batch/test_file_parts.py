@@ -21,9 +21,9 @@ from store.epochs.state.files import FileWindow, Resolution
 from store.epochs.state.values import FileId, FilePart, Split
 from store.errors import EpochConflictError, PositionGapError
 from store.io.fs import Fs
-from tests.support.ingest_cases import PLENTY, decode, file_id, schema, stream, values, write
-from tests.support.quarantine_cases import Shelf, bad, spec, take
+from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, values, write
 from tests.support.streams.stream_kit import open_log, put_file, record, tree_bytes
+from tests.support.writers.quarantine_cases import Shelf, bad, spec, take
 from writers.batch.combine import split_order
 from writers.batch.file_parts import by_position, classified
 

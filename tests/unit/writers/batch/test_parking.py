@@ -12,8 +12,8 @@ from ingest.spec import BadRowBudget
 from store.errors import ErrorBudgetExceeded, FeedError
 from store.io.fs import Fs
 from store.layout import LocationKey
-from tests.support.quarantine_cases import DATE, Shelf, bad, spec, take, truncate
 from tests.support.streams.stream_kit import numbers, open_log, put_file, record
+from tests.support.writers.quarantine_cases import DATE, Shelf, bad, spec, take, truncate
 from writers.batch.rejects import reject_late
 from writers.target import SplitNotes
 

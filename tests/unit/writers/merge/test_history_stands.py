@@ -21,9 +21,9 @@ from store.errors import (
 from store.io.fs import Fs
 from store.layout import LocationKey
 from store.merges.records import lock_table, newest
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.merge_runs import FS, Killed, KillingFs, QuickFs, merge
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, merge
 from writers.merge import publish
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor

@@ -15,9 +15,28 @@ from store.format.table import tablesize
 from store.layout import LocationKey
 from store.merges.records import lock_table, newest, store_record
 from store.scan.columnfile import read_grouping
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, naive_order, random_row, read_location
-from tests.support.merge_runs import FS, Killed, KillingFs, QuickFs, check_tree, history_bytes, make, merge, same
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import (
+    DAY,
+    SCHEMA,
+    TABLE,
+    as_table,
+    comparable,
+    naive_order,
+    random_row,
+    read_location,
+)
+from tests.support.writers.merge_runs import (
+    FS,
+    Killed,
+    KillingFs,
+    QuickFs,
+    check_tree,
+    history_bytes,
+    make,
+    merge,
+    same,
+)
 from writers.merge import dates
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor

@@ -17,8 +17,8 @@ from benchmarks.merge_memory import make as make_day
 from store.errors import MergeError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.merge_cases import DAY, STRINGS, TABLE
-from tests.support.merge_runs import FS, check_tree, history_bytes, make, merge
+from tests.support.writers.merge_cases import DAY, STRINGS, TABLE
+from tests.support.writers.merge_runs import FS, check_tree, history_bytes, make, merge
 from writers.merge.plan import source
 from writers.merge.plan.keys import INT_NULL, SortKey, rank_lut, sorted_symbols
 from writers.merge.plan.pins import Pins

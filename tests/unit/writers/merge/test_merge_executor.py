@@ -15,7 +15,7 @@ import pytest
 
 from store.errors import CommitError, MergeError, SettingsError
 from tests.support.places import REPOSITORY
-from tests.support.process_ids import whose
+from tests.support.writers.process_ids import whose
 from writers.merge.executor import LocalExecutor
 from writers.merge.spark import SparkExecutor
 
@@ -51,7 +51,7 @@ def test_one_worker_is_this_process() -> None:
 
 ORPHANS = """
 import os, signal, time
-from tests.support.process_ids import whose
+from tests.support.writers.process_ids import whose
 from writers.merge.executor import LocalExecutor
 from writers.merge.spark import SparkExecutor
 

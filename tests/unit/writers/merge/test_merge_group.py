@@ -13,9 +13,9 @@ from store.format.index.tlmi import decode_tlmi
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.merges.records import newest
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
-from tests.support.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
+from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
 from writers.merge import dates
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor

@@ -10,9 +10,18 @@ import pyarrow as pa
 import pytest
 
 from store.layout import LocationKey
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, SCHEMA, STRINGS, TABLE, as_table, naive_order, random_row, read_location
-from tests.support.merge_runs import FS, history_bytes, make, merge, same
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import (
+    DAY,
+    SCHEMA,
+    STRINGS,
+    TABLE,
+    as_table,
+    naive_order,
+    random_row,
+    read_location,
+)
+from tests.support.writers.merge_runs import FS, history_bytes, make, merge, same
 from writers.merge.plan import keys
 from writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbols
 from writers.merge.plan.pins import Pins

@@ -19,9 +19,9 @@ from store.layout import Layout, LocationKey
 from store.merges.records import lock_table, newest
 from store.merges.validations import validation_path
 from tests.support.commands import run, told
-from tests.support.merge_cases import DAY, TABLE, as_table, random_row
-from tests.support.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
-from tests.support.removals import empty
+from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
+from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
+from tests.support.writers.removals import empty
 from writers.merge import dates
 from writers.merge.cleaning import clean, waiting
 from writers.merge.executor import LocalExecutor

@@ -14,9 +14,9 @@ from store.errors import CommitError, EpochConflictError, RetryableStorageError,
 from store.io.system_errors import as_ours, in_phase
 from store.layout import LocationKey
 from tests.support.disks.model_fs import FaultFs
-from tests.support.merge_cases import DAY, TABLE
-from tests.support.merge_runs import make
-from tests.support.small_tables import SmallTable
+from tests.support.tables.small_tables import SmallTable
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import make
 from writers.batch.combine import AttemptScratch
 from writers.batch.durable import make_durable
 from writers.merge.dates import DateResult, merge_dates

@@ -17,8 +17,8 @@ from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.support.places import GOLDEN
-from tests.support.quarantine_cases import ModelQuarantine, bad, restart, take
 from tests.support.streams.stream_kit import STREAM, TABLE, open_log, put_file, record
+from tests.support.writers.quarantine_cases import ModelQuarantine, bad, restart, take
 from writers.quarantine.ledger import NEVER, follow, rebuilt_ledger
 
 FS = Fs()

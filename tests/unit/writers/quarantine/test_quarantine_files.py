@@ -14,8 +14,8 @@ from store.epochs.state.replay import StreamState
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.quarantine_cases import ModelQuarantine
 from tests.support.streams.stream_kit import STREAM, TABLE
+from tests.support.writers.quarantine_cases import ModelQuarantine
 from writers.quarantine.table import sync_delta
 
 

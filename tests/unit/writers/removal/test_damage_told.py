@@ -17,10 +17,10 @@ from store.layout import Layout, LocationKey
 from store.merges.records import newest
 from store.scan.columnfile import column_header, read_grouping
 from store.schema.deployed.deploy import load_deployed
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, TABLE
-from tests.support.merge_runs import FS, make, merge
-from tests.support.removals import NOW
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import FS, make, merge
+from tests.support.writers.removals import NOW
 from writers.removal.proof import prove
 from writers.removal.remove import truncate
 

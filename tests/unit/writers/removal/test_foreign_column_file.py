@@ -13,8 +13,8 @@ from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.merges.records import newest
-from tests.support.merge_cases import DAY, TABLE
-from tests.support.merge_runs import FS, make, merge
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import FS, make, merge
 from writers.removal.proof import prove
 from writers.removal.remove import truncate
 from writers.validation.dates import validate_date

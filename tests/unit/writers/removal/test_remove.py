@@ -24,10 +24,10 @@ from store.layout import LocationKey
 from store.merges.records import newest
 from store.merges.validations import Validation, load_validation, validation_path
 from store.schema.deployed.deploy import deploy
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.merge_runs import FS, Killed, KillingFs, make, merge
-from tests.support.removals import NOW, empty, unlink
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.support.writers.merge_runs import FS, Killed, KillingFs, make, merge
+from tests.support.writers.removals import NOW, empty, unlink
 from writers.partitions import add_partition
 from writers.removal.proof import RemovalProof, prove
 from writers.removal.remove import truncate

@@ -19,7 +19,6 @@ from store.errors import EpochConflictError, ErrorBudgetExceeded
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.schema.deployed.deploy import deploy
-from tests.support.quarantine_cases import Shelf, spec, take
 from tests.support.streams.stream_kit import (
     SCHEMA,
     TABLE,
@@ -32,6 +31,7 @@ from tests.support.streams.stream_kit import (
     target_of,
 )
 from tests.support.streams.whole_story import DAY, SCHEMA_XML, merge
+from tests.support.writers.quarantine_cases import Shelf, spec, take
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
 from writers.partitions import add_partition

@@ -11,8 +11,8 @@ from readers.arrow.opening import open_table
 from readers.checks.verify import verify
 from store.errors import RetryableStorageError
 from store.layout import Layout
-from tests.support.merge_cases import DAY, TABLE, as_table
-from tests.support.merge_runs import FS, make, merge
+from tests.support.writers.merge_cases import DAY, TABLE, as_table
+from tests.support.writers.merge_runs import FS, make, merge
 from writers.merge.cleaning import clean
 from writers.partitions import add_partition
 from writers.removal.proof import prove

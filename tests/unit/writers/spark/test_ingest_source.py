@@ -19,7 +19,7 @@ from store.epochs.state.values import FileId, FilePart
 from store.errors import PositionGapError, SettingsError, carried_error
 from store.io.fs import Fs
 from store.layout import TableName
-from tests.support.ingest_cases import file_id
+from tests.support.ingest.ingest_cases import file_id
 from writers.batch.file_parts import by_position
 from writers.spark.splits import file_of
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.console import blocks
+from tests.support.docs.console import blocks
 from tests.support.places import REPOSITORY
 
 PAGES = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, TABLE
-from tests.support.merge_runs import FS
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import FS
 from writers.removal.proof import prove
 from writers.removal.remove import Removed, delete, truncate
 

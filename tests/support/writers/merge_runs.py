@@ -10,8 +10,8 @@ from store.format.index.tlmi import decode_tlmi
 from store.io.fs import Fs
 from store.layout import Layout
 from store.merges.records import newest
-from tests.support.intraday_rows import IntradayRows
-from tests.support.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan.plan import MergeOptions

@@ -1,12 +1,12 @@
-"""``python -m tests.support.rewrite_pages``: runs the pages that show sessions, puts what came out where it differs."""
+"""``python -m tests.support.docs.rewrite_pages``: runs the pages that show sessions and corrects their output."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-from tests.support.console import Session, rewrite
-from tests.support.pages import RUN_IN_ORDER
+from tests.support.docs.console import Session, rewrite
+from tests.support.docs.pages import RUN_IN_ORDER
 from tests.support.places import REPOSITORY
 
 

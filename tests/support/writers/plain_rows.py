@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.support.merge_cases import random_row
+from tests.support.writers.merge_cases import random_row
 
 
 def plain_rows(number: int = 20) -> list[dict[str, Any]]:
