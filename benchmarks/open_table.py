@@ -28,9 +28,9 @@ import pyarrow as pa
 
 from benchmarks.commit_cost import TABLE, open_log, prepare
 from readers.arrow.opening import open_table
-from store.epochs.files.load import load_positions
 from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_positions
 from store.epochs.state.removal import Removal
 from store.epochs.state.values import Batch, FileId, LocationReport
 from store.format.table.tbl import encode_tbl

@@ -35,7 +35,7 @@ from jobs.streams.decoding import Decoder
 from jobs.streams.progress import Progress
 from jobs.streams.run import open_stream
 from readers import open_table
-from store.epochs.files.load import load_positions, load_stream
+from store.epochs.reading.load import load_positions, load_stream
 from store.epochs.state.values import FileId, Split
 from store.io.fs import Fs
 from store.layout import Layout, TableName

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.commit_cost import open_log, prepare
-from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_stream
 from store.epochs.state.values import Batch, FileId, LocationReport
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from store.epochs.files.load import StreamState, list_streams, load_stream
+from store.epochs.reading.load import StreamState, list_streams, load_stream
 from store.errors import SettingsError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName, check_partition

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from readers.arrow.opening import open_table
-from store.epochs.files.load import EpochEntry, list_epochs, load_stream
 from store.epochs.files.publish import physical_size
+from store.epochs.reading.load import EpochEntry, list_epochs, load_stream
 from store.epochs.state.values import add_count, ignored_in
 from store.errors import SparkhavenError
 from store.format.column.ends import WIDTH

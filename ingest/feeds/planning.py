@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ingest.options.formats import Limit
-from store.epochs.files.load import load_positions
+from store.epochs.reading.load import load_positions
 from store.epochs.state.offsets import Offsets
 from store.epochs.state.values import OffsetRange
 from store.errors import TableNotFoundError, carrying

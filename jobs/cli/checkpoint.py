@@ -11,7 +11,7 @@ import typer
 
 from jobs.context import CliContext, table
 from jobs.options import DryRun, Json, Verbose, group, help_end, old_spelling
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
 from store.layout import TableName, check_stream

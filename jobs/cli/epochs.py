@@ -14,10 +14,10 @@ import typer
 from jobs.context import CliContext, table
 from jobs.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
 from jobs.streams.data_warnings import fields
-from store.epochs.files.load import EpochEntry, list_epochs, load_stream
 from store.epochs.log import StreamLog
 from store.epochs.merged import require_unmerged
 from store.epochs.preview import preview_rollback
+from store.epochs.reading.load import EpochEntry, list_epochs, load_stream
 from store.epochs.recovery.witnesses import require_stream
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import ignored_in

@@ -24,7 +24,7 @@ from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.feeds import passed_lines
 from jobs.streams.starting import NotStarted, load_streams, report_failed, try_each
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.epochs.state.files import NO_HORIZON
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import ignored_in

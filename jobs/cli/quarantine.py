@@ -15,7 +15,7 @@ from jobs.operations.quarantined_stream import find, ledger_of, no_stream
 from jobs.options import DryRun, Json, TableArgument, Verbose, group, help_end, old_spelling
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.quarantines import settle
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, TableName, check_stream

@@ -28,7 +28,7 @@ from readers.arrow.opening import open_table
 from readers.arrow.table import Table
 from readers.stats import table_stats
 from readers.stats import tables as list_tables
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import TableName

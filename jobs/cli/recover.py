@@ -12,8 +12,8 @@ from jobs.cli.epochs import open_log
 from jobs.context import CliContext, error_json, table
 from jobs.operations.rebuilding import parse_choice, rebuild_stream
 from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
-from store.epochs.files.load import list_streams
 from store.epochs.preview import preview_recovery
+from store.epochs.reading.load import list_streams
 from store.epochs.recovery.aside import set_aside
 from store.epochs.recovery.recover import RecoveryReport
 from store.epochs.recovery.settlement import damage_of

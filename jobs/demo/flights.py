@@ -27,7 +27,7 @@ from jobs.demo import feed as flights
 from jobs.demo.figures import Figure, figures, same_as_package
 from jobs.session.spark_session import import_root
 from readers.arrow.opening import open_table
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName

@@ -24,7 +24,7 @@ from jobs.demo.flights import WAIT_S, Demo, fresh, show
 from jobs.demo.topic import TOPIC, fill
 from jobs.session.spark_session import import_root
 from readers.arrow.opening import open_table
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.epochs.state.replay import StreamState
 from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
 from store.io.fs import Fs

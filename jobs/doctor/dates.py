@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from jobs.date_choice import CLOSED_GRACE_S, end_of, recorded_zone
 from jobs.doctor.finding import CheckContext, Found, State, each, named
-from store.epochs.files.load import StreamState
+from store.epochs.reading.load import StreamState
 from store.errors import SettingsError
 from store.layout import TableName
 from writers.merge.status import table_status

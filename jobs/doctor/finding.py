@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from jobs.settings.stream_file import StreamSettings
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.epochs.state.replay import StreamState
 from store.errors import SparkhavenError
 from store.io.fs import Fs

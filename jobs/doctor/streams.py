@@ -9,7 +9,7 @@ from functools import partial
 from jobs.doctor.finding import CheckContext, Found, State, ago, each, headline
 from readers.checks.findings import Finding as Damage
 from readers.checks.streams import check_head, check_log, check_positions, stray_stream_files
-from store.epochs.files.load import list_streams
+from store.epochs.reading.load import list_streams
 from store.epochs.state.files import NO_HORIZON
 from store.epochs.state.replay import StreamState
 from store.errors import SparkhavenError

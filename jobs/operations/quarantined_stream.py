@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.operations.quarantine_rows import QuarantineRows
 from store.epochs.files.ledger import Ledger, read_ledger
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.errors import CorruptFileError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName

@@ -30,8 +30,8 @@ from jobs.operations.quarantine_lines import Repair
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.run import Run
-from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_stream
 from store.epochs.state.offsets import QUARANTINE
 from store.epochs.state.values import OffsetRange, Split
 from store.io.fs import Fs

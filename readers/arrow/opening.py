@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from readers.arrow.table import Table
-from store.epochs.files.load import list_epochs, list_streams, load_stream
 from store.epochs.pins import Pin
+from store.epochs.reading.load import list_epochs, list_streams, load_stream
 from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.errors import SettingsError, TableNotFoundError
 from store.io.fs import Fs

@@ -9,9 +9,9 @@ from pathlib import Path
 from readers.checks.findings import Finding, finding, from_error
 from store.epochs.files.head import open_head
 from store.epochs.files.ledger import read_ledger
-from store.epochs.files.load import list_streams, load_read, read_files
 from store.epochs.files.lock import in_progress, read_lock
 from store.epochs.files.removals import read_removals
+from store.epochs.reading.load import list_streams, load_read, read_files
 from store.epochs.recovery.rebuild import REPLACED
 from store.epochs.state.offsets import Offsets, settle_hint
 from store.epochs.state.records import CommitRecord

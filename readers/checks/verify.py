@@ -23,8 +23,8 @@ from readers.checks.streams import (
     stray_stream_files,
 )
 from readers.checks.values import Expected
-from store.epochs.files.load import StreamState, list_streams, load_stream
 from store.epochs.files.publish import record_bytes
+from store.epochs.reading.load import StreamState, list_streams, load_stream
 from store.epochs.recovery.aside import list_set_aside
 from store.epochs.recovery.witnesses import Witnesses
 from store.epochs.state.values import LocationState

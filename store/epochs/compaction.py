@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from store.epochs.files.checkpoint import checkpoint_parts, open_saved
 from store.epochs.files.logfile import LogFile
-from store.epochs.files.opening import mapped
 from store.epochs.files.removals import read_removals
 from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint
+from store.epochs.reading.opening import mapped
 from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
 from store.epochs.state.replay import StreamState
 from store.epochs.state.rollbacks import restored

@@ -26,10 +26,10 @@ from types import TracebackType
 from store.epochs.compaction import new_floor
 from store.epochs.files.lock import commits_held
 from store.epochs.files.publish import publish_location
-from store.epochs.files.reader import read_rolled_back_epochs
 from store.epochs.files.removals import read_removals
 from store.epochs.files.unsynced import Unsynced
 from store.epochs.generation import Generation, Opening, open_generation
+from store.epochs.reading.reader import read_rolled_back_epochs
 from store.epochs.recovery.recover import apply
 from store.epochs.requirements import require
 from store.epochs.retention import DEFAULTS, Retention

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from store.epochs.files.load import read_files
+from store.epochs.reading.load import read_files
 from store.epochs.state.records import CommitRecord, RollbackRecord
 from store.errors import TableExistsError
 from store.io.fs import Fs

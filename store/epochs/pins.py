@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from store.epochs.files.load import Loaded, load_read
 from store.epochs.files.publish import TABLE_SIZE
-from store.epochs.files.reader import read_rollbacks
 from store.epochs.files.removals import read_removals
+from store.epochs.reading.load import Loaded, load_read
+from store.epochs.reading.reader import read_rollbacks
 from store.epochs.state.records import ROLLBACK, RollbackRecord, decode
 from store.epochs.state.removal import Phase
 from store.epochs.state.replay import StreamState

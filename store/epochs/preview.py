@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from store.epochs.files.load import load_stream
 from store.epochs.files.lock import take_lock_if_there
+from store.epochs.reading.load import load_stream
 from store.epochs.recovery.aside import list_set_aside
 from store.epochs.recovery.recover import RecoveryReport, lost_beyond, plan_recovery
 from store.epochs.recovery.resume import resume

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from store.epochs.files.load import load_stream
 from store.epochs.merged import require_unmerged
+from store.epochs.reading.load import load_stream
 from store.epochs.recovery.settlement import Settlement, settle_locations
 from store.epochs.state.records import RollbackRecord
 from store.epochs.state.replay import StreamState

@@ -10,10 +10,10 @@ import pytest
 from store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
 from store.epochs.files.folded import encode_folded
 from store.epochs.files.head import Head, decode_head, encode_head, open_head
-from store.epochs.files.load import replay
 from store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
 from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint
+from store.epochs.reading.load import replay
 from store.epochs.state.files import NO_HORIZON
 from store.epochs.state.locations import Locations
 from store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode

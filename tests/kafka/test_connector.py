@@ -16,7 +16,7 @@ from jobs.demo.broker import Broker
 from jobs.session.spark_session import import_root
 from readers import open_table
 from readers.checks.verify import verify
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.errors import TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName

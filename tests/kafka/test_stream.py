@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs.demo.broker import Broker
 from jobs.session.spark_session import build_session
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.errors import ErrorBudgetExceeded, PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout, TableName

@@ -16,8 +16,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from store.epochs.files.load import list_epochs, load_positions, load_stream
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import list_epochs, load_positions, load_stream
 from store.epochs.recovery.resume import resume
 from store.epochs.state.removal import Removal
 from store.epochs.state.values import OffsetRange

@@ -21,7 +21,7 @@ from jobs.streams.metrics import Metrics, served
 from jobs.streams.progress import Progress
 from jobs.streams.run import Application, Options, Run, open_stream, run_one
 from readers import open_table
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.errors import FeedError
 from store.io.fs import Fs
 from store.layout import Layout, TableName

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.session.delta_session import delta_conf
 from jobs.session.spark_session import build_session
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.spark.delta_cases import places, quarantine

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.streams.frames import FrameWriter, deephaven_writer, write_frame
 from readers import open_table
-from store.epochs.files.load import list_epochs, load_stream
+from store.epochs.reading.load import list_epochs, load_stream
 from store.errors import ErrorBudgetExceeded, LockLostError, PositionGapError, SchemaMismatchError, SettingsError
 from store.io.fs import Fs
 from store.layout import Layout

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.epochs.state.values import FileId
 from store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError, SettingsError
 from store.io.fs import Fs

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
-from store.epochs.files.load import list_rollbacks
+from store.epochs.reading.load import list_rollbacks
 from store.epochs.state.replay import StreamState
 from store.epochs.state.rollbacks import MAX_PAIRS
 from store.io.fs import Fs

@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.epochs.files.load import StreamState, list_streams
 from store.epochs.files.lock import lock_commits
 from store.epochs.files.publish import publish_location
 from store.epochs.files.removals import Removals, read_removals, write_removals
+from store.epochs.reading.load import StreamState, list_streams
 from store.epochs.state.removal import DOOMED, Phase, Removal
 from store.epochs.state.values import LocationState
 from store.errors import LockLostError, TableNotFoundError, TooEarlyError, ValidationFailedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from store.epochs.files.load import StreamState, load_stream
+from store.epochs.reading.load import StreamState, load_stream
 from store.epochs.state.removal import Removal
 from store.io.fs import Fs
 from store.layout import Layout, TableName

@@ -22,8 +22,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from store.digest import add, to_hex
-from store.epochs.files.load import list_epochs
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import list_epochs
 from store.epochs.state.files import refuse_lost_log
 from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, partial
 
-from store.epochs.files.load import list_epochs
+from store.epochs.reading.load import list_epochs
 from store.errors import CorruptFileError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName

@@ -25,7 +25,7 @@ from ingest.feeds.files.row_size import row_bytes
 from ingest.feeds.planning import Offset, PlanningReader
 from ingest.options.files import FilesOptions, MissingDirectory
 from ingest.options.formats import Format, Limit
-from store.epochs.files.load import load_positions
+from store.epochs.reading.load import load_positions
 from store.epochs.state.files import FileWindow
 from store.epochs.state.values import FileId, FilePart
 from store.errors import SettingsError, TableNotFoundError, carrying

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from store.epochs.files.load import load_stream
 from store.epochs.files.lock import take_commit_lock, take_lock
 from store.epochs.files.removals import write_removals
+from store.epochs.reading.load import load_stream
 from store.epochs.state.removal import Removal
 from store.epochs.state.values import LocationState
 from store.errors import CorruptFileError, TableNotFoundError

@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.epochs.files.known import known_state
 from store.epochs.files.publish import DATA_OFFSET, OWNER, TABLE_SIZE, walk_locations
 from store.epochs.files.removals import read_removals
+from store.epochs.reading.known import known_state
 from store.epochs.recovery.named import named_by_head, named_by_ledger
 from store.epochs.state.removal import Named, Removal
 from store.epochs.state.replay import StreamState

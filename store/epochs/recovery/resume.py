@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from store.epochs.files.logfile import Kept
-from store.epochs.files.reader import Newest, advance, read_newest, rolled_back_epochs_of
 from store.epochs.files.removals import read_removals
 from store.epochs.files.rolled_back import RolledBackEpochs
+from store.epochs.reading.reader import Newest, advance, read_newest, rolled_back_epochs_of
 from store.epochs.recovery.durable_prefix import first_lost, first_unwritten
 from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode, encode

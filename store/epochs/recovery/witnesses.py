@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.epochs.files.load import StreamState, load_stream
 from store.epochs.files.lock import named_generation
 from store.epochs.files.publish import TABLE_SIZE, walk_locations
 from store.epochs.files.removals import read_named
+from store.epochs.reading.load import StreamState, load_stream
 from store.epochs.recovery.named import Known, named_by_head, named_by_ledger
 from store.epochs.state.removal import Named
 from store.epochs.state.rollbacks import restored

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from jobs.demo.broker import Broker
 from jobs.streams.process import stopping
-from store.epochs.files.load import load_stream
 from store.epochs.files.publish import physical_size
+from store.epochs.reading.load import load_stream
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.chaos.faults import Checkpoint, jvm_of, kill, kill_all, workers_of

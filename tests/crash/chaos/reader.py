@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from readers import open_table
 from readers.arrow.table import Table
-from store.epochs.files.load import list_epochs, load_stream
+from store.epochs.reading.load import list_epochs, load_stream
 from store.epochs.state.values import OffsetRange
 from store.errors import TableNotFoundError
 from store.io.fs import Fs

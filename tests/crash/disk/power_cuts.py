@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from readers.checks.verify import verify
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout

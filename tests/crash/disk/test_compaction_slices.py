@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_stream
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs

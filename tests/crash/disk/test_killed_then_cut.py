@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from readers.arrow.opening import open_table
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.epochs.state.values import Batch, FileId
 from store.errors import SparkhavenError
 from store.format.table.tblread import decode_tbl

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.epochs.state.removal import Removal
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey

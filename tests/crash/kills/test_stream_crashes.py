@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.errors import CommitError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout

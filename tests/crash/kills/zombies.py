@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from readers.checks.verify import verify
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.places import REPOSITORY

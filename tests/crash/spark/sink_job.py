@@ -25,7 +25,7 @@ from pyspark.sql.streaming import StreamingQuery
 from jobs.session.delta_session import delta_conf
 from jobs.streams.frames import FrameWriter, deephaven_writer
 from readers import open_table
-from store.epochs.files.load import list_streams, load_stream
+from store.epochs.reading.load import list_streams, load_stream
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.spark.stream_job import run, session

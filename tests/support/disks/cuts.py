@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_stream
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import OffsetRange
 from store.errors import SparkhavenError

@@ -32,7 +32,7 @@ from ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, V
 from ingest.targets import resolve_targets
 from jobs.streams.decoding import Decoder
 from jobs.streams.feeds import SPLIT_OF
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.errors import SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.streams.frames import FrameWriter, deephaven_writer
 from readers import open_table
 from readers.checks.verify import verify
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.support.streams.stream_logs import open_stream_log

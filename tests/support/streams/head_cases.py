@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.load import load_positions, load_stream
-from store.epochs.files.reader import Newest, read_newest
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_positions, load_stream
+from store.epochs.reading.reader import Newest, read_newest
 from store.epochs.recovery.resume import Resumed, resume
 from store.epochs.state.values import OffsetRange
 from store.layout import Layout, LocationKey

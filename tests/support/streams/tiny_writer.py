@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from store.epochs.files.load import load_stream
 from store.epochs.files.lock import commits_held
 from store.epochs.files.publish import OWNER, owner_mark, publish_location
 from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_stream
 from store.epochs.state.removal import Removal
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import Batch, FileId, LocationReport, LocationState, OffsetRange

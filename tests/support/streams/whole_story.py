@@ -11,8 +11,8 @@ from pathlib import Path
 
 from readers.arrow.opening import open_table
 from readers.checks.verify import verify
-from store.epochs.files.load import load_stream
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_stream
 from store.epochs.state.values import Split
 from store.errors import SparkhavenError, TableNotFoundError
 from store.io.fs import Fs

@@ -12,8 +12,8 @@ from readers.checks.findings import Finding
 from readers.checks.verify import Report, verify
 from readers.inspect.file import inspect_file
 from store.epochs.files.head import decode_head, encode_head, open_head
-from store.epochs.files.load import read_files
 from store.epochs.files.publish import read_published
+from store.epochs.reading.load import read_files
 from store.epochs.state.locations import Locations
 from store.epochs.state.records import CommitRecord, encode
 from store.epochs.state.values import OffsetRange

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from store.epochs.files.load import StreamState, list_streams, load_read, load_stream
+from store.epochs.reading.load import StreamState, list_streams, load_read, load_stream
 from store.epochs.recovery.aside import refuse_set_aside
 from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.epochs.state.values import LocationState

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.options.delta import DeltaOptions
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.errors import PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout

@@ -18,7 +18,7 @@ from jobs.settings.stream_file import load_stream_file
 from jobs.streams import run as ingest_run
 from jobs.streams.frames import deephaven_writer
 from jobs.streams.progress import Progress
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.epochs.state.values import Batch
 from store.errors import SettingsError
 from store.io.fs import Fs

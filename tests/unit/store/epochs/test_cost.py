@@ -13,7 +13,7 @@ from benchmarks.open_table import fill
 from benchmarks.wide_epochs import TABLE, Found
 from benchmarks.wide_epochs import run as run_wide
 from store.epochs.compaction import Compaction
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.epochs.state import locations
 from store.epochs.state.records import Record, decode
 from store.epochs.state.replay import StreamState
@@ -107,7 +107,7 @@ def test_a_reader_reads_what_comes_after_the_head(tmp_path: Path, monkeypatch: p
         seen.append(where)
         return decode(payload, where, reports=reports)
 
-    monkeypatch.setattr("store.epochs.files.reader.decode", counted)
+    monkeypatch.setattr("store.epochs.reading.reader.decode", counted)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench")
     with_head = len(seen)
     load_stream(Fs(), Layout(tmp_path), TABLE, "bench", cached=False)

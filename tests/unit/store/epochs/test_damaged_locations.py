@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.load import load_stream
 from store.epochs.preview import preview_recovery
+from store.epochs.reading.load import load_stream
 from store.epochs.recovery.aside import set_aside
 from store.errors import CorruptFileError, SettingsError
 from store.io.fs import Fs, Lock

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files import reader as logs
 from store.epochs.files.head import decode_head, encode_head, open_head
-from store.epochs.files.load import load_positions, load_stream
 from store.epochs.files.rolled_back import RolledBackEpochs
+from store.epochs.reading import reader as logs
+from store.epochs.reading.load import load_positions, load_stream
 from store.epochs.state.records import Record, decode
 from store.epochs.state.removal import Removal
 from store.errors import CorruptFileError

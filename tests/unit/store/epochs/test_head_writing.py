@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.reader import read_newest
+from store.epochs.reading.reader import read_newest
 from store.errors import LockLostError
 from store.io.fs import Fs
 from store.layout import Layout

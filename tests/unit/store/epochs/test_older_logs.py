@@ -10,8 +10,8 @@ import pytest
 from readers.arrow.opening import open_table
 from readers.checks.verify import verify
 from store.epochs.files.head import HeadFiles
-from store.epochs.files.load import load_stream
 from store.epochs.files.removals import read_removals, write_removals
+from store.epochs.reading.load import load_stream
 from store.epochs.state.removal import Phase, Removal
 from store.errors import CorruptFileError
 from store.layout import LocationKey

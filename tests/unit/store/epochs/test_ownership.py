@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.load import load_stream
 from store.epochs.files.publish import OWNER, TABLE_SIZE
+from store.epochs.reading.load import load_stream
 from store.epochs.state.values import FileId
 from store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from store.io.fs import Fs, SyncGuard

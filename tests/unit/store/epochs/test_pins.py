@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from readers import open_table
-from store.epochs.files.load import load_stream
 from store.epochs.files.removals import write_removals
+from store.epochs.reading.load import load_stream
 from store.epochs.state.removal import Phase, Removal
 from store.epochs.state.rollbacks import MAX_PAIRS, fold, restored
 from store.errors import SnapshotMovedError

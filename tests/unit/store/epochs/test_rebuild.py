@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from readers.arrow.opening import open_table
-from store.epochs.files.load import load_stream
 from store.epochs.files.removals import write_removals
+from store.epochs.reading.load import load_stream
 from store.epochs.recovery.rebuild import Choice, rebuild
 from store.epochs.recovery.remains import find
 from store.epochs.state.removal import Removal

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from store.epochs.files.load import load_stream
 from store.epochs.files.lock import lock_commits, replace_locked
-from store.epochs.files.reader import read_newest
 from store.epochs.files.removals import empty_removals, fold_removals, read_named, read_removals, write_removals
 from store.epochs.pins import Pin
+from store.epochs.reading.load import load_stream
+from store.epochs.reading.reader import read_newest
 from store.epochs.state.removal import Named, Removal
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.framing.frames import REMOVALS_MAGIC_1, read_header

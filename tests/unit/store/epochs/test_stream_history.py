@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from store.epochs.files.checkpoint import decode_checkpoint
-from store.epochs.files.load import list_epochs, load_positions, load_stream
 from store.epochs.files.publish import TABLE_SIZE
 from store.epochs.files.removals import read_removals
+from store.epochs.reading.load import list_epochs, load_positions, load_stream
 from store.epochs.state.removal import Removal
 from store.epochs.state.values import LocationReport, LocationState
 from store.errors import (

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from readers.arrow.opening import open_table
-from store.epochs.files.load import load_stream
 from store.epochs.files.publish import publish_location
 from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import load_stream
 from store.epochs.recovery.witnesses import Witnesses
 from store.epochs.state.removal import Removal
 from store.errors import CorruptFileError

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
 
-from store.epochs.files.load import load_stream
 from store.epochs.files.publish import TABLE_SIZE
+from store.epochs.reading.load import load_stream
 from store.epochs.state.values import FileId, Split
 from store.errors import (
     CommitError,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from store.epochs.files.load import list_epochs
 from store.epochs.log import StreamLog
+from store.epochs.reading.load import list_epochs
 from store.epochs.state.values import OffsetRange
 from store.errors import EpochConflictError, PositionGapError
 from store.io.fs import Fs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.errors import SparkhavenError
 from store.layout import Layout
 from tests.support.disks.model_fs import FaultFs

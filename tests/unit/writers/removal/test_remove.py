@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from readers import open_table
-from store.epochs.files.load import load_stream
 from store.epochs.files.removals import read_removals
+from store.epochs.reading.load import load_stream
 from store.errors import (
     CorruptFileError,
     SettingsError,

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from store.epochs.files.checkpoint import open_saved
 from store.epochs.files.head import decode_head, open_head
-from store.epochs.files.load import load_stream
+from store.epochs.reading.load import load_stream
 from store.epochs.state.replay import StreamState
 from store.errors import FormatError, TableNotFoundError
 from store.io.fs import Fs

@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from store.epochs.files.head import Head, HeadFiles
-from store.epochs.files.opening import OpenedFiles, open_files, require_reaches
 from store.epochs.files.removals import read_removals
 from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint, Saved
+from store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
 from store.epochs.state.records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
 from store.epochs.state.replay import StreamState, chain
 from store.epochs.state.rollbacks import RolledBack

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from store.collector import gc_paused
-from store.epochs.files.reader import LogFiles, advance, read_files, read_newest, read_rollbacks
 from store.epochs.files.removals import read_removals
+from store.epochs.reading.reader import LogFiles, advance, read_files, read_newest, read_rollbacks
 from store.epochs.state.files import FileWindow
 from store.epochs.state.offsets import Offsets
 from store.epochs.state.records import CommitRecord, Record, RollbackRecord
