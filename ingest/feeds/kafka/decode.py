@@ -52,10 +52,11 @@ def message_blocks(
         clock_ns, held = _newest(decoder, blocks, place, targets, spec)
         blocks = _blocks(reader.read(split)) if held is None else held
     router = Router(targets, spec.partition, place, clock_ns, "offset")
-    with gc_paused():
-        for block, _ in blocks:
-            yield router, decoder.decode(block, place, round(clock() * NS), rejects), block.value_at
-            rejects.complete = None
+    for block, _ in blocks:
+        with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
+            rows = decoder.decode(block, place, round(clock() * NS), rejects)
+        yield router, rows, block.value_at
+        rejects.complete = None
 
 
 def _blocks(read: Iterator[list[Message]]) -> Iterator[Sized]:
@@ -84,7 +85,9 @@ def _newest(
     held: list[Sized] | None = []
     size = messages = 0
     for block, bytes_of in blocks:
-        newest = newest_instant(decoder.decode(block, place, 0, silent), targets, rule)
+        with gc_paused():
+            rows = decoder.decode(block, place, 0, silent)
+        newest = newest_instant(rows, targets, rule)
         found += [] if newest is None else [newest]
         size, messages = size + bytes_of, messages + len(block.offsets)
         held = None if held is None or size > HELD_BYTES or messages > HELD_MESSAGES else [*held, (block, bytes_of)]

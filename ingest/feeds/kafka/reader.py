@@ -29,6 +29,7 @@ from ingest.feeds.kafka.errors import (
 )
 from ingest.feeds.kafka.topics import topic_partitions
 from ingest.options.kafka import KafkaOptions
+from store.collector import gc_paused
 from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError
 
@@ -116,7 +117,8 @@ class KafkaReader:
     def _fetch(self, held: _Held, wanted: OffsetRange, due: int) -> None:
         try:
             # a call returns when it has as many as it asks for: more than are due may not come
-            found = held.consumer.consume(min(AT_ONCE, due), WAIT_SECONDS)
+            with gc_paused():
+                found = held.consumer.consume(min(AT_ONCE, due), WAIT_SECONDS)
         except KafkaException as error:
             raise self._error(held, wanted, error.args[0]) from None
         if not found:

@@ -1,0 +1,57 @@
+"""Blocks of a range, decoded while the garbage collector is paused."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.kafka import decode as kafka_decode
+from ingest.feeds.kafka.decode import message_blocks
+from ingest.options.kafka import KafkaOptions
+from ingest.spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from store.epochs.state.values import OffsetRange
+from tests.support.ingest.ingest_cases import PLENTY, schema
+from tests.support.ingest.messages import Fake
+
+COUNT = 50
+FEED = KafkaOptions("h", ("t",))
+SPEC = StreamSpec(
+    "s", "Test.Rows", FEED, PartitionSpec(InternalRule("fixed", "0"), ValueRule(fixed="d")), (ColumnSpec("v"),)
+)
+
+
+class Watched(Fake):
+    """A message that notes whether the collector runs while its value is read."""
+
+    collecting: set[bool] = set()
+
+    def value(self) -> bytes:
+        self.collecting.add(gc.isenabled())
+        return b'{"v": 1}'
+
+    def __len__(self) -> int:
+        return 8
+
+
+class Reader:
+    """Two blocks of one range."""
+
+    def read(self, wanted: OffsetRange) -> Iterator[list[Fake]]:
+        for start in (0, COUNT):
+            yield [Watched(start + n, None) for n in range(COUNT)]
+
+
+def test_the_collector_is_paused_while_a_block_is_decoded_and_not_while_its_rows_are_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kafka_decode, "BLOCK_MESSAGES", COUNT)
+    reader: Any = Reader()
+    split = OffsetRange("t", 0, 0, 2 * COUNT)
+    blocks = message_blocks(reader, split, SPEC, FEED, schema(v="int"), Rejects(PLENTY), time.time)
+    assert [(len(rows), gc.isenabled()) for _, rows, _ in blocks] == [(COUNT, True)] * 2
+    assert Watched.collecting == {False}
