@@ -7,16 +7,15 @@ the position get what they would have got at first. Rows of one source partition
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import groupby
 
 import pyarrow as pa
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.base import RequeuedRows
 from ingest.feeds.table import planned_feed
-from ingest.router import Routed, Router, newest_instant
-from ingest.spec import StreamSpec, Target
+from ingest.router import Routed, Router, reference_ns
+from ingest.spec import StreamSpec
 from ingest.targets import resolve_targets
 from store.layout import LocationKey
 from store.types.model import TableSchema
@@ -41,7 +40,7 @@ def decode_requeued(
     feed = planned_feed(spec)
     by_source = groupby(table.to_pylist(), key=lambda row: row["SourcePartition"])
     groups = [feed.requeue(source, list(rows), targets, now_ns, rejects) for source, rows in by_source]
-    clock_ns = _clock_ns(spec, targets, groups, now_ns)
+    clock_ns = reference_ns(spec.partition, targets, now_ns, lambda: (group.rows for group in groups))
     for group in groups:
         rejects.complete = group.complete
         router = Router(targets, spec.partition, group.source, clock_ns, group.unit)
@@ -50,14 +49,3 @@ def decode_requeued(
         yield from router.route(group.rows, group.payloads.__getitem__, rejects)
     rejects.complete = None
     rejects.flush()
-
-
-def _clock_ns(spec: StreamSpec, targets: Sequence[Target], groups: Sequence[RequeuedRows], now_ns: int) -> int:
-    """What bounds are measured from; ``batch`` is the newest instant of all rows that are sent together."""
-    chosen, rule = spec.partition.clock, spec.partition.value
-    if chosen.kind == "fixed" and chosen.at_ns is not None:
-        return chosen.at_ns
-    if chosen.kind == "wall" or rule.column is None:
-        return now_ns
-    found = (newest_instant(group.rows, targets, rule) for group in groups if len(group.rows))
-    return max((value for value in found if value is not None), default=now_ns)

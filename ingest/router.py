@@ -8,7 +8,7 @@ location is that of the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -214,6 +214,20 @@ def newest_instant(rows: Rows, targets: Sequence[Target], rule: ValueRule) -> in
         return None
     instants, null = instants_of(rows.columns[_place(targets, rule.column)], rule)
     return int(instants[~null].max()) if not null.all() else None
+
+
+def reference_ns(
+    partition: PartitionSpec, targets: Sequence[Target], now_ns: int, rows: Callable[[], Iterable[Rows]]
+) -> int:
+    """What the bounds are measured from: a fixed time, ``now_ns``, or the newest instant of all ``rows``.
+
+    ``rows`` is called for the clock "batch" only; if none of them has an instant, the result is ``now_ns``.
+    """
+    chosen, rule = partition.clock, partition.value
+    if chosen.kind != "batch" or rule.column is None:
+        return now_ns if chosen.at_ns is None else chosen.at_ns
+    found = (newest_instant(some, targets, rule) for some in rows())
+    return max((instant for instant in found if instant is not None), default=now_ns)
 
 
 def _place(targets: Sequence[Target], name: str) -> int:

@@ -27,7 +27,7 @@ from ingest.formats.json.rows import JsonRows
 from ingest.formats.parquet.rows import ParquetRows
 from ingest.options.files import FilesOptions
 from ingest.options.formats import UTF8, Format
-from ingest.router import Router, newest_instant
+from ingest.router import Router, reference_ns
 from ingest.spec import StreamSpec, Target
 from ingest.targets import resolve_targets
 from ingest.values.rows import Rows
@@ -176,19 +176,15 @@ def _clock_ns(
 
     A batch is put together anew after a crash; a file is not. So the same file gives the same rows each time.
     """
-    chosen = spec.partition.clock
-    if chosen.kind == "fixed" and chosen.at_ns is not None:
-        return chosen.at_ns
-    rule = spec.partition.value
-    if chosen.kind == "wall" or rule.column is None:
-        return round(clock() * NS)
-    target = next(t for t in targets if t.column.name == rule.column)
-    if target.meta is not None:
-        return _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS)
-    silent = Rejects(SILENT, keep=0)
-    blocks = decoded(fs, split, spec, options, [target], silent, known)
-    found = (newest_instant(rows, [target], rule) for rows, _ in blocks)
-    return max((value for value in found if value is not None), default=0)
+    chosen = [target for target in targets if target.column.name == spec.partition.value.column]
+    now_ns = round(clock() * NS)
+    if spec.partition.clock.kind == "batch" and any(target.meta is not None for target in chosen):
+        return _time_ns(split, known) if chosen[0].meta == "timestamp" else now_ns
+
+    def rows() -> Iterator[Rows]:
+        return (rows for rows, _ in decoded(fs, split, spec, options, chosen, Rejects(SILENT, keep=0), known))
+
+    return reference_ns(spec.partition, chosen, now_ns, rows)
 
 
 def _time_ns(split: FileId, known: Known) -> int:
