@@ -20,6 +20,7 @@ Refused = Literal["quarantine", "fail"]
 Payload = Literal["value", "key"]
 Far = Literal["null", "clamp"]
 DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
+DEFAULT_BOUND_S = 30 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,8 @@ class PartitionSpec:
     internal: InternalRule
     value: ValueRule
     clock: Clock = field(default_factory=Clock)
-    max_past_s: float = 30 * DAY_S
-    max_future_s: float = 30 * DAY_S
+    max_past_s: float = DEFAULT_BOUND_S
+    max_future_s: float = DEFAULT_BOUND_S
     bounds: Refused = "quarantine"
     late: Refused = "quarantine"
 

@@ -22,6 +22,7 @@ from store.errors import CorruptFileError
 from store.io.fs import Fs
 
 MIN_PART = 8 << 20  # bytes below which a part is not worth a task
+SMALL_BATCH = MIN_PART  # bytes up to which one task does a batch alone
 
 
 def can_be_cut(options: FilesOptions, clock: Clock) -> bool:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from ingest.options.formats import CsvOptions, Format, Limit, MissingColumns
 from ingest.options.traits import FILE_META, FILES, Traits
+from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
 from store.epochs.state.values import FileId
 
 MissingDirectory = Literal["fail", "wait"]
@@ -31,7 +32,7 @@ class FilesOptions:
     format: Format = "json"
     csv: CsvOptions = field(default_factory=CsvOptions)
     max_per_trigger: Limit = field(default_factory=Limit)
-    max_file_age_s: float = 7 * DAY_S
+    max_file_age_s: float = DEFAULT_MAX_FILE_AGE_S
     settle_s: float = 10.0
     unfinished: tuple[str, ...] = UNFINISHED
     missing_directory: MissingDirectory = "fail"

@@ -11,7 +11,8 @@ from pydantic import Field, create_model, field_validator, model_validator
 from ingest.feeds.table import PLANNED, settings_of
 from ingest.settings.base_model import Count, Seconds, SettingsModel
 from ingest.settings.units import parse_instant_ns
-from ingest.spec import BadRowBudget
+from ingest.spec import DEFAULT_BOUND_S, BadRowBudget
+from store.epochs.retention import DEFAULTS
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
 
@@ -108,9 +109,9 @@ class PartitionModel(SettingsModel):
     """What the bounds are measured from: the wall clock, the newest instant of the batch, or a fixed time like
     `"2013-12-31T23:59:59Z"`.
     """
-    max_past: Seconds = 30 * 86_400.0
+    max_past: Seconds = DEFAULT_BOUND_S
     """A row whose partition time is further before the clock is out of bounds."""
-    max_future: Seconds = 30 * 86_400.0
+    max_future: Seconds = DEFAULT_BOUND_S
     """A row whose partition time is further after the clock is out of bounds."""
     bounds: Literal["quarantine", "fail"] = "quarantine"
     """Rows that are out of bounds or without a date: quarantined, or the batch fails."""
@@ -155,7 +156,7 @@ class CommitModel(SettingsModel):
 
     durability: Literal["fsync", "periodic", "none"] = "fsync"
     """What a power failure may take: see the page on durability."""
-    keep_epochs: Count = 100
+    keep_epochs: Count = DEFAULTS.keep_epochs
     """Number of epochs that can be rolled back to."""
     trigger: Seconds = 1.0
     """Time between the starts of two batches."""

@@ -21,7 +21,7 @@ from jobs.streams.budget import Budget
 from jobs.streams.decoding import FrameDecoder
 from jobs.streams.quarantines import catch_up, settle
 from store.epochs.log import StreamLog
-from store.epochs.retention import Retention
+from store.epochs.retention import DEFAULTS, Retention
 from store.epochs.state.values import Durability, OffsetRange
 from store.errors import SettingsError
 from store.io.fs import Fs
@@ -57,7 +57,7 @@ def deephaven_writer(
     bad_rows: Mapping[str, Any] | None = None,
     allow_gap: bool = False,
     adopt: bool = False,
-    keep_epochs: int = 100,
+    keep_epochs: int = DEFAULTS.keep_epochs,
 ) -> FrameWriter:
     """What ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch of a stream of the table.
 

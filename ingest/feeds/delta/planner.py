@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingest.content.parts import SMALL_BATCH
 from ingest.feeds.delta.errors import ends_before, recreated, rewritten, versions_gone
 from ingest.feeds.delta.log import (
     Added,
@@ -30,7 +31,6 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 
 READ_AHEAD = 10_000  # files that wait in memory; the snapshot of a start is held whole
-SMALL_BATCH = 8 << 20  # bytes up to which one task does a batch alone
 
 RowBytes = Callable[[Added], float]
 

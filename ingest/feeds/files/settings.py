@@ -20,6 +20,7 @@ from ingest.settings.base_model import (
     beside,
     dialect,
 )
+from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
 
 
 class FilesFeedModel(SettingsModel):
@@ -55,7 +56,7 @@ class FilesFeedModel(SettingsModel):
     """Parquet: columns of bytes without annotation are texts in UTF-8."""
     max_per_trigger: MaxPerTrigger = MaxPerTrigger(bytes=256_000_000)
     """Largest batch: the smallest of the limits given."""
-    max_file_age: Seconds = 7 * 86_400.0
+    max_file_age: Seconds = DEFAULT_MAX_FILE_AGE_S
     """A file older by this than the newest one that was ingested is skipped; one that arrives so late is reported by
     name.
     """
