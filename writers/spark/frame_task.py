@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from store.digest import add, digest_array
-from store.epochs.state.offsets import Place
+from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange, Split
 from store.errors import PositionGapError
 from store.io.fs import Fs
@@ -67,7 +67,7 @@ class FrameWork:
 
     decode: DecodeRows
     positions: PositionColumns | None
-    ends: Mapping[Place, int]
+    ends: Mapping[TopicPartition, int]
     dense: bool = True
     only_look: bool = False
     origin: str = ""
@@ -119,7 +119,7 @@ class _Seen:
     dropped: int = 0
     digest: int = 0
     rows: int = 0
-    offsets: dict[Place, list[Ints]] = field(default_factory=dict)
+    offsets: dict[TopicPartition, list[Ints]] = field(default_factory=dict)
 
     def __call__(self, split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         """Routed rows of all batches."""

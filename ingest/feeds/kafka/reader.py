@@ -27,7 +27,7 @@ from ingest.feeds.kafka.errors import (
     translated,
     unreachable,
 )
-from ingest.feeds.kafka.topics import topic_partitions
+from ingest.feeds.kafka.topics import Place, topic_partitions
 from ingest.options.kafka import KafkaOptions
 from store.collector import gc_paused
 from store.epochs.state.values import OffsetRange
@@ -40,8 +40,6 @@ MAX_CONSUMERS = 64  # a worker's; each has threads and buffers of its own
 
 _event = methodcaller("error")
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
-
-Place = tuple[str, int]
 
 
 @dataclass(slots=True)

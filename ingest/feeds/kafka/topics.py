@@ -24,7 +24,7 @@ _READ_UNCOMMITTED = "read_uncommitted"
 
 _WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
-Place = tuple[str, int]
+Place = tuple[str, int]  # topic, partition
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from store.errors import PositionGapError
 QUARANTINE = "@quarantine"  # the source of requeued rows; no Kafka topic can have this name
 REBUILT = "@rebuilt"  # its stop is the epoch up to which rows were found without their source positions
 _NO_TOPICS = (QUARANTINE, TABLE, REBUILT)
-Place = tuple[str, int]  # topic, partition
+TopicPartition = tuple[str, int]
 GAP_HINT = (
     "messages between the two were deleted before they were read, or the source started elsewhere; restore them,"
     " or set allow_gap in the stream file: then the gap is recorded in the epoch"
@@ -59,18 +59,18 @@ class OffsetEnd:
     digest: str
 
 
-class Offsets(Mapping[Place, OffsetEnd]):
+class Offsets(Mapping[TopicPartition, OffsetEnd]):
     """The end of every partition that was ever read, by (topic, partition)."""
 
     __slots__ = ("_ends",)
 
-    def __init__(self, ends: Mapping[Place, OffsetEnd] | None = None) -> None:
-        self._ends: dict[Place, OffsetEnd] = dict(ends or {})
+    def __init__(self, ends: Mapping[TopicPartition, OffsetEnd] | None = None) -> None:
+        self._ends: dict[TopicPartition, OffsetEnd] = dict(ends or {})
 
-    def __getitem__(self, place: Place) -> OffsetEnd:
+    def __getitem__(self, place: TopicPartition) -> OffsetEnd:
         return self._ends[place]
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[TopicPartition]:
         return iter(sorted(self._ends))
 
     def __len__(self) -> int:
@@ -124,9 +124,9 @@ class Offsets(Mapping[Place, OffsetEnd]):
         """
         given = tuple(ranges)
         permitted = {(gap.topic, gap.partition, gap.start, gap.stop): gap for gap in gaps}
-        ends: dict[Place, OffsetEnd] = {}
-        named: dict[Place, OffsetRange] = {}
-        verdicts: dict[OffsetRange, OffsetRange | None] = {}
+        ends: dict[TopicPartition, OffsetEnd] = {}
+        named: dict[TopicPartition, OffsetRange] = {}
+        resolved: dict[OffsetRange, OffsetRange | None] = {}
         for proposed in sorted(given, key=_order):
             place = proposed.topic, proposed.partition
             _require_once(proposed, named.get(place))
@@ -138,14 +138,14 @@ class Offsets(Mapping[Place, OffsetEnd]):
                 fresh: OffsetRange | None = proposed
             else:
                 fresh = _fresh_part(proposed, end)
-            verdicts[proposed] = fresh
+            resolved[proposed] = fresh
             if fresh is not None:
                 ends[place] = _end_of(fresh, end)
         for gap in permitted.values():
             raise PositionGapError(
                 "a permitted gap matches no range", where=gap.path, expected="a range after it", found="no such range"
             )
-        kept = [(proposed, verdicts[proposed]) for proposed in given]
+        kept = [(proposed, resolved[proposed]) for proposed in given]
         fresh_parts: tuple[Split, ...] = tuple(fresh for _, fresh in kept if fresh is not None)
         taken: tuple[Split, ...] = tuple(proposed for proposed, fresh in kept if fresh is None)
         cut = tuple((proposed, fresh) for proposed, fresh in kept if fresh is not None and fresh != proposed)
@@ -153,7 +153,7 @@ class Offsets(Mapping[Place, OffsetEnd]):
 
     def jumps(self, ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
         """The gaps that a batch of these ranges needs: offsets missing before a range, or a recreated topic."""
-        ends: dict[Place, OffsetEnd] = {}
+        ends: dict[TopicPartition, OffsetEnd] = {}
         found = []
         for proposed in sorted(ranges, key=_order):
             place = proposed.topic, proposed.partition
