@@ -177,7 +177,7 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
-        """Rows as they were read, or as somebody has mended them."""
+        """Rows as they were read, or as a user has corrected them."""
         del now_ns
         payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
         block = framed_block(list(payloads.values()), np.array(list(payloads), np.int64))

@@ -3,15 +3,15 @@
 ::
 
     SparkhavenError
-    ├─ FormatError              bytes on disk are not what the format allows          exit 1
-    │  ├─ CorruptFileError      damaged: cut short, flipped, inconsistent
+    ├─ FormatError              bytes on disk violate the format          exit 1
+    │  ├─ CorruptFileError      damaged: truncated, bits flipped, inconsistent
     │  └─ UnsupportedVersionError  sound, but of an unsupported version or class
     ├─ SchemaError                                                                  exit 2
     │  ├─ SchemaParseError      the schema file: code, file, line, column
     │  └─ SchemaMismatchError   a column is declared one way and found another
     ├─ CommitError                                                                  exit 3
-    │  ├─ EpochConflictError    nothing landed: safe to try again
-    │  ├─ CommitUnknownError    may have landed: recover first, delete nothing
+    │  ├─ EpochConflictError    nothing was committed: safe to retry
+    │  ├─ CommitUnknownError    may have been committed: recover first, delete nothing
     │  ├─ LockLostError         another process owns the stream, the location or the table
     │  └─ PositionGapError      the source does not continue where the log ends      exit 1
     ├─ MergeError               carries the phase that failed                        exit 1
@@ -19,8 +19,8 @@
     │  ├─ ValidationFailedError a rule or the proof failed
     │  └─ TooEarlyError         possible only after a waiting time                   exit 3
     ├─ FeedError                source data cannot be read                           exit 1
-    │  ├─ RetryableFeedError    may work when tried again                            exit 3
-    │  ├─ FeedSettingsError     its names or rights are wrong: retrying does not help  exit 2
+    │  ├─ RetryableFeedError    may succeed on a retry                            exit 3
+    │  ├─ FeedSettingsError     its names or permissions are wrong: a retry does not help  exit 2
     │  └─ ErrorBudgetExceeded   more bad rows than allowed; nothing was committed
     ├─ StorageError             the operating system refuses to read or write      exit 1
     │  ├─ NotPermittedError     owner, permissions, a read-only file system         exit 2
@@ -31,7 +31,7 @@
     └─ InvalidNameError         a name that cannot become a path                     exit 2
 
 Each error says what is wrong, where, what was expected, what was found and what to do. Errors cross
-process borders (Spark workers), so every one of them pickles with all its parts.
+process boundaries (Spark workers), so each of them pickles with all its parts.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ def _rebuild(cls: type[SparkhavenError], what: str, parts: dict[str, Any]) -> Sp
 
 
 class FormatError(SparkhavenError):
-    """Bytes on disk are not what the format allows."""
+    """Bytes on disk violate the format."""
 
 
 class CorruptFileError(FormatError):
-    """A file is damaged: cut short, flipped, or inconsistent with what was committed."""
+    """A file is damaged: truncated, bits flipped, or inconsistent with what was committed."""
 
 
 class UnsupportedVersionError(FormatError):
@@ -135,11 +135,11 @@ class CommitError(SparkhavenError):
 
 
 class EpochConflictError(CommitError):
-    """Nothing landed: safe to try again from the source positions of the log."""
+    """Nothing was committed: safe to retry from the source positions of the log."""
 
 
 class CommitUnknownError(CommitError):
-    """The commit may have landed: run recovery first, delete nothing."""
+    """The batch may have been committed: run recovery first, delete nothing."""
 
 
 class LockLostError(CommitError):
@@ -180,14 +180,14 @@ class FeedError(SparkhavenError):
 
 
 class RetryableFeedError(FeedError):
-    """Source data cannot be read now; trying again may help."""
+    """Source data cannot be read now; a retry may succeed."""
 
     exit_code = EXIT_RETRY
     retryable = True
 
 
 class FeedSettingsError(FeedError):
-    """Source data cannot be read by the names, addresses or rights that the settings give."""
+    """Source data cannot be read by the names, addresses or credentials of the settings."""
 
     exit_code = EXIT_USAGE
 
@@ -207,7 +207,7 @@ class NotPermittedError(StorageError):
 
 
 class RetryableStorageError(StorageError):
-    """No space, or a limit is reached; trying again may help."""
+    """No space, or a limit is reached; a retry may succeed."""
 
     exit_code = EXIT_RETRY
     retryable = True
@@ -253,7 +253,7 @@ def refused(error: OSError, what: str, where: object) -> SparkhavenError:
     return CommitError(f"{what}: {error.strerror or error}", where=place, hint=hint, phase=phase_of(error))
 
 
-# --- through borders that only let text pass --------------------------------------------------------------------
+# --- through interfaces that pass only text --------------------------------------------------------------------
 
 _MARK = "sparkhaven-error:"
 

@@ -54,7 +54,7 @@ READING_OURS: dict[str, Any] = {
 class Troubles:
     """The last connection trouble of a client.
 
-    ``denied`` is a password or right that is wrong, which no waiting mends. It is believed when it is told a second
+    ``denied`` is a password or right that is wrong, which waiting does not fix. It is believed when it is told a second
     time: a broker that goes down while a client says who it is looks the same once.
     """
 

@@ -66,7 +66,7 @@ class Registry:
             try:
                 known = self._look(number)
             except NotARecordError as error:
-                # to look into a directory again costs nothing, and whoever mends a file sees it at once
+                # to look into a directory again costs nothing, and a corrected file is seen at once
                 known = _Unusable(str(error), now + FORGET_SECONDS if _is_address(self._place) else now)
             self._known.pop(number, None)
             while len(self._known) >= MAX_KNOWN:
