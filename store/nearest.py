@@ -9,7 +9,7 @@ MANY = 500  # with more names no suggestion is made: a hostile schema must not c
 
 
 def meant(name: str, choices: Iterable[str]) -> str | None:
-    """A hint when ``name`` is one of ``choices`` but for case or a slip, else None."""
+    """A hint when ``name`` is one of ``choices`` apart from case or a typo, else None."""
     known = list(choices)
     if len(known) > MANY:
         return None

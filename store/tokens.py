@@ -30,10 +30,10 @@ def tokens(text: str, lexer: re.Pattern[str], refuse: Callable[[int, str], Excep
 
 
 class Cursor:
-    """Where a recursive descent stands. ``slip`` makes the error of (place, expected, found)."""
+    """Position of a recursive-descent parser. ``make_error`` makes the error of (position, expected, found)."""
 
-    def __init__(self, found: list[Token], slip: Callable[[int, str, str], Exception]) -> None:
-        self.tokens, self.position, self._slip = found, 0, slip
+    def __init__(self, found: list[Token], make_error: Callable[[int, str, str], Exception]) -> None:
+        self.tokens, self.position, self._make_error = found, 0, make_error
 
     @property
     def here(self) -> Token:
@@ -54,9 +54,9 @@ class Cursor:
         return None
 
     def need(self, text: str) -> None:
-        """Steps over this sign or name, or raises the slip."""
+        """Steps over this sign or name, or raises the error."""
         if self.take(text) is None:
-            raise self._slip(self.here.at, repr(text), repr(self.here.text))
+            raise self._make_error(self.here.at, repr(text), repr(self.here.text))
 
 
 class Tree(Protocol):

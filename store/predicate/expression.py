@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.errors import SchemaParseError
-from store.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateSlip
+from store.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateError
 from store.predicate.statistics import TRUE, outcomes
 from store.predicate.syntax import compared, parse
 from store.predicate.values import condition
@@ -34,12 +34,12 @@ __all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", 
 def parse_predicate(text: str, schema: TableSchema | Iterable[Column]) -> Predicate:
     """Parses an expression over the columns of a table.
 
-    Raises SchemaParseError (``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES) that tells the character of the slip.
+    Raises SchemaParseError (``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES) that names the character where parsing failed.
     """
     try:
         node = parse(text, schema.columns if isinstance(schema, TableSchema) else schema)
-    except PredicateSlip as slip:
-        raise _unusable(text, slip) from None
+    except PredicateError as error:
+        raise _unusable(text, error) from None
     return Predicate(text, node)
 
 
@@ -48,18 +48,18 @@ def compare_columns(sign: str, left: Column, right: Column) -> Predicate:
     text = f"{left.name} {sign} {right.name}"
     try:
         return Predicate(text, compared(sign, left, right))
-    except PredicateSlip as slip:
-        raise _unusable(text, slip) from None
+    except PredicateError as error:
+        raise _unusable(text, error) from None
 
 
-def _unusable(text: str, slip: PredicateSlip) -> SchemaParseError:
+def _unusable(text: str, error: PredicateError) -> SchemaParseError:
     return SchemaParseError(
         "expression cannot be used",
-        where=f"character {slip.at} of: {text}",
-        expected=slip.expected,
-        found=f"{slip.found} at character {slip.at}",
-        hint=slip.hint,
-        kind=slip.kind,
+        where=f"character {error.at} of: {text}",
+        expected=error.expected,
+        found=f"{error.found} at character {error.at}",
+        hint=error.hint,
+        kind=error.kind,
     )
 
 

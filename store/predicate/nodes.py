@@ -1,4 +1,4 @@
-"""Nodes of where-expressions, and the type rules of operators. PredicateSlip: operand types do not fit."""
+"""Nodes of where-expressions, and the type rules of operators. PredicateError: operand types do not fit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Node:
     value: Literal | tuple[Literal, ...] = False
 
 
-class PredicateSlip(Exception):
+class PredicateError(Exception):
     """What is wrong in an expression and at which character (from 1); ``kind`` is SYNTAX, UNKNOWN_COLUMN or TYPES."""
 
     def __init__(self, kind: str, at: int, expected: str, found: str, hint: str | None = None) -> None:
@@ -63,7 +63,7 @@ class PredicateSlip(Exception):
 def asked(token: Token, node: Node) -> Node:
     """``isNull`` or ``isNaN`` of a node."""
     if token.text == "isNaN" and not node.sort.number:
-        raise PredicateSlip(TYPES, token.at, "a number for isNaN", node.sort.value)
+        raise PredicateError(TYPES, token.at, "a number for isNaN", node.sort.value)
     return Node(token.text.lower(), Sort.BOOLEAN, (node,))
 
 
@@ -71,9 +71,9 @@ def arithmetic(token: Token, *parts: Node) -> Node:
     """An arithmetic operation on numbers."""
     for part in parts:
         if not part.sort.number:
-            raise PredicateSlip(TYPES, token.at, f"numbers for {token.text}", part.sort.value)
+            raise PredicateError(TYPES, token.at, f"numbers for {token.text}", part.sort.value)
         if part.op == "literal" and isinstance(part.value, int) and not -(2**63) <= part.value < 2**63:
-            raise PredicateSlip(TYPES, token.at, "a number that a long can hold", str(part.value))
+            raise PredicateError(TYPES, token.at, "a number that a long can hold", str(part.value))
     real = token.text == "/" or any(part.sort is Sort.FLOAT for part in parts)
     return Node(token.text if len(parts) == 2 else "neg", Sort.FLOAT if real else Sort.INTEGER, parts)
 
@@ -87,9 +87,9 @@ def comparable(left: Node, right: Node, token: Token) -> tuple[Node, Node]:
     same = left.sort is right.sort or (left.sort.number and right.sort.number)
     if not same:
         found = f"{left.sort.value} and {right.sort.value}"
-        raise PredicateSlip(TYPES, token.at, f"two of a kind for {token.text}", found, "texts stand in quotes")
+        raise PredicateError(TYPES, token.at, f"two of a kind for {token.text}", found, "texts stand in quotes")
     if left.sort is Sort.BOOLEAN and token.text not in ("==", "!=", "in"):
-        raise PredicateSlip(TYPES, token.at, "== or != for true and false", token.text)
+        raise PredicateError(TYPES, token.at, "== or != for true and false", token.text)
     return left, right
 
 
@@ -98,7 +98,7 @@ def _as_instant(node: Node, token: Token) -> Node:
         try:
             return Node("literal", Sort.INSTANT, (), parse_instant(node.value))
         except ValueError as error:
-            raise PredicateSlip(TYPES, token.at, str(error), repr(node.value)) from None
+            raise PredicateError(TYPES, token.at, str(error), repr(node.value)) from None
     if node.op == "literal" and node.sort is Sort.INTEGER:
         return Node("literal", Sort.INSTANT, (), node.value)
     return node
@@ -109,7 +109,7 @@ def _as_char(node: Node, token: Token) -> Node:
         return node
     if isinstance(node.value, str):
         if len(node.value) != 1 or ord(node.value) > 0xFFFF:
-            raise PredicateSlip(TYPES, token.at, "a text of one character beside a char", repr(node.value))
+            raise PredicateError(TYPES, token.at, "a text of one character beside a char", repr(node.value))
         return Node("literal", Sort.CHAR, (), ord(node.value))
     if node.sort is Sort.INTEGER:
         return Node("literal", Sort.CHAR, (), node.value)

@@ -32,7 +32,7 @@ from store.predicate.nodes import (
     UNKNOWN_COLUMN,
     Literal,
     Node,
-    PredicateSlip,
+    PredicateError,
     Sort,
     arithmetic,
     asked,
@@ -55,34 +55,34 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def parse(text: str, columns: Iterable[Column]) -> Node:
-    """The typed tree of an expression over these columns. Raises PredicateSlip."""
+    """The typed tree of an expression over these columns. Raises PredicateError."""
     parser = _Parser([_worded(token) for token in tokens(text, _LEXER, _refused)], {c.name: c for c in columns})
     node = parser.expression(0)
     if parser.here.kind != "end":
-        slip = parser.here.text
-        hint = {"&": "write &&", "|": "write ||"}.get(slip)
-        raise PredicateSlip(SYNTAX, parser.here.at, "an operator or the end", repr(slip), hint)
+        unexpected = parser.here.text
+        hint = {"&": "write &&", "|": "write ||"}.get(unexpected)
+        raise PredicateError(SYNTAX, parser.here.at, "an operator or the end", repr(unexpected), hint)
     if node.sort is not Sort.BOOLEAN:
-        raise PredicateSlip(TYPES, 1, "a condition", node.sort.value, "compare it with something")
+        raise PredicateError(TYPES, 1, "a condition", node.sort.value, "compare it with something")
     return node
 
 
 def compared(sign: str, left: Column, right: Column) -> Node:
-    """The comparison of two columns. Raises PredicateSlip where their types cannot be compared."""
+    """The comparison of two columns. Raises PredicateError where their types cannot be compared."""
     sides = []
     for column in (left, right):
         sort = SORTS.get(column.type.name)
         if sort is None:
             found = f"{column.name} of type {column.type.name}"
-            raise PredicateSlip(TYPES, 1, "a column of a basic type", found, "only basic types can be compared")
+            raise PredicateError(TYPES, 1, "a column of a basic type", found, "only basic types can be compared")
         sides.append(Node("column", sort, (), column.name))
     return Node(sign, Sort.BOOLEAN, comparable(sides[0], sides[1], Token("sign", sign, 1)))
 
 
-def _refused(at: int, character: str) -> PredicateSlip:
+def _refused(at: int, character: str) -> PredicateError:
     hint = {"&": "write &&", "|": "write ||", '"': "close the text", "'": "close the text"}.get(character)
     expected = "a column, a literal or one of == != < <= > >= && || ! + - * / % ( ) , in"
-    return PredicateSlip(SYNTAX, at, expected, repr(character), hint)
+    return PredicateError(SYNTAX, at, expected, repr(character), hint)
 
 
 def _worded(token: Token) -> Token:
@@ -95,12 +95,12 @@ class _Parser(Cursor):
     """Recursive descent with limited depth."""
 
     def __init__(self, found: list[Token], columns: dict[str, Column]) -> None:
-        super().__init__(found, lambda *slip: PredicateSlip(SYNTAX, *slip))
+        super().__init__(found, lambda *parts: PredicateError(SYNTAX, *parts))
         self.columns = columns
 
     def deeper(self, depth: int) -> int:
         if depth >= MAX_DEPTH:
-            raise PredicateSlip(SYNTAX, self.here.at, f"at most {MAX_DEPTH} levels", "a deeper expression")
+            raise PredicateError(SYNTAX, self.here.at, f"at most {MAX_DEPTH} levels", "a deeper expression")
         return depth + 1
 
     def expression(self, depth: int) -> Node:
@@ -112,11 +112,11 @@ class _Parser(Cursor):
         parts = [part()]
         while self.take(sign):
             if parts[-1].sort is not Sort.BOOLEAN:
-                raise PredicateSlip(TYPES, at, f"a condition before {sign}", parts[-1].sort.value)
+                raise PredicateError(TYPES, at, f"a condition before {sign}", parts[-1].sort.value)
             at = self.here.at
             parts.append(part())
             if parts[-1].sort is not Sort.BOOLEAN:
-                raise PredicateSlip(TYPES, at, f"a condition after {sign}", parts[-1].sort.value)
+                raise PredicateError(TYPES, at, f"a condition after {sign}", parts[-1].sort.value)
         return parts[0] if len(parts) == 1 else Node(sign, Sort.BOOLEAN, tuple(parts))
 
     def inverted(self, depth: int) -> Node:
@@ -125,7 +125,7 @@ class _Parser(Cursor):
             return self.comparison(depth)
         node = self.inverted(self.deeper(depth))
         if node.sort is not Sort.BOOLEAN:
-            raise PredicateSlip(TYPES, token.at, "a condition after !", node.sort.value, "use parentheses")
+            raise PredicateError(TYPES, token.at, "a condition after !", node.sort.value, "use parentheses")
         return Node("!", Sort.BOOLEAN, (node,))
 
     def comparison(self, depth: int) -> Node:
@@ -153,12 +153,12 @@ class _Parser(Cursor):
         while True:
             item = self.unary(MAX_DEPTH - 2)
             if item.op != "literal":
-                raise PredicateSlip(SYNTAX, self.here.at, "literals in the list", "an expression")
+                raise PredicateError(SYNTAX, self.here.at, "literals in the list", "an expression")
             _, item = comparable(left, item, token)
             assert not isinstance(item.value, tuple)  # noqa: S101 - a literal has one value
             values.append(item.value)
             if len(values) > MAX_LITERALS:
-                raise PredicateSlip(SYNTAX, self.here.at, f"at most {MAX_LITERALS} values", "more")
+                raise PredicateError(SYNTAX, self.here.at, f"at most {MAX_LITERALS} values", "more")
             if self.take(close):
                 return Node("in", Sort.BOOLEAN, (left,), tuple(values))
             self.need(",")
@@ -189,7 +189,7 @@ class _Parser(Cursor):
         while token := self.take("."):
             word = self.take("isNull", "isNaN")
             if word is None:
-                raise PredicateSlip(SYNTAX, token.at, "isNull() or isNaN() after the dot", repr(self.here.text))
+                raise PredicateError(SYNTAX, token.at, "isNull() or isNaN() after the dot", repr(self.here.text))
             self.need("(")
             self.need(")")
             node = asked(word, node)
@@ -198,7 +198,7 @@ class _Parser(Cursor):
     def primary(self, depth: int) -> Node:
         token = self.here
         if token.kind == "end":
-            raise PredicateSlip(SYNTAX, token.at, "a column or a literal", "the end")
+            raise PredicateError(SYNTAX, token.at, "a column or a literal", "the end")
         self.position += 1
         if token.kind == "number":
             return _number(token)
@@ -210,7 +210,7 @@ class _Parser(Cursor):
             return node
         if token.kind == "name":
             return self.name(token, depth)
-        raise PredicateSlip(SYNTAX, token.at, "a column or a literal", repr(token.text))
+        raise PredicateError(SYNTAX, token.at, "a column or a literal", repr(token.text))
 
     def name(self, token: Token, depth: int) -> Node:
         call = self.here.kind == "sign" and self.here.text == "("
@@ -226,27 +226,27 @@ class _Parser(Cursor):
         if column is None and token.text in ("true", "false"):
             return Node("literal", Sort.BOOLEAN, (), token.text == "true")
         if column is None and token.text == "null":
-            raise PredicateSlip(SYNTAX, token.at, "isNull(column)", "null", "a comparison with null is never true")
+            raise PredicateError(SYNTAX, token.at, "isNull(column)", "null", "a comparison with null is never true")
         if column is None:
             known = (*self.columns, "isNull", "isNaN", "in", "true", "false")
             kind = SYNTAX if call else UNKNOWN_COLUMN
             expected = "isNull, isNaN or in" if call else "a column of the table"
-            raise PredicateSlip(kind, token.at, expected, token.text, meant(token.text, known))
+            raise PredicateError(kind, token.at, expected, token.text, meant(token.text, known))
         sort = SORTS.get(column.type.name)
         if sort is None:
             found = f"{column.name} of type {column.type.name}"
-            raise PredicateSlip(TYPES, token.at, "a column of a basic type", found, "only basic types can be compared")
+            raise PredicateError(TYPES, token.at, "a column of a basic type", found, "only basic types can be compared")
         return Node("column", sort, (), column.name)
 
 
 def _number(token: Token) -> Node:
     if token.text.isdigit():
         if len(token.text) > 40:
-            raise PredicateSlip(SYNTAX, token.at, "a number of at most 40 digits", f"{len(token.text)} digits")
+            raise PredicateError(SYNTAX, token.at, "a number of at most 40 digits", f"{len(token.text)} digits")
         return Node("literal", Sort.INTEGER, (), int(token.text))
     value = float(token.text)
     if math.isinf(value):
-        raise PredicateSlip(SYNTAX, token.at, "a number that a double can hold", token.text)
+        raise PredicateError(SYNTAX, token.at, "a number that a double can hold", token.text)
     return Node("literal", Sort.FLOAT, (), value)
 
 

@@ -168,7 +168,7 @@ def _decode(data: bytes) -> tuple[str, str]:
 def parse_document(data: bytes) -> Document:
     """Parses a document; anything that is refused is a DocumentError with a position."""
     if len(data) > MAX_BYTES:
-        raise DocumentError(1, 1, f"at most {MAX_BYTES} bytes", f"{len(data)} bytes", "this is no schema file")
+        raise DocumentError(1, 1, f"at most {MAX_BYTES} bytes", f"{len(data)} bytes", "this is not a schema file")
     text, encoding = _decode(data)
     builder = _Builder(text)
     parser = DefusedExpatParser(forbid_dtd=True, forbid_entities=True, forbid_external=True)

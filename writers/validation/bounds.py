@@ -58,13 +58,13 @@ class Range:
 def _real(bound: Bound) -> int | float | Decimal:
     if isinstance(bound, int | float | Decimal):
         return bound
-    raise NotEvaluatedError(f"{bound!r} is no number")
+    raise NotEvaluatedError(f"{bound!r} is not a number")
 
 
 def _number(bound: Bound) -> int | Decimal:
     if isinstance(bound, int | Decimal):
         return bound
-    raise NotEvaluatedError(f"{bound!r} is no whole number")
+    raise NotEvaluatedError(f"{bound!r} is not a whole number")
 
 
 @dataclass(slots=True)

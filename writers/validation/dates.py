@@ -90,7 +90,7 @@ def history_sources(layout: Layout, table: TableName, record: MergeRecord) -> li
 def intraday_sources(
     layout: Layout, table: TableName, record: MergeRecord, pins: Pins
 ) -> tuple[list[Source], list[str], int]:
-    """The merged rows that are still intraday, the inputs that are gone, and the number of rows that came later."""
+    """The merged rows that are still intraday, the inputs that were removed, and the number of rows that came later."""
     now = {(s, loc.key.internal, loc.since): loc for s, loc in pins.locations(record.value)}
     merged = {i.key: i for i in record.inputs}
     found, gone = [], []
@@ -127,7 +127,7 @@ def _neighbours(fs: Fs, layout: Layout, table: TableName, value: str, before: in
 
 
 def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: Pins) -> int:
-    """Gaps that the date's streams have gone over by permission; a commit refuses every other one."""
+    """Permitted gaps in the offsets of the date's streams; a commit refuses all others."""
     states = {state.stream: state for state in pins.states()}
     found = 0
     for stream in sorted({taken.stream for taken in record.inputs}):

@@ -28,7 +28,7 @@ def _expected_size(scope: Scope, rule: Rule) -> Measure:
     for name in ("partitionsBefore", "partitionsAfter"):
         value = Decimal(rule.attributes[name].strip())
         if value < 0 or value != int(value):
-            raise NotEvaluatedError(f"{name} {value} is no number of dates")
+            raise NotEvaluatedError(f"{name} {value} is not a number of dates")
         wide.append(int(value))
     found = scope.around.neighbours(wide[0], wide[1])
     if not sum(found):
@@ -63,7 +63,7 @@ def _grouped(scope: Scope, rule: Rule) -> Measure:
     for location in scope.rows.each():
         runs = sum(len(low) for low, _ in _runs(location, name))
         again += runs - distinct(lambda location=location: _runs(location, name))  # type: ignore[misc]
-    message = f"{plural(again, 'time')} a value comes back after another one in a location"
+    message = f"{plural(again, 'time')} a value recurs after another one in a location"
     return Measure(not again, again, 0, 0, message if again else "equal values stand together")
 
 

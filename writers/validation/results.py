@@ -1,4 +1,4 @@
-"""How a rule says that it cannot be evaluated."""
+"""The error of a rule that cannot be evaluated."""
 
 from __future__ import annotations
 

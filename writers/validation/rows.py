@@ -1,4 +1,4 @@
-"""The rows that a rule looks at: the locations of a date, block by block, one array of cells a column."""
+"""The rows that a rule reads: the locations of a date, block by block, one array of cells a column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule is evaluated against, and what it gives back."""
+"""The inputs and the result of a rule."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The rows under a rule, and what is around them."""
+    """The rows that a rule reads, and its other inputs."""
 
     rows: RowSet
     around: Surroundings
@@ -89,7 +89,7 @@ def value_of(text: str, column: Column) -> Any:
     try:
         return parse_value(text, column.type)
     except ValueError as error:
-        raise NotEvaluatedError(f"{text!r} is no value of type {column.type.name}: write {error}") from None
+        raise NotEvaluatedError(f"{text!r} is not a value of type {column.type.name}: write {error}") from None
 
 
 def not_above(one: Bound, other: Bound) -> bool:

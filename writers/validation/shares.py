@@ -29,7 +29,7 @@ def _share(what: str, test: Callable[[Cells], Mask]) -> Evaluate:
 
 def _zero(cells: Cells) -> Mask:
     if cells.numbers is None:
-        raise NotEvaluatedError(f"column {cells.column.name} holds no numbers")
+        raise NotEvaluatedError(f"column {cells.column.name} is not numeric")
     zero: Mask = (cells.numbers == 0) & ~cells.null
     return zero
 
@@ -47,7 +47,7 @@ def _where(scope: Scope, rule: Rule) -> Measure:
     try:
         predicate = parse_predicate(text, rows.schema)
     except SchemaParseError as error:
-        raise NotEvaluatedError(f"the filter is not understood: {error}") from None
+        raise NotEvaluatedError(f"the filter cannot be parsed: {error}") from None
     found = 0
     if not predicate.columns:
         kept = predicate.evaluate(pa.record_batch({"": pa.nulls(1, pa.int8())}))[0].as_py()

@@ -1,7 +1,7 @@
 """Rules on a statistic of a column of numbers: mean, extremes, percentile, number of distinct values.
 
-Nulls have no part in a statistic, a NaN that is not removed makes it NaN, and the statistic of no values is in no
-range. Means of whole numbers are exact.
+Nulls are ignored. A NaN that is not removed makes the statistic NaN. Without values there is no statistic, and it is
+in no range. Means of whole numbers are exact.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _values(scope: Scope, rule: Rule, column: Column) -> Iterator[npt.NDArray[An
     for block in scope.rows.blocks([column.name]):
         cells = block.cells[column.name]
         if cells.numbers is None:
-            raise NotEvaluatedError(f"column {column.name} holds no numbers")
+            raise NotEvaluatedError(f"column {column.name} is not numeric")
         keep = block.kept([column.name], rule.attributes) & ~cells.null
         if (cells.nan & keep).any():
             raise _NanError

@@ -191,7 +191,7 @@ def _not_in_set(scope: Scope, rule: Rule) -> Measure:
 def _elements(kind: str) -> Callable[[Scope, Rule], Measure]:
     def evaluate(scope: Scope, rule: Rule) -> Measure:
         scope.rows.column(rule.attributes["column"])
-        raise NotEvaluatedError(f"rules on the elements of {kind} are not in this release")
+        raise NotEvaluatedError(f"rules on the elements of {kind} are not supported by this release")
 
     return evaluate
 

@@ -1,4 +1,4 @@
-"""Blob columns of text: the end of each row's value in ``.dat``, the values in ``.bytes``."""
+"""Blob columns of text: the end offset of each row's value in ``.dat``, the values in ``.bytes``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def decode_blobs(
     """The texts of consecutive rows: string, or large_string from 2 GiB on.
 
     ``start_end`` is the end of the row before, ``data`` the committed bytes of ``.bytes``. Ends out of order or
-    beyond them, and bytes that are no text of the charset, are a CorruptFileError with the row.
+    beyond them, and bytes that are not text in the charset, are a CorruptFileError with the row.
     """
     table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
     base, stop = int(table[0]), int(table[-1])

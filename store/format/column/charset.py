@@ -1,7 +1,7 @@
-"""Text of a string column as bytes, in the six charsets, a whole array at a time.
+"""Text of a string column as bytes, in the six charsets, one array at a time.
 
-A value is the text in the column's charset; the empty string is the single byte 00; null is no bytes at all. So
-a text whose bytes would be just 00 cannot be stored. Nothing is ever replaced by another character.
+A value is the text in the column's charset; the empty string is the single byte 00; null has no bytes. So
+a text whose bytes would be just 00 cannot be stored. Characters are never replaced.
 Where the charset is not UTF-8, one call of Python's codec converts all values, and numpy finds the new ends.
 """
 
@@ -89,7 +89,7 @@ def _sums(flags: npt.NDArray[Any], ends: Ends) -> Ends:
 
 
 def unencodable(array: pa.Array, encoding: str) -> Mask:
-    """Mask of the values (string or large_string) that cannot be stored in a charset; a null never is one."""
+    """Mask of the values (string or large_string) that cannot be stored in a charset; nulls are not in it."""
     row = charset(encoding)
     ends, data = _parts(array)
     lengths = np.diff(ends)

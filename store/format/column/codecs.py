@@ -1,4 +1,4 @@
-"""The table of codecs: how the values of each type and storage become files, and come back.
+"""The table of codecs: encoders and decoders of the values of each type and storage.
 
 One row per (storage, type). A type without a row is known to the schema language but not stored by this release;
 using such a column is an UnsupportedVersionError that names it.

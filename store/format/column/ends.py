@@ -1,4 +1,4 @@
-"""Ends: 8-byte offsets behind each value of a ``.sym`` file or of a blob column's ``.dat``.
+"""End offsets: 8 bytes per value, in a ``.sym`` file or a blob column's ``.dat``.
 
 Value *i* is the bytes from end *i* - 1 (0 for the first) up to end *i*: in entry order, without gaps.
 """

@@ -30,7 +30,10 @@ def _values(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
     dtype = _entry(data_type)
     if array.type != data_type.arrow:
         raise SchemaMismatchError(
-            "array has another type than the column", expected=data_type.arrow, found=array.type, hint="cast it before"
+            "type of the array differs from the column's",
+            expected=data_type.arrow,
+            found=array.type,
+            hint="cast it before",
         )
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
@@ -64,7 +67,7 @@ def encode_fixed(
         if alias.any():
             row = int(np.argmax(alias))
             raise SchemaMismatchError(
-                "value is the one that means null on disk",
+                "value equals the null value of its type",
                 where=place(row),
                 expected=f"{data_type.name} other than {data_type.null}",
                 found=values[row],

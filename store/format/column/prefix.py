@@ -13,10 +13,10 @@ A ``java.util.LinkedHashMap`` as a Java stream, then zeros up to ``dataOffset``,
     metadata    LinkedHashMap or null: the grouping
 
 Readers take order and width from the prefix and compare the rest with the definition; unknown keys are ignored. In a
-file that readers may have open nothing but the one byte of ``overflow`` ever changes.
+file that readers may have open, only the one byte of ``overflow`` may change.
 
-No checksum covers these bytes, and none is needed: the same content has one form. A reader writes what it has decoded
-again and compares, up to the last zero before the data, so a change that leaves the prefix readable is found too.
+No checksum covers these bytes, and none is needed: the encoding is canonical. A reader encodes what it has decoded
+and compares, up to the last zero before the data, so a change that leaves the prefix readable is found too.
 """
 
 from __future__ import annotations
@@ -193,7 +193,9 @@ def _require_one_form(data: bytes, found: JMap, prefix: Prefix, where: object) -
     try:
         writer.value(found)
     except (TypeError, SchemaMismatchError) as error:
-        raise CorruptFileError("prefix holds what no prefix holds", where=where, found=error, hint=HINT) from error
+        raise CorruptFileError(
+            "prefix contains a value that is not allowed in a prefix", where=where, found=error, hint=HINT
+        ) from error
     held = np.frombuffer(data, np.uint8, min(len(data), prefix.data_offset))
     wanted = np.zeros(max(len(held), len(writer.out)), np.uint8)
     wanted[: len(writer.out)] = writer.out
@@ -201,7 +203,7 @@ def _require_one_form(data: bytes, found: JMap, prefix: Prefix, where: object) -
     if len(differ) or len(writer.out) != prefix.length:
         at = int(differ[0]) if len(differ) else min(prefix.length, len(writer.out))
         raise CorruptFileError(
-            "prefix is damaged: its bytes are not those that its content is written as",
+            "prefix is damaged: its bytes differ from the canonical encoding of its content",
             where=f"{where}, byte {at}",
             expected=f"{wanted[at]:02x}",
             found=f"{held[at]:02x}" if at < len(held) else "the end",
@@ -215,7 +217,7 @@ _decode_cached = lru_cache(maxsize=4096)(lambda data: _decode(data, "prefix"))
 
 def _foreign(where: object, found: str | None) -> UnsupportedVersionError:
     return UnsupportedVersionError(
-        "prefix of another writer",
+        "prefix was written by another program",
         where=f"{where}, byte 4",
         expected="a map with the key version",
         found=found,
@@ -246,14 +248,14 @@ def _prefix(entries: dict[str, Any], reader: Reader, where: object) -> Prefix:
     offset = int(take("dataOffset", JLong))
     if offset % PAGE or not reader.pos <= offset <= MAX_DATA_OFFSET:
         raise reader.fail(
-            "data offset is impossible", 4, expected=f"a multiple of {PAGE} from {reader.pos} to 64 MiB", found=offset
+            "invalid data offset", 4, expected=f"a multiple of {PAGE} from {reader.pos} to 64 MiB", found=offset
         )
     java, width = take("dataType", str), int(take("width", JInt))
     encoding = take("encoding", str, optional=True)
     _agree(java, width, encoding, where)
     column_id = take("columnId", JInt, optional=True)
     if column_id is None and entries.keys() - _KEYS - {"metadata"}:  # a name that a flipped bit has made unknown
-        raise reader.fail("prefix key 'columnId' is missing beside unknown keys", 4, found=", ".join(sorted(entries)))
+        raise reader.fail("prefix has unknown keys and no 'columnId'", 4, found=", ".join(sorted(entries)))
     number = None if column_id is None else int(column_id)
     overflow, metadata = take("overflow", bool), take("metadata", JMap, optional=True)
     if "metadata" not in entries or (overflow and metadata is not None):

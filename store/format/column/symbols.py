@@ -1,7 +1,7 @@
-"""Symbol columns: a number per row, and a table of distinct texts per location.
+"""Symbol columns (dictionary encoding): a symbol id per row, and a symbol table per location.
 
-``.dat`` holds an int32 per row, ``.sym`` the end of each symbol in ``.sym.bytes``. Numbers run from 0, dense, in
-order of first appearance; our tables have each text once, others may have it several times.
+``.dat`` holds an int32 per row, ``.sym`` the end offset of each symbol in ``.sym.bytes``. Ids are dense, from 0, in
+order of first appearance; our tables have each text once, those of other writers may repeat it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def encode_symbols(
         array = pa.array(new, pa.large_string())
     except UnicodeEncodeError as error:
         raise SchemaMismatchError(
-            "text has a lone surrogate",
+            "text contains a lone surrogate",
             where=place(new.index(error.object)),
             found=ascii(error.object)[:80],
             hint="reject the row",
@@ -79,12 +79,16 @@ def encode_symbols(
 def decode_symbols(sym: pa.Buffer, sym_bytes: pa.Buffer, encoding: str, order: ByteOrder, where: object) -> pa.Array:
     """The texts of a symbol table by number; one without bytes is null.
 
-    ``sym`` and ``sym_bytes`` are the committed bytes. Ends that do not fit them, or bytes that are no text of the
+    ``sym`` and ``sym_bytes`` are the committed bytes. Ends that do not fit them, or bytes that are not text in the
     charset, are a CorruptFileError with the entry.
     """
     if sym.size % WIDTH:
         raise CorruptFileError(
-            "symbol offsets are cut", where=where, expected=f"a multiple of {WIDTH} bytes", found=sym.size, hint=HINT
+            "symbol offsets are truncated",
+            where=where,
+            expected=f"a multiple of {WIDTH} bytes",
+            found=sym.size,
+            hint=HINT,
         )
     ends = decode_ends(sym, 0, sym_bytes.size, order, where)
     if ends[-1] != sym_bytes.size:

@@ -130,7 +130,7 @@ def read_map(found: JMap, data_type: DataType, where: object) -> GroupRanges:
         )
     pairs = [value.values for _, value in found.entries]
     if any(len(pair) != 2 for pair in pairs):
-        raise CorruptFileError("grouping range has not two ends", where=where, expected="2 numbers", hint=HINT)
+        raise CorruptFileError("grouping range does not have two ends", where=where, expected="2 numbers", hint=HINT)
     table = np.array(pairs, np.int64).reshape(-1, 2)
     keys = tuple(None if key is None else _PLAIN[type(key)](key) for key, _ in found.entries)
     return GroupRanges(keys, table[:, 0].copy(), table[:, 1].copy(), data_type)
@@ -148,12 +148,16 @@ def decode_ovr(data: bytes, data_type: DataType, where: object) -> GroupRanges:
     found = loads(data, where)
     if type(found) is not JMap:
         raise CorruptFileError(
-            "overflow file holds no map", where=where, expected="a LinkedHashMap", found=type(found).__name__, hint=HINT
+            "overflow file does not contain a map",
+            where=where,
+            expected="a LinkedHashMap",
+            found=type(found).__name__,
+            hint=HINT,
         )
     ranges = read_map(found, data_type, where)
     if dumps(found) != data:
         raise CorruptFileError(
-            "overflow file is damaged: its bytes are not those that its content is written as",
+            "overflow file is damaged: its bytes differ from the canonical encoding of its content",
             where=where,
             expected=f"{len(dumps(found))} bytes of this map",
             found=f"{len(data)} other bytes",

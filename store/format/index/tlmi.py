@@ -81,7 +81,7 @@ class _Parser:
                     check_partition("internal partition", internal), check_partition("partition value", value)
                 )
             except InvalidNameError as error:
-                raise self.fail("name in the index cannot be a directory", found=error.found) from None
+                raise self.fail("name in the location index is not a valid directory name", found=error.found) from None
             kind = self.text() if with_format else DEEPHAVEN
             if kind not in (DEEPHAVEN, PARQUET):
                 raise UnsupportedVersionError(
@@ -95,7 +95,7 @@ class _Parser:
             if rows < 0 and rows != UNKNOWN_ROWS:
                 raise self.fail("negative row count", found=rows)
             if key in found:
-                raise self.fail("location comes twice", found=f"{internal}/{value}")
+                raise self.fail("duplicate location in the location index", found=f"{internal}/{value}")
             found[key] = IndexEntry(key, rows, modified, kind)
         if self.pos != len(self.data):
             raise self.fail("bytes after the last entry", found=f"{len(self.data) - self.pos} bytes")
@@ -111,7 +111,7 @@ def decode_tlmi(data: bytes, where: object, *, keep_empty: bool = False) -> list
     magic, version, count = _HEAD.unpack(parser.take(_HEAD.size))
     if magic != MAGIC:
         parser.pos = 0
-        raise parser.fail("file is no location index", expected=f"{MAGIC:08X}", found=f"{magic:08X}")
+        raise parser.fail("file is not a location index", expected=f"{MAGIC:08X}", found=f"{magic:08X}")
     if version not in VERSIONS:
         raise UnsupportedVersionError(
             "location index has an unknown version",
@@ -123,7 +123,7 @@ def decode_tlmi(data: bytes, where: object, *, keep_empty: bool = False) -> list
     room = len(data) - _HEAD.size
     if not 0 <= count <= room // _SMALLEST[version]:
         parser.pos = 8
-        raise parser.fail("impossible number of entries", expected=f"0 to {room // _SMALLEST[version]}", found=count)
+        raise parser.fail("invalid entry count", expected=f"0 to {room // _SMALLEST[version]}", found=count)
     start = parser.pos
     try:
         entries = parser.entries(count, with_format=version == 2)

@@ -29,13 +29,13 @@ class StreamCursor:
         return self.fail(
             "Java stream ends inside an element",
             at,
-            expected=f"{needed} more bytes" if needed >= 0 else "a length that is not negative",
+            expected=f"{needed} more bytes" if needed >= 0 else "a non-negative length",
             found=f"{max(0, len(self.data) - at)} bytes left",
         )
 
     def _unknown(self, name: str, at: int) -> UnsupportedVersionError:
         return UnsupportedVersionError(
-            f"Java class {name!r} is not one that this file may hold",
+            f"Java class {name!r} is not allowed in this file",
             where=f"{self.where}, byte {at}",
             expected="a class of the format reference",
             found=name,

@@ -114,7 +114,7 @@ class Reader(StreamCursor):
         tag = self._tag()
         read = self._readers.get(tag)
         if read is None:
-            raise self.fail("byte is no tag that may stand here", at, expected="a value", found=f"tag {tag:02X}")
+            raise self.fail("unexpected type tag", at, expected="a value", found=f"tag {tag:02X}")
         if self._depth >= MAX_DEPTH:
             raise self.fail("values are nested too deeply", at, expected=f"at most {MAX_DEPTH} levels")
         self._depth += 1
@@ -150,7 +150,7 @@ class Reader(StreamCursor):
             raise self.fail("reference to a handle that does not exist", at, found=f"handle {index + FIRST_HANDLE:X}")
         value = self._handles[index]
         if value is _UNFINISHED:
-            raise self.fail("value refers to one that encloses it", at, found=f"handle {index + FIRST_HANDLE:X}")
+            raise self.fail("value refers to an enclosing value", at, found=f"handle {index + FIRST_HANDLE:X}")
         return value
 
     def _string(self) -> str:
@@ -185,7 +185,7 @@ class Reader(StreamCursor):
                 raise self.fail("reference is not to a class descriptor", at, found=type(known).__name__)
             return known
         if tag != 0x72:
-            raise self.fail("byte starts no class descriptor", at, expected="70, 71 or 72", found=f"{tag:02X}")
+            raise self.fail("byte does not start a class descriptor", at, expected="70, 71 or 72", found=f"{tag:02X}")
         if self._depth >= MAX_DEPTH:
             raise self.fail("values are nested too deeply", at, expected=f"at most {MAX_DEPTH} levels")
         self._depth += 1
@@ -217,7 +217,7 @@ class Reader(StreamCursor):
             raise self.fail("field has an unknown type letter", at, found=repr(letter))
         signature = self.value()
         if type(signature) is not str:
-            raise self.fail("field signature is no string", at, found=type(signature).__name__)
+            raise self.fail("field signature is not a string", at, found=type(signature).__name__)
         return (letter, name, signature)
 
     def _check(self, made: Descriptor, at: int) -> None:
@@ -227,7 +227,7 @@ class Reader(StreamCursor):
             return
         if made.suid != row.suid:
             raise self.fail(
-                f"class {made.name} has another serial version",
+                f"class {made.name} has an unexpected serialVersionUID",
                 at,
                 expected=f"{row.suid:016X}",
                 found=f"{made.suid:016X}",
@@ -253,7 +253,7 @@ class Reader(StreamCursor):
             if level.name not in self._allowed and not self._accepts(level):
                 raise self._unknown(level.name, at)
             if level.flags not in (0x02, 0x03, 0x0C):
-                raise self.fail(f"class {level.name} has flags that no object can have", at, found=f"{level.flags:02X}")
+                raise self.fail(f"class {level.name} has invalid class flags", at, found=f"{level.flags:02X}")
         # an Externalizable class writes everything itself, its superclasses write nothing
         for level in (descriptor,) if descriptor.flags & 0x04 else descriptor.lineage:
             for letter, field_name, *_ in level.fields if level.flags & 0x02 else ():
@@ -276,11 +276,13 @@ class Reader(StreamCursor):
     def _map(self, name: str, content: list[Any], at: int) -> JMap:
         head = content[0] if content else None
         if type(head) is not Block or len(head.data) != 8:
-            raise self.fail("map has no head of 8 bytes", at)
+            raise self.fail("map header is not 8 bytes long", at)
         count = _I4.unpack_from(head.data, 4)[0]
         values = content[1:]
         if len(values) != 2 * count or any(type(value) is Block for value in values):
-            raise self.fail("map has another number of entries than it says", at, expected=count, found=len(values) / 2)
+            raise self.fail(
+                "number of map entries differs from the map header", at, expected=count, found=len(values) / 2
+            )
         return JMap(list(zip(values[::2], values[1::2], strict=True)), name)
 
     def _array(self) -> JArray | JNumbers:

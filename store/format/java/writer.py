@@ -207,7 +207,7 @@ class Writer:
         elif kind in self._simple:
             self._simple[kind](value)
         else:
-            raise TypeError(f"no Java form for {kind.__name__}")
+            raise TypeError(f"no Java representation of {kind.__name__}")
 
 
 def dumps(value: Mapping[str, Any] | JMap) -> bytes:

@@ -73,7 +73,7 @@ class _Cursor:
             if self._pos == len(self._block.data):
                 item = next(self._items, None)
                 if type(item) is not Block:
-                    raise self.fail("primitive data end too early", expected=f"{count} more bytes")
+                    raise self.fail("primitive data is truncated", expected=f"{count} more bytes")
                 self._block, self._pos = item, 0
             part = self._block.data[self._pos : self._pos + count]
             parts.append(part)
@@ -83,7 +83,9 @@ class _Cursor:
 
     def item(self) -> Any:
         if self._pos != len(self._block.data):
-            raise self.fail("bytes where an object should stand", found=f"{len(self._block.data) - self._pos} bytes")
+            raise self.fail(
+                "bytes found where an object is expected", found=f"{len(self._block.data) - self._pos} bytes"
+            )
         item = next(self._items, self)
         if item is self or type(item) is Block:
             raise self.fail("object is missing", found="the end" if item is self else "a block")
@@ -105,7 +107,7 @@ class _Cursor:
         self.tag(_OBJECT)
         found = self.item()
         if self.item() is not RESET:
-            raise self.fail("object at the top is not followed by RESET")
+            raise self.fail("top-level object is not followed by RESET")
         return found
 
     def tag(self, expected: int) -> None:
@@ -148,7 +150,7 @@ def _layouts(found: Any, cursor: _Cursor) -> dict[str, _Layout]:
         columns, name = one.fields["columns_"], one.fields["name_"]
         items: list[Any] = columns.items if type(columns) is JArray else [None]
         if type(name) is not str or any(type(c) is not JObject or not c.fields.keys() >= _COLUMN_FIELDS for c in items):
-            raise cursor.fail("column set is not made of columns", found=repr(name))
+            raise cursor.fail("column set contains an entry that is not a column", found=repr(name))
         kept = sorted((c.fields for c in items if c.fields["shouldBeSerialized_"]), key=lambda fields: fields["index_"])
         if any(type(c["name_"]) is not str or type(c["type_"]) is not JClass for c in kept):
             raise cursor.fail("column of a column set has no name or type", found=repr(name))
@@ -165,12 +167,14 @@ def _layout(layouts: dict[str, _Layout], name: str, cursor: _Cursor) -> _Layout:
 def decode_tbl(data: bytes, where: object) -> Definition:
     """The definition in a file's content.
 
-    Damage, trailing bytes and two columns of one name are a CorruptFileError; codes and classes that we do not know an
+    Damage, trailing bytes and duplicate column name are a CorruptFileError; codes and classes that we do not know an
     UnsupportedVersionError.
     """
     if data[:1] != b"\x77":
         found = data[:1].hex() or "an empty file"
-        raise CorruptFileError("file is no .tbl", where=f"{where}, byte 0", expected="77", found=found, hint=HINT)
+        raise CorruptFileError(
+            "file is not a table.tbl", where=f"{where}, byte 0", expected="77", found=found, hint=HINT
+        )
     reader = Reader(data, where, allowed=ALL_CLASSES, accepts=_accepts)
     cursor = _Cursor(reader.items(), where)
     layouts = _layouts(cursor.tagged_object(), cursor)
@@ -180,7 +184,7 @@ def decode_tbl(data: bytes, where: object) -> Definition:
     root = cursor.text()
     if root not in _TABLE_NAMES:
         raise UnsupportedVersionError(
-            "file holds no table definition", where=where, expected=TABLE_DEFINITION, found=root
+            "file does not contain a table definition", where=where, expected=TABLE_DEFINITION, found=root
         )
     values = _layout(layouts, "TableDefinition", cursor).read(cursor, cursor.tagged_object)
     cursor.finish()
@@ -212,21 +216,23 @@ def _columns(found: Any, layouts: dict[str, _Layout], cursor: _Cursor, where: ob
     names = [column.name for column in columns]
     doubled = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if doubled:
-        raise cursor.fail("two columns of one name", found=", ".join(doubled))
+        raise cursor.fail("duplicate column name", found=", ".join(doubled))
     return columns
 
 
 def _column(one: JObject, layout: _Layout, where: object) -> ColumnRecord:
     cursor = _Cursor(one.content, where)
     if one.class_name not in _COLUMN_NAMES:
-        raise cursor.fail("element of the columns is no column", expected=COLUMN_DEFINITION, found=one.class_name)
+        raise cursor.fail(
+            "element of the column array is not a column", expected=COLUMN_DEFINITION, found=one.class_name
+        )
     values = layout.read(cursor, cursor.item)
     cursor.finish()
     data_type, component, var_size = (values.get(key) for key in ("DataType", "ComponentType", "IsVarSizeString"))
     if type(data_type) is not JClass or type(component) not in (JClass, type(None)):
         raise cursor.fail("column has no class as its type", found=type(data_type).__name__)
     if type(var_size) not in (bool, type(None)):
-        raise cursor.fail("IsVarSizeString is no Boolean", found=type(var_size).__name__)
+        raise cursor.fail("IsVarSizeString is not a Boolean", found=type(var_size).__name__)
     record = ColumnRecord(
         _name(values, "Name", cursor),
         data_type.name,

@@ -45,7 +45,7 @@ def deploy(fs: Fs, layout: Layout, source: Path | bytes, *, pause: Callable[[flo
     """Makes a schema the deployed one of its table and returns it with version and column ids.
 
     Nothing is written when its bytes are deployed already. Raises SchemaParseError for a schema with errors and, as
-    E161, for one that would change how existing data are stored; LockLostError when others deploy without end.
+    E161, for one that would change how existing data are stored; LockLostError when another process holds the lock.
     """
     given = parse_schema(source, "") if isinstance(source, bytes) else load_schema(fs, source)
     file = given.materialised()
@@ -148,7 +148,7 @@ def load_version(fs: Fs, layout: Layout, table: TableName, version: int) -> Vers
 def _check_supported(file: SchemaFile) -> None:
     if not file.schema.nested:
         raise UnsupportedVersionError(
-            f"{file.schema.full_name} is no nested partitioned table",
+            f"{file.schema.full_name} is not a nested partitioned table",
             where=file.name,
             expected='storageType="NestedPartitionedOnDisk"',
             found='storageType="SplayedOnDisk"',
@@ -166,7 +166,7 @@ def _locked(fs: Fs, layout: Layout, pause: Callable[[float], None]) -> Iterator[
             return
         pause(_LOCK_PAUSE_S)
     raise LockLostError(
-        "another process is deploying a schema and does not end",
+        "another process holds the schema lock for too long",
         where=layout.schemas(),
         expected=f"the lock within {_LOCK_TRIES * _LOCK_PAUSE_S:.0f} s",
         hint="look for a stopped process that has the directory open, then try again",

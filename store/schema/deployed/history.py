@@ -74,7 +74,7 @@ def decode_history(data: bytes, where: object) -> list[Version]:
         _require_order(versions)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptFileError(
-            "history of a schema cannot be read",
+            "schema history cannot be read",
             where=where,
             expected='JSON {"versions": [{"version", "sha256", "columns"}], "crc32"}, each id of one column',
             found=f"{type(error).__name__}: {error}",

@@ -71,7 +71,7 @@ def check_indexes(root: Element, columns: tuple[Column, ...], findings: Collecto
             indexes.append(keys)
             continue
         if unknown:
-            found, hint = f"{unknown[0]}, which is no column", meant(unknown[0], names)
+            found, hint = f"{unknown[0]}, which is not a column", meant(unknown[0], names)
         elif repeated:
             found, hint = f"{repeated[0]} more than once", "name each column once"
         else:

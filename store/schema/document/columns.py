@@ -84,13 +84,13 @@ def _column(element: Element, number: int, findings: Collector) -> Column | None
     name, spelling = element.attributes.get("name", ""), element.attributes.get("dataType", "")
     if not name or not spelling or not is_identifier(name):
         missing = "dataType" if name else "name"
-        slip = next((a for a in element.attributes if a != missing and a.lower() == missing.lower()), None)
+        misspelt = next((a for a in element.attributes if a != missing and a.lower() == missing.lower()), None)
         findings.add(
             "E111",
             element,
             expected="name (a letter or _, then letters, digits, _; at most 200) and dataType",
             found=repr(name) if name and spelling else f"no {missing}",
-            hint=f"attributes are case-sensitive: write {missing}, not {slip}" if slip else "state both",
+            hint=f"attributes are case-sensitive: write {missing}, not {misspelt}" if misspelt else "state both",
         )
         return None
     kind = _KINDS[one_of(element, "columnType", COLUMN_TYPES, findings)]

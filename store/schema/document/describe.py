@@ -76,7 +76,7 @@ def _source(source: ImportSource) -> dict[str, Any]:
 
 
 def schema_text(schema: TableSchema) -> str:
-    """The schema for people: the table, its columns, and what is done with it at merge."""
+    """The schema as text: the table, its columns, and what is done with it at merge."""
     kind = "nested partitioned" if schema.nested else "splayed"
     lines = [f"{schema.full_name}, {kind} on disk, version {schema.version}"]
     codec = f" ({schema.merge_codec})" if schema.merge_codec else ""

@@ -142,7 +142,7 @@ RULE_SPECS: dict[str, RuleSpec] = _rows()
 def parse_value(text: str, found: DataType) -> Bound:
     """A value as a rule states it, for comparison with a column: int, float, Decimal, str, date or ns since the epoch.
 
-    Raises ValueError when the text is no value of the type, or NaN.
+    Raises ValueError when the text is not a value of the type, or NaN.
     """
     bare = text.strip()
     if found.name in ("String", "StringSet"):
@@ -193,7 +193,7 @@ def check_rule(element: Element, columns: tuple[Column, ...], findings: Collecto
     missing = [a for a in spec.required if a not in element.attributes]
     unknown = [a for a in element.attributes if a not in spec.attributes]
     if missing or unknown:
-        slip = next((a for a in unknown if missing and a.lower() == missing[0].lower()), None)
+        misspelt = next((a for a in unknown if missing and a.lower() == missing[0].lower()), None)
         advice = "state it" if missing else meant(unknown[0], spec.attributes) or "remove it"
         optional = (*spec.optional, "modes")
         found = f"no attribute {missing[0]}" if missing else f"attribute {unknown[0]}"
@@ -202,7 +202,7 @@ def check_rule(element: Element, columns: tuple[Column, ...], findings: Collecto
             element,
             expected=f"attributes {', '.join(spec.required) or '(none)'}; optional {', '.join(optional)}",
             found=found,
-            hint=f"attributes are case-sensitive: write {missing[0]}, not {slip}" if slip else advice,
+            hint=f"attributes are case-sensitive: write {missing[0]}, not {misspelt}" if misspelt else advice,
         )
         return
     for attribute in (*SWITCHES, "modes"):
@@ -243,7 +243,7 @@ def _check_columns(element: Element, spec: RuleSpec, by_name: dict[str, Column],
                 element,
                 expected=f"{attribute} of {spec.fit_text}",
                 found=f"{name}, which is of type {column.type.name}",
-                hint="take another column or another rule",
+                hint="use another column or another rule",
             )
             return False
     return True

@@ -1,4 +1,4 @@
-"""The words of the schema language: which element may hold which attributes and children."""
+"""The vocabulary of the schema language: which attributes and children each element may have."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def check_words(root: Element, findings: Collector) -> None:
                         element,
                         expected=known,
                         found=f"attribute {name}",
-                        hint=meant(name, word.attributes) or "it stays in the file; remove it if it is a slip",
+                        hint=meant(name, word.attributes) or "it is kept and has no effect; remove it if it is a typo",
                     )
         if word.children is None:
             continue
@@ -97,7 +97,7 @@ def check_words(root: Element, findings: Collector) -> None:
                     child,
                     expected=", ".join(sorted(word.children)) or "no element",
                     found=f"element {child.name} in {element.name}",
-                    hint=meant(child.name, word.children) or "it stays in the file; remove it if it is a slip",
+                    hint=meant(child.name, word.children) or "it is kept and has no effect; remove it if it is a typo",
                 )
 
 

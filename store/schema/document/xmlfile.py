@@ -142,13 +142,15 @@ def _identity(root: Element, file: str, findings: Collector) -> tuple[str, str]:
     bad = [(a, v) for a, v in (("namespace", namespace), ("name", table)) if not is_identifier(v)]
     if bad:
         attribute, value = bad[0]
-        slip = next((a for a in root.attributes if a != attribute and a.lower() == attribute), None)
+        misspelt = next((a for a in root.attributes if a != attribute and a.lower() == attribute), None)
         findings.add(
             "E103",
             root,
             expected=f"{attribute}: a letter or _, then letters, digits, _ (at most 200)",
             found=repr(value) if attribute in root.attributes else f"no {attribute}",
-            hint=f"attributes are case-sensitive: write {attribute}, not {slip}" if slip else f"state {attribute}",
+            hint=f"attributes are case-sensitive: write {attribute}, not {misspelt}"
+            if misspelt
+            else f"state {attribute}",
         )
     elif file and Path(file).name != f"{namespace}.{table}.schema":
         expected = f"{namespace}.{table}.schema"
@@ -168,7 +170,7 @@ def _origin(root: Element, resolve: Resolve | None, findings: Collector) -> Sche
             "E108",
             root,
             expected=f"{namespace}.{name}.schema beside this file, not a copy of it in its turn",
-            found="no such file, or a circle",
+            found="no such file, or a cycle",
             hint="put the file of the source table beside this one",
         )
     return origin
@@ -230,7 +232,7 @@ def _check_formula(partitions: Element, schema: TableSchema, extended: bool, fin
     if schema.key_formula is None:
         return
     if extended:
-        hint = "remove Partitions; where rows go is the layout's matter"
+        hint = "remove Partitions; the layout decides where rows are stored"
         findings.add("W153", partitions, expected="no Partitions", found=schema.key_formula, hint=hint)
     try:
         formula = parse_formula(schema.key_formula, schema)

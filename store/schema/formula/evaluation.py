@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from store.errors import SchemaMismatchError, SchemaParseError
 from store.schema.formula.javatext import Ints, Text, absolute, divide, java_hash, remainder
-from store.schema.formula.syntax import FormulaSlip, Node, Type, parse
+from store.schema.formula.syntax import FormulaError, Node, Type, parse
 from store.tokens import columns_of
 from store.types.model import TableSchema
 
@@ -32,18 +32,18 @@ _CONSTANT = np.dtype(np.int32)
 def parse_formula(text: str, schema: TableSchema) -> Formula:
     """Parses a key formula against the columns of a table.
 
-    Raises SchemaParseError with code E121, E122 or E123; ``found`` tells the character.
+    Raises SchemaParseError with code E121, E122 or E123; ``found`` has the position of the character.
     """
     try:
         node, ungrouped = parse(text, schema)
-    except FormulaSlip as slip:
+    except FormulaError as error:
         raise SchemaParseError(
-            f"{slip.code}: key formula of {schema.full_name} cannot be used",
-            where=f"keyFormula, character {slip.at}",
-            expected=slip.expected,
-            found=f"{slip.found} at character {slip.at} of the formula",
-            hint=slip.hint or "see the grammar of key formulas in the manual",
-            code=slip.code,
+            f"{error.code}: key formula of {schema.full_name} cannot be used",
+            where=f"keyFormula, character {error.at}",
+            expected=error.expected,
+            found=f"{error.found} at character {error.at} of the formula",
+            hint=error.hint or "see the grammar of key formulas in the manual",
+            code=error.code,
         ) from None
     return Formula(text, node, {c.name: c.type.null for c in schema.columns}, ungrouped)
 

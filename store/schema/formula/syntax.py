@@ -74,7 +74,7 @@ class Node:
     value: int | str = 0
 
 
-class FormulaSlip(Exception):
+class FormulaError(Exception):
     """What is wrong in a formula, and at which character (from 1)."""
 
     def __init__(self, code: str, at: int, expected: str, found: str, hint: str | None = None) -> None:
@@ -83,7 +83,7 @@ class FormulaSlip(Exception):
 
 
 def parse(text: str, schema: TableSchema) -> tuple[Node, bool]:
-    """The tree of a formula, and whether it is by-group without a grouping column. Raises FormulaSlip."""
+    """The tree of a formula, and whether it is by-group without a grouping column. Raises FormulaError."""
     bare = text.strip()
     if bare in SINGLE:
         return _balanced(None), False
@@ -94,15 +94,15 @@ def parse(text: str, schema: TableSchema) -> tuple[Node, bool]:
     parser = _Parser(tokens(text, _LEXER, _refused), {c.name: c for c in schema.columns})
     node = parser.sum(0)
     if parser.here.kind != "end":
-        raise FormulaSlip("E121", parser.here.at, "an operator or the end", repr(parser.here.text))
+        raise FormulaError("E121", parser.here.at, "an operator or the end", repr(parser.here.text))
     if node.type is not Type.TEXT:
         hint = f"write {_ARRAY}[abs(...) % {_COUNT}]"
-        raise FormulaSlip("E123", 1, "the name of a partition", f"a result of type {node.type.value}", hint)
+        raise FormulaError("E123", 1, "the name of a partition", f"a result of type {node.type.value}", hint)
     return node, False
 
 
-def _refused(at: int, character: str) -> FormulaSlip:
-    return FormulaSlip("E121", at, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(character))
+def _refused(at: int, character: str) -> FormulaError:
+    return FormulaError("E121", at, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(character))
 
 
 def _balanced(group: Node | None) -> Node:
@@ -117,12 +117,12 @@ def _balanced(group: Node | None) -> Node:
 def _column(column: Column, at: int) -> Node:
     if column.kind is Kind.PARTITIONING or column.type.name not in COLUMN_TYPES:
         kind = "the partitioning column" if column.kind is Kind.PARTITIONING else f"of type {column.type.name}"
-        raise FormulaSlip(
+        raise FormulaError(
             "E122",
             at,
             "a String, Boolean, char, byte, short, int or long column that is not partitioning",
             f"{column.name}, {kind}",
-            "take another column; the day is there as __DAY_OF_YEAR__",
+            "use another column; __DAY_OF_YEAR__ is the day of the year",
         )
     return Node("column", COLUMN_TYPES[column.type.name], (), column.name)
 
@@ -131,18 +131,18 @@ class _Parser(Cursor):
     """Recursive descent; the depth is limited, so no input can exhaust the stack."""
 
     def __init__(self, found: list[Token], columns: Mapping[str, Column]) -> None:
-        super().__init__(found, lambda *slip: FormulaSlip("E121", *slip))
+        super().__init__(found, lambda *parts: FormulaError("E121", *parts))
         self.columns = columns
 
     def sum(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise FormulaSlip("E121", self.here.at, f"at most {MAX_DEPTH} levels", "a deeper formula")
+            raise FormulaError("E121", self.here.at, f"at most {MAX_DEPTH} levels", "a deeper formula")
         node = self.product(depth)
         while token := self.take("+", "-"):
             right = self.product(depth)
             if token.text == "+" and Type.TEXT in (node.type, right.type):
                 if Type.ARRAY in (node.type, right.type):
-                    raise FormulaSlip("E121", token.at, "texts, numbers, columns", Type.ARRAY.value, "index it")
+                    raise FormulaError("E121", token.at, "texts, numbers, columns", Type.ARRAY.value, "index it")
                 node = Node("join", Type.TEXT, (node, right))
             else:
                 node = self.arithmetic(token, node, right)
@@ -157,7 +157,7 @@ class _Parser(Cursor):
     def arithmetic(self, token: Token, *parts: Node) -> Node:
         for part in parts:
             if not part.type.number:
-                raise FormulaSlip("E121", token.at, f"numbers for {token.text}", part.type.value)
+                raise FormulaError("E121", token.at, f"numbers for {token.text}", part.type.value)
         wide = any(part.type is Type.LONG for part in parts)
         op = token.text if len(parts) == 2 else "neg"
         return Node(op, Type.LONG if wide else Type.INT, parts)
@@ -187,14 +187,14 @@ class _Parser(Cursor):
                 self.need("(")
                 self.need(")")
                 if node.type is not Type.TEXT:
-                    raise FormulaSlip("E121", at, "a text before .hashCode()", node.type.value, 'join it with ""')
+                    raise FormulaError("E121", at, "a text before .hashCode()", node.type.value, 'join it with ""')
                 node = Node("hash", Type.INT, (node,))
             elif self.take("["):
                 index = self.sum(depth + 1)
                 self.need("]")
                 if node.type is not Type.ARRAY or index.type not in (Type.INT, Type.CHAR):
                     found = f"{node.type.value} indexed by {index.type.value}"
-                    raise FormulaSlip("E121", at, f"{_ARRAY}[int]", found)
+                    raise FormulaError("E121", at, f"{_ARRAY}[int]", found)
                 node = Node("index", Type.TEXT, (index,))
             else:
                 return node
@@ -202,11 +202,11 @@ class _Parser(Cursor):
     def primary(self, depth: int) -> Node:
         token = self.here
         if token.kind == "end":
-            raise FormulaSlip("E121", token.at, "a number, text, column or token", "the end")
+            raise FormulaError("E121", token.at, "a number, text, column or token", "the end")
         self.position += 1
         if token.kind == "number":
             if len(token.text) > 10 or int(token.text) >= 2**31:
-                raise FormulaSlip("E121", token.at, "an int, at most 2147483647", token.text)
+                raise FormulaError("E121", token.at, "an int, at most 2147483647", token.text)
             return Node("int", Type.INT, (), int(token.text))
         if token.kind == "text":
             return Node("text", Type.TEXT, (), _unquote(token))
@@ -216,7 +216,7 @@ class _Parser(Cursor):
             return node
         if token.kind in ("name", "macro"):
             return self.name(token, depth)
-        raise FormulaSlip("E121", token.at, "a number, text, column or token", repr(token.text))
+        raise FormulaError("E121", token.at, "a number, text, column or token", repr(token.text))
 
     def name(self, token: Token, depth: int) -> Node:
         special = {
@@ -229,7 +229,7 @@ class _Parser(Cursor):
             return special[token.text]
         if token.text in (*SINGLE, BY_GROUP):
             hint = "write the token alone, or a formula of your own"
-            raise FormulaSlip("E121", token.at, f"{token.text} as the whole formula", "it inside another", hint)
+            raise FormulaError("E121", token.at, f"{token.text} as the whole formula", "it inside another", hint)
         if token.text in self.columns:
             return _column(self.columns[token.text], token.at)
         dotted = token.text == "Math" and self.take(".")
@@ -241,7 +241,7 @@ class _Parser(Cursor):
             return Node("abs", wide.type, (inner,))
         known = (*self.columns, *_TOKENS, "abs")
         found = f"Math.{self.here.text}" if dotted else token.text
-        raise FormulaSlip("E121", token.at, "a column or token that exists", found, meant(token.text, known))
+        raise FormulaError("E121", token.at, "a column or token that exists", found, meant(token.text, known))
 
 
 def _unquote(token: Token) -> str:
@@ -255,6 +255,6 @@ def _unquote(token: Token) -> str:
         if len(escape) == 5:
             return chr(int(escape[1:], 16))
         at = token.at + 1 + match.start()
-        raise FormulaSlip("E121", at, r"\n \t \r \b \f \" \' \\ or \uXXXX", repr(match[0]))
+        raise FormulaError("E121", at, r"\n \t \r \b \f \" \' \\ or \uXXXX", repr(match[0]))
 
     return _ESCAPE.sub(replace, token.text[1:-1])

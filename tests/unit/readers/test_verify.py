@@ -153,7 +153,7 @@ def test_padding_that_is_not_zero(small: SmallTable) -> None:
     flip(small.location("a", DATE) / "Size.dat", 4000)
     found = only(check(small))
     assert (found.severity, found.at, found.expected, found.found) == ("error", "byte 4000", "00", "01")
-    assert found.what == "prefix is damaged: its bytes are not those that its content is written as"
+    assert found.what == "prefix is damaged: its bytes differ from the canonical encoding of its content"
 
 
 def test_wrong_statistics(small: SmallTable) -> None:

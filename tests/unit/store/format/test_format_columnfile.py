@@ -169,9 +169,9 @@ def test_dat_cut_short(tmp_path: Path, size: int) -> None:
         ({"version": None}, CorruptFileError, "prefix key 'version' is missing or of another type"),
         ({"version": JLong(1)}, CorruptFileError, "prefix key 'version' is missing or of another type"),
         ({"byteOrder": "MIDDLE"}, CorruptFileError, "unknown byte order"),
-        ({"dataOffset": JLong(4097)}, CorruptFileError, "data offset is impossible"),
-        ({"dataOffset": JLong(0)}, CorruptFileError, "data offset is impossible"),
-        ({"dataOffset": JLong((64 << 20) + 4096)}, CorruptFileError, "data offset is impossible"),
+        ({"dataOffset": JLong(4097)}, CorruptFileError, "invalid data offset"),
+        ({"dataOffset": JLong(0)}, CorruptFileError, "invalid data offset"),
+        ({"dataOffset": JLong((64 << 20) + 4096)}, CorruptFileError, "invalid data offset"),
         ({"dataOffset": JLong(8192)}, CorruptFileError, "file is shorter than its committed length"),
         ({"dataType": JInt(4)}, CorruptFileError, "prefix key 'dataType' is missing or of another type"),
         ({"width": JInt(8)}, SchemaMismatchError, "type, width and charset of the prefix contradict each other"),
@@ -191,11 +191,11 @@ def test_prefix_that_is_wrong(tmp_path: Path, change: dict[str, Any], error: typ
 def test_prefix_of_another_writer(tmp_path: Path) -> None:
     sizes = put_prefix(tmp_path, {"magic": "other"})
     error = refused(UnsupportedVersionError, tmp_path, SIZE, sizes, 3)
-    assert (error.what, error.found) == ("prefix of another writer", "java.util.LinkedHashMap")
+    assert (error.what, error.found) == ("prefix was written by another program", "java.util.LinkedHashMap")
     foreign = b"\xac\xed\x00\x05\x73\x72\x00\x09com.Other" + bytes(8) + b"\x02\x00\x00\x78\x70"
     FS.write_at(tmp_path / "Size.dat", 0, foreign)
     error = refused(UnsupportedVersionError, tmp_path, SIZE, sizes, 3)
-    assert (error.what, error.found) == ("prefix of another writer", "com.Other")
+    assert (error.what, error.found) == ("prefix was written by another program", "com.Other")
 
 
 def test_no_stream_at_all(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_damaged_symbols(tmp_path: Path, name: str, at: int, data: bytes, words:
 def test_symbol_offsets_must_be_whole(tmp_path: Path) -> None:
     sizes = write(tmp_path, SYM, ["AAPL", None, "é"])
     error = refused(CorruptFileError, tmp_path, SYM, sizes | {"Sym.sym": 12}, 3)
-    assert (error.what, error.found) == ("symbol offsets are cut", "12")
+    assert (error.what, error.found) == ("symbol offsets are truncated", "12")
 
 
 @pytest.mark.parametrize(

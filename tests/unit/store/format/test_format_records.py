@@ -117,7 +117,7 @@ def test_types_that_cannot_be_grouped() -> None:
 
 
 def test_overflow_file_without_a_map() -> None:
-    with pytest.raises(CorruptFileError, match="overflow file holds no map"):
+    with pytest.raises(CorruptFileError, match="overflow file does not contain a map"):
         decode_ovr(b"\xac\xed\x00\x05\x70", BY_NAME["int"], "C.ovr")
 
 
@@ -266,19 +266,23 @@ GOOD = encode_tlmi([ENTRY])
         (b"", CorruptFileError, "location index is cut short"),
         (GOOD[:-1], CorruptFileError, "location index is cut short"),
         (GOOD + b"\0", CorruptFileError, "bytes after the last entry"),
-        (b"\0" + GOOD[1:], CorruptFileError, "file is no location index"),
+        (b"\0" + GOOD[1:], CorruptFileError, "file is not a location index"),
         (struct.pack(">Iii", MAGIC, 3, 0), UnsupportedVersionError, "location index has an unknown version"),
         (struct.pack(">Iii", MAGIC, 0, 0), UnsupportedVersionError, "location index has an unknown version"),
-        (struct.pack(">Iii", MAGIC, 2, -1), CorruptFileError, "impossible number of entries"),
-        (struct.pack(">Iii", MAGIC, 2, 2) + GOOD[12:], CorruptFileError, "impossible number of entries"),
-        (struct.pack(">Iii", MAGIC, 2, 2) + GOOD[12:] * 2, CorruptFileError, "location comes twice"),
+        (struct.pack(">Iii", MAGIC, 2, -1), CorruptFileError, "invalid entry count"),
+        (struct.pack(">Iii", MAGIC, 2, 2) + GOOD[12:], CorruptFileError, "invalid entry count"),
+        (
+            struct.pack(">Iii", MAGIC, 2, 2) + GOOD[12:] * 2,
+            CorruptFileError,
+            "duplicate location in the location index",
+        ),
         (struct.pack(">Iii", MAGIC, 1, 1) + GOOD[12:-1], CorruptFileError, "bytes after the last entry"),
         (encode_tlmi([replace(ENTRY, rows=-1)]), CorruptFileError, "negative row count"),
         (encode_tlmi([replace(ENTRY, format="ORC")]), UnsupportedVersionError, "unknown format in the location index"),
         (
             encode_tlmi([replace(ENTRY, key=LocationKey("..", "x"))]),
             CorruptFileError,
-            "name in the index cannot be a directory",
+            "name in the location index is not a valid directory name",
         ),
     ],
 )
@@ -364,8 +368,8 @@ SETS = len(column_sets())
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        (lambda data: b"", CorruptFileError, "file is no .tbl"),
-        (lambda data: b"\xac\xed\x00\x05" + data, CorruptFileError, "file is no .tbl"),
+        (lambda data: b"", CorruptFileError, "file is not a table.tbl"),
+        (lambda data: b"\xac\xed\x00\x05" + data, CorruptFileError, "file is not a table.tbl"),
         (lambda data: b"\x77\x01\xfd" + data[3:], CorruptFileError, "unexpected tag at the top level"),
         (lambda data: data[:SETS] + b"\x77\x32\xfe" + data[SETS + 3 :],
          CorruptFileError, "unexpected tag at the top level"),
@@ -373,11 +377,11 @@ SETS = len(column_sets())
         (lambda data: data + b"\x70", CorruptFileError, "bytes after the end of the definition"),
         (lambda data: data[:-1] + b"\x03", UnsupportedVersionError, "unknown storage type in a table definition"),
         (lambda data: data.replace(b"\x00\x03Sym", b"\x00\x03Foo").replace(b"\x00\x04Note", b"\x00\x04Date"),
-         CorruptFileError, "two columns of one name"),
+         CorruptFileError, "duplicate column name"),
         (lambda data: data.replace(bytes.fromhex("e059882c782b33a7"), bytes(8)), CorruptFileError,
-         "class [Lio.deephaven.dataobjects.DataObjectColumnSet; has another serial version"),
+         "class [Lio.deephaven.dataobjects.DataObjectColumnSet; has an unexpected serialVersionUID"),
         (lambda data: data.replace(b"db.tables.TableDefinition\x00\x02NS", b"db.tables.TableDefinitiom\x00\x02NS"),
-         UnsupportedVersionError, "file holds no table definition"),
+         UnsupportedVersionError, "file does not contain a table definition"),
         (lambda data: data.replace(b"\x77\x04\x00\x00\x00\x02\x71", b"\x77\x04\x00\x00\x00\x03\x71"),
          UnsupportedVersionError, "unknown column type of Sym in a table definition"),
         (lambda data: data.replace(b"\x77\x10\x80\x00\x00\x00", b"\x77\x10\x00\x00\x00\x03", 1),
