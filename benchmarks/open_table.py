@@ -36,10 +36,10 @@ from store.epochs.state.values import Batch, FileId, LocationReport
 from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from store.scan.columnfile import create_column
 from store.schema.deployed.deploy import deploy
 from store.types.committed import FileState, RangeStats
 from store.types.model import TableSchema
+from tests.support.tables.column_files import create_column
 
 LIMIT_MS = 50.0
 STREAM = "bench"

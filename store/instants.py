@@ -1,4 +1,4 @@
-"""Instants as text: ISO 8601 with a zone, to nanoseconds since 1970-01-01T00:00:00Z and back."""
+"""Instants as text: ISO 8601 with a zone, to nanoseconds since 1970-01-01T00:00:00Z."""
 
 from __future__ import annotations
 
@@ -28,15 +28,3 @@ def parse_instant(text: str) -> int:
     if not MIN_NS <= nanos <= MAX_NS:
         raise ValueError("an instant from 1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z")
     return nanos
-
-
-def format_instant(nanos: int) -> str:
-    """ISO text in UTC, with as many groups of three digits of fraction as it takes."""
-    seconds, rest = divmod(nanos, 1_000_000_000)
-    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    if rest:
-        digits = f"{rest:09d}"
-        while digits.endswith("000"):
-            digits = digits[:-3]
-        text += f".{digits}"
-    return text + "Z"

@@ -22,10 +22,8 @@ from store.format.column.prefix import (
     Prefix,
     check_prefix,
     decode_prefix,
-    encode_prefix,
-    overflow_byte,
 )
-from store.format.index.grouping import GroupRanges, decode_ovr, encode_ovr
+from store.format.index.grouping import GroupRanges, decode_ovr
 from store.format.java.reader import HINT
 from store.io.fs import Fs
 from store.types.model import Column, Storage
@@ -185,41 +183,6 @@ def read_column(
     """Rows ``[start, stop)`` of a column: ``open_column`` and ``ColumnFile.read`` in one."""
     opened = open_column(fs, directory, column, files, rows, null_char=null_char)
     return opened.read(start, stop, has_nulls=has_nulls)
-
-
-# --- writing -----------------------------------------------------------------------------------------------
-
-
-def create_column(fs: Fs, directory: Path, column: Column, *, grouping: GroupRanges | None = None) -> list[Path]:
-    """Makes a column's files, ``.dat`` with its complete prefix, companions empty; returns them, unsynced.
-
-    Replaces existing files, which are of an append that was never committed.
-    """
-    paths = [directory / name for name in column.files]
-    fs.write_new(paths[0], encode_prefix(column, grouping=grouping))
-    for path in paths[1:]:
-        fs.write_new(path, b"")
-    return paths
-
-
-def set_overflow(fs: Fs, path: Path, column: Column, flag: bool) -> None:
-    """Changes the one byte of a ``.dat`` file that says whether its grouping is in an ``.ovr``, and syncs."""
-    offset, now = overflow_byte(fs.read_range(path, 0, DATA_OFFSET), column, path)
-    if now != flag:
-        fs.write_at(path, offset, bytes((flag,)))
-        fs.sync([path])
-
-
-def add_grouping(fs: Fs, directory: Path, column: Column, ranges: GroupRanges) -> None:
-    """Gives a column its grouping: the ``.ovr`` by atomic replace, then the flag."""
-    fs.replace(directory / (column.name + OVR), encode_ovr(ranges))
-    set_overflow(fs, directory / (column.name + DAT), column, True)
-
-
-def remove_grouping(fs: Fs, directory: Path, column: Column) -> None:
-    """Takes the grouping in an ``.ovr`` away: the flag, then the file."""
-    set_overflow(fs, directory / (column.name + DAT), column, False)
-    fs.unlink(directory / (column.name + OVR))
 
 
 def read_grouping(fs: Fs, directory: Path, column: Column, rows: int) -> GroupRanges | None:

@@ -99,14 +99,11 @@ class Plan:
     """What a read opens, ordered by (value, history before intraday, internal partition, row).
 
     ``rows`` is the sum over the slices. ``unmerged``: what merge records took in from streams beyond the snapshot, or
-    from streams that it does not have. ``skipped_rows`` and ``skipped_values`` were in reach of the read, and
-    statistics or the partition value proved that no row there matches.
+    from streams that it does not have.
     """
 
     slices: tuple[Slice, ...]
     rows: int
-    skipped_rows: int = 0
-    skipped_values: int = 0
     unmerged: tuple[tuple[Path, MergeInput], ...] = ()
 
 
@@ -142,13 +139,11 @@ def make_plan(
     if selection.sources is not None:
         known |= {key.internal for stream in snapshot.streams for key in stream.locations}
     found: list[Slice] = []
-    skipped_values = 0
     unmerged: list[tuple[Path, MergeInput]] = []
     for value in sorted(values):
         if not selection.takes_value(value):
             continue
         if where is not None and not where.may_match(_value_stats(snapshot.schema, value, 0, 1)):
-            skipped_values += 1
             continue
         located = _located_at(snapshot, value)
         record = usable_record(fs, layout, snapshot, value, unmerged) if value in merged else None
@@ -166,8 +161,7 @@ def make_plan(
     found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
     kept = found if where is None else [part for slice_ in found for part in _prune(snapshot.schema, slice_, where)]
     rows = sum(slice_.stop - slice_.start for slice_ in kept)
-    reach = sum(slice_.stop - slice_.start for slice_ in found)
-    return Plan(tuple(kept), rows, reach - rows, skipped_values, tuple(unmerged))
+    return Plan(tuple(kept), rows, tuple(unmerged))
 
 
 def usable_record(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
@@ -86,7 +86,6 @@ class TableSchema:
     key_formula: str | None = None
     data_indexes: tuple[tuple[str, ...], ...] = ()
     rules: tuple[Rule, ...] = ()
-    import_columns: dict[str, str] = field(default_factory=dict)  # column -> source name
     version: int = 1
 
     @property

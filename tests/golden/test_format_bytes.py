@@ -10,15 +10,16 @@ import pytest
 
 from store.format.column.blobs import encode_blobs
 from store.format.column.fixed import encode_fixed
-from store.format.column.prefix import decode_prefix, encode_prefix, overflow_byte
+from store.format.column.prefix import decode_prefix, encode_prefix
 from store.format.column.symbols import assign_numbers, encode_symbols
-from store.format.index.grouping import encode_ovr, group_ranges
+from store.format.index.grouping import encode_ovr
 from store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from store.format.table import tablesize
 from store.format.table.tbl import column_sets, decode_tbl, encode_tbl
 from store.layout import LocationKey
 from store.types.datatypes import BY_NAME
 from store.types.model import Column, Kind, Storage
+from tests.support.tables.column_files import group_ranges, overflow_byte
 
 HERE = Path(__file__).parent
 INT = Column("Size", BY_NAME["int"], Kind.NORMAL, Storage.FIXED, 3)
@@ -36,7 +37,7 @@ def test_prefix_of_an_int_column() -> None:
     assert decode_prefix(prefix, "x").length == 436
     assert sha(prefix[:436]) == "b5eee1942738d504b6c6b6bb0b4cc6a4f94cff56d336453f80687432ecfb99ec"
     assert sha(prefix) == "a74da69bfe699ee10a76d95a50b617ee3d1244ed6e82374f08b4de70ffd973e8"
-    assert overflow_byte(prefix, INT, "x") == (0x1A5, False)
+    assert (overflow_byte(INT), prefix[0x1A5]) == (0x1A5, 0)
 
 
 def test_prefix_with_an_inline_grouping() -> None:

@@ -13,12 +13,11 @@ from store.epochs.files.head import Head, decode_head, encode_head, open_head
 from store.epochs.files.removals import decode_removals, encode_removals, read_named, read_removals
 from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.files.saved import Checkpoint
-from store.epochs.reading.load import replay
 from store.epochs.state.files import NO_HORIZON
 from store.epochs.state.locations import Locations
 from store.epochs.state.records import CommitRecord, OpenRecord, Record, RollbackRecord, SyncRecord, decode, encode
 from store.epochs.state.removal import Named, Removal
-from store.epochs.state.replay import StreamState
+from store.epochs.state.replay import StreamState, chain
 from store.epochs.state.values import Batch, FileId, LocationReport, OffsetRange
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.framing.frames import LOG_MAGIC, REMOVALS_MAGIC, REMOVALS_MAGIC_1, frame, header, read_header, scan
@@ -79,9 +78,19 @@ ZONE_RECORDS: tuple[Record, ...] = (
 ZONE_LOG = header(LOG_MAGIC, 0) + b"".join(frame(encode(record)) for record in ZONE_RECORDS)
 
 
+def replay(state: StreamState, records: tuple[Record, ...]) -> None:
+    """Advances a state along the chain of the records."""
+    floor = state.epoch
+    for record in records:
+        state.note(record)
+    for record in chain(records, floor, None, "log"):
+        state.apply(record)
+    state.floor = floor
+
+
 def _state(records: tuple[Record, ...] = RECORDS) -> StreamState:
     state = StreamState("feed")
-    replay(state, records, None, "log")
+    replay(state, records)
     return state
 
 
@@ -138,7 +147,7 @@ def test_golden_time_zones_read_as_they_were_written() -> None:
     assert tuple(decode(part.payload, "log") for part in found) == ZONE_RECORDS
     saved = decode_checkpoint((HERE / "stream-v2-zone.checkpoint").read_bytes(), "feed", "checkpoint").state
     assert (saved.zone, _state().zone, _state(ZONE_RECORDS).zone) == ("America/New_York", None, "")
-    replay(saved, ZONE_RECORDS[2:], None, "log")
+    replay(saved, ZONE_RECORDS[2:])
     assert saved.zone == ""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from store.format.column.charset import BY_NAME as CHARSETS
 from store.format.column.prefix import encode_prefix
-from store.format.index.grouping import GroupRanges, encode_ovr, group_ranges
+from store.format.index.grouping import GroupRanges, encode_ovr
 from store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JShort
 from store.format.java.writer import dumps
 from store.format.table import tablesize
@@ -19,6 +19,7 @@ from store.format.table.definition import ColumnRecord, Definition, definition_o
 from store.format.table.tbl import decode_tbl, encode_tbl
 from store.types.datatypes import BY_NAME, TYPES
 from store.types.model import Column, Kind, Storage, TableSchema
+from tests.support.tables.column_files import group_ranges
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"

@@ -22,9 +22,10 @@ from store.format.column.symbols import encode_symbols
 from store.format.java.values import JInt, JLong
 from store.format.java.writer import dumps
 from store.io.fs import Fs
-from store.scan.columnfile import create_column, open_column, read_column
+from store.scan.columnfile import open_column, read_column
 from store.types.datatypes import BY_NAME
 from store.types.model import CHARSETS, Column, Kind, Storage
+from tests.support.tables.column_files import create_column
 
 FS = Fs()
 QUICK = settings(max_examples=40, deadline=None)

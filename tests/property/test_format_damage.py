@@ -15,17 +15,18 @@ from hypothesis import strategies as st
 from store.errors import CorruptFileError, FormatError, SchemaMismatchError
 from store.format.column.codecs import Base, encode_column
 from store.format.column.prefix import decode_prefix, encode_prefix
-from store.format.index.grouping import decode_ovr, encode_ovr, group_ranges
+from store.format.index.grouping import decode_ovr, encode_ovr
 from store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from store.format.java.reader import Reader
 from store.format.table import tablesize
 from store.format.table.tbl import decode_tbl
 from store.io.fs import Fs
 from store.layout import LocationKey
-from store.scan.columnfile import create_column, read_column, read_grouping
+from store.scan.columnfile import read_column, read_grouping
 from store.types.datatypes import BY_NAME
 from store.types.model import Column, Kind, Storage
 from tests.support.places import GOLDEN
+from tests.support.tables.column_files import create_column, group_ranges
 
 FS = Fs()
 TEXT = BY_NAME["String"]

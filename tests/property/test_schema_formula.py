@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from store.errors import SchemaParseError
 from store.schema.document.xmlfile import parse_schema
-from store.schema.formula.evaluation import java_hash, parse_formula, sort_partitions
+from store.schema.formula.evaluation import parse_formula, sort_partitions
+from store.schema.formula.javatext import Text
 
 COLUMNS = {"Sym": "String", "Ch": "char", "Flag": "boolean", "B": "byte", "I": "int", "L": "long"}
 SCHEMA = parse_schema(
@@ -190,7 +191,7 @@ def test_like_a_jvm(expression: Expression, rows: list[Row]) -> None:
 
 @given(st.text(max_size=40))
 def test_hash_of_any_text(text: str) -> None:
-    assert java_hash(text) == naive_hash(text)
+    assert Text.of([text]).hash_code().tolist() == [naive_hash(text)]
 
 
 @given(st.lists(st.text("0123456789ab", min_size=1, max_size=4), unique=True))

@@ -11,7 +11,7 @@ from store.epochs.files.removals import read_removals
 from store.epochs.reading.reader import LogFiles, advance, read_files, read_newest, read_rollbacks
 from store.epochs.state.files import FileWindow
 from store.epochs.state.offsets import Offsets
-from store.epochs.state.records import CommitRecord, Record, RollbackRecord
+from store.epochs.state.records import CommitRecord, RollbackRecord
 from store.epochs.state.removal import Named
 from store.epochs.state.replay import StreamState, chain
 from store.epochs.state.values import OffsetRange
@@ -118,16 +118,6 @@ def load_positions(fs: Fs, layout: Layout, table: TableName, stream: str) -> tup
         advance(state, files, None, path, locations=False)
         state.files.read()
     return state.files, state.offsets
-
-
-def replay(state: StreamState, records: tuple[Record, ...], epoch: int | None, where: object) -> None:
-    """Advances a state of checkpoint or head to ``epoch`` (None: the newest) along its chain."""
-    floor = state.epoch
-    for record in records:
-        state.note(record)
-    for record in chain(records, floor, epoch, where):
-        state.apply(record)
-    state.floor = floor
 
 
 def list_epochs(fs: Fs, layout: Layout, table: TableName, stream: str) -> list[EpochEntry]:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from store.epochs.state.packed import Files, Stats
 from store.epochs.state.reports import Shape
-from store.epochs.state.values import LocationReport, LocationState
+from store.epochs.state.values import LocationState
 from store.layout import LocationKey
 
 _FIXED = struct.Struct("<qqqqqiBI")
@@ -77,9 +77,6 @@ class Saved(Protocol):
     def __len__(self) -> int: ...
 
     def __contains__(self, key: object) -> bool: ...
-
-
-Grow = Callable[[LocationState | None, LocationReport], LocationState]
 
 
 class Locations(MutableMapping[LocationKey, LocationState]):

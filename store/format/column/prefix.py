@@ -12,8 +12,8 @@ A ``java.util.LinkedHashMap`` as a Java stream, then zeros up to ``dataOffset``,
     overflow    Boolean  TRUE: the grouping stands in an .ovr file
     metadata    LinkedHashMap or null: the grouping
 
-Readers take order and width from the prefix and compare the rest with the definition; unknown keys are ignored. In a
-file that readers may have open, only the one byte of ``overflow`` may change.
+Readers take order and width from the prefix and compare the rest with the definition; unknown keys are ignored. The
+prefix of a file that readers may have open never changes.
 
 No checksum covers these bytes, and none is needed: the encoding is canonical. A reader encodes what it has decoded
 and compares, up to the last zero before the data, so a change that leaves the prefix readable is found too.
@@ -135,24 +135,6 @@ def prefix_with_grouping(column: Column, grouping: GroupRanges) -> tuple[bytes, 
     if len(inline) <= PAGE:
         return encode_prefix(column, grouping=grouping), None
     return encode_prefix(column, overflow=True), encode_ovr(grouping)
-
-
-def overflow_byte(data: bytes, column: Column, where: object) -> tuple[int, bool]:
-    """Where the one byte of the ``overflow`` flag stands in a prefix that we wrote, and its value now.
-
-    A prefix that another writer made, or that has its grouping inline, is an UnsupportedVersionError.
-    """
-    prefix = decode_prefix(data, where)
-    plain = {flag: _encode(column, prefix.data_offset, None, flag) for flag in (False, True)}
-    if data[: prefix.length] != plain[prefix.overflow]:
-        raise UnsupportedVersionError(
-            "prefix is not one whose overflow flag we may change",
-            where=where,
-            expected="a prefix of this column as we write it, without grouping",
-            hint="write the column again instead",
-        )
-    differing = [at for at, (a, b) in enumerate(zip(plain[False], plain[True], strict=True)) if a != b]
-    return differing[0], prefix.overflow
 
 
 def decode_prefix(data: bytes, where: object) -> Prefix:
@@ -301,6 +283,5 @@ __all__ = [
     "check_prefix",
     "decode_prefix",
     "encode_prefix",
-    "overflow_byte",
     "prefix_with_grouping",
 ]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import CorruptFileError, SchemaMismatchError
+from store.errors import CorruptFileError
 from store.format.java.reader import HINT, loads
 from store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
 from store.format.java.writer import Writer, dumps
@@ -87,22 +87,6 @@ class GroupRanges:
         if len({key_identity(key) for key in self.keys}) != len(self.keys):
             raise CorruptFileError("a grouping key comes twice", where=where, hint=HINT)
         return self
-
-
-def group_ranges(keys: Sequence[Any], lengths: Sequence[int] | Positions, data_type: DataType) -> GroupRanges:
-    """Ranges of keys that follow each other from row 0, each ``lengths[i]`` rows long.
-
-    A type that cannot be grouped is a SchemaMismatchError.
-    """
-    if data_type.name not in _BOXES:
-        raise SchemaMismatchError(
-            "column of this type cannot be grouped",
-            expected="a basic type, String or Instant",
-            found=data_type.name,
-            hint="use a data index instead",
-        )
-    stops = np.cumsum(np.asarray(lengths, np.int64))
-    return GroupRanges(tuple(keys), np.concatenate((np.zeros(1, np.int64), stops[:-1])), stops, data_type)
 
 
 def write_map(writer: Writer, ranges: GroupRanges) -> None:

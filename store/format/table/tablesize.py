@@ -191,16 +191,3 @@ def load(fs: Fs, directory: Path) -> TableSize | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return decode(data, path)
-
-
-def check_files(fs: Fs, directory: Path, record: TableSize) -> None:
-    """A file that the record names and that is not there is a CorruptFileError."""
-    missing = [name for name in record.data_file_sizes if fs.stat(directory / name) is None]
-    if missing:
-        raise CorruptFileError(
-            f"{NAME} names files that are missing",
-            where=directory / NAME,
-            expected="each file of dataFileSizes",
-            found=f"no {', '.join(missing)}",
-            hint="run `sparkhaven verify`, then restore the files or roll back",
-        )

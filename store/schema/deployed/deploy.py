@@ -133,18 +133,6 @@ def deployed_tables(fs: Fs, layout: Layout) -> list[TableName]:
     return sorted(TableName.parse(name) for name in names)
 
 
-def load_version(fs: Fs, layout: Layout, table: TableName, version: int) -> Version:
-    """The record of one version; TableNotFoundError if the table never had it."""
-    found = next((v for v in load_history(fs, layout, table) if v.version == version), None)
-    if found is None:
-        raise TableNotFoundError(
-            f"table {table} has no schema version {version}",
-            where=layout.schema_history(table),
-            found="no such version",
-        )
-    return found
-
-
 def _check_supported(file: SchemaFile) -> None:
     if not file.schema.nested:
         raise UnsupportedVersionError(

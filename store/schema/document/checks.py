@@ -32,8 +32,7 @@ def read_imports(root: Element, columns: tuple[Column, ...], findings: Collector
             column = _import_column(child, names, mapped, findings)
             if column is not None:
                 mapped[column.name] = column
-        given = element.attributes
-        blocks.append(ImportSource(kind, given.get("name"), mapped, given.get("arrayDelimiter"), given.get("maxError")))
+        blocks.append(ImportSource(kind, element.attributes.get("name"), mapped))
     return tuple(blocks)
 
 
@@ -55,8 +54,7 @@ def _import_column(
     if set(given) == {"name"}:
         hint = "add sourceName, sourceType or default, or remove the element"
         findings.add("W133", element, expected="an attribute beside name", found="only name", hint=hint)
-    refused = tuple(a for a in ("formula", "class", "stringSetDelimiter") if a in given)
-    return ImportColumn(name, given.get("sourceName"), given.get("sourceType"), given.get("default"), refused)
+    return ImportColumn(name, given.get("sourceName"), given.get("default"))
 
 
 def check_indexes(root: Element, columns: tuple[Column, ...], findings: Collector) -> tuple[tuple[str, ...], ...]:

@@ -60,10 +60,6 @@ class SchemaFile:
         name = f"{self.schema.full_name}.schema"
         return parse_schema(copy.to_bytes(), name)
 
-    def import_source(self, kind: str, name: str | None = None) -> ImportSource | None:
-        """The block of that type and name; the first of the type if no name is asked; None if there is none."""
-        return next((s for s in self.imports if s.type == kind and name in (None, s.name)), None)
-
 
 def load_schema(fs: Fs, path: Path) -> SchemaFile:
     """Reads and checks a schema file; a CopyTable is resolved from the files beside it.
@@ -200,7 +196,6 @@ def _table(
         key_formula=None if partitions is None else partitions.attributes.get("keyFormula"),
         data_indexes=check_indexes(root, columns, findings),
         rules=check_rules(root, columns, findings),
-        import_columns=imports[0].sources if imports else {},
     )
     if partitions is not None:
         _check_formula(partitions, schema, extended, findings)

@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.errors import SchemaMismatchError, SchemaParseError
-from store.schema.formula.javatext import Ints, Text, absolute, divide, java_hash, remainder
+from store.schema.formula.javatext import Ints, Text, absolute, divide, remainder
 from store.schema.formula.syntax import FormulaError, Node, Type, parse
 from store.tokens import columns_of
 from store.types.model import TableSchema
 
-__all__ = ["Formula", "day_of_year", "java_hash", "parse_formula", "sort_partitions"]
+__all__ = ["Formula", "day_of_year", "parse_formula", "sort_partitions"]
 
 _DIGITS = re.compile(r"[0-9]+\Z")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII)

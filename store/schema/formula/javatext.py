@@ -69,11 +69,6 @@ class Text:
         return (sums[self.offsets[1:]] - sums[self.offsets[:-1]]).view(np.int32)
 
 
-def java_hash(text: str) -> int:
-    """``String.hashCode`` of one string."""
-    return int(Text.of([text]).hash_code()[0])
-
-
 def divide(left: Ints, right: Ints) -> Ints:
     """Java ``/``: toward zero, wrapping; the caller has refused zeros in ``right``."""
     wide, by = left.astype(np.int64), right.astype(np.int64)

@@ -16,11 +16,11 @@ from store.format.column.prefix import DATA_OFFSET
 from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from store.scan.columnfile import create_column
 from store.schema.deployed.deploy import deploy
 from store.types.committed import FileState
 from store.types.model import TableSchema
 from tests.support.streams.stream_logs import open_stream_log
+from tests.support.tables.column_files import create_column
 
 EMPTY = FileState(0, 0)
 

@@ -17,11 +17,11 @@ from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeInput, MergeOutput, MergeRecord, store_record
-from store.scan.columnfile import create_column
 from store.schema.deployed.deploy import deploy
 from store.types.committed import FileState, RangeStats
 from store.types.model import Column, Storage
 from tests.support.streams.stream_logs import open_stream_log
+from tests.support.tables.column_files import create_column
 
 SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>

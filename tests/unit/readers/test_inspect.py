@@ -14,13 +14,12 @@ from store.epochs.files.removals import write_removals
 from store.epochs.state.removal import Removal
 from store.epochs.state.values import OffsetRange
 from store.errors import TableNotFoundError
-from store.format.index.grouping import group_ranges
 from store.format.index.tlmi import IndexEntry, encode_tlmi
 from store.io.fs import Fs
 from store.layout import LocationKey
 from store.merges.records import encode_record
-from store.scan.columnfile import add_grouping
 from tests.support.places import GOLDEN
+from tests.support.tables.column_files import add_grouping, group_ranges
 from tests.support.tables.small_tables import SmallTable
 
 DATE = "2026-11-20"

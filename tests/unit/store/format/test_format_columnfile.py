@@ -13,23 +13,20 @@ import pytest
 
 from store.errors import CorruptFileError, FormatError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
 from store.format.column.codecs import Base, encode_column
-from store.format.column.prefix import decode_prefix, encode_prefix, overflow_byte, prefix_with_grouping
-from store.format.index.grouping import encode_ovr, group_ranges
+from store.format.column.prefix import decode_prefix, encode_prefix, prefix_with_grouping
+from store.format.index.grouping import encode_ovr
 from store.format.java.values import JInt, JLong
 from store.format.java.writer import dumps
 from store.io.fs import Fs
 from store.scan.columnfile import (
-    add_grouping,
     column_header,
-    create_column,
     open_column,
     read_column,
     read_grouping,
-    remove_grouping,
-    set_overflow,
 )
 from store.types.datatypes import BY_NAME, data_type
 from store.types.model import Column, Kind, Storage
+from tests.support.tables.column_files import add_grouping, create_column, group_ranges, overflow_byte
 
 FS = Fs()
 SIZE = Column("Size", BY_NAME["int"], Kind.NORMAL, Storage.FIXED, 3)
@@ -96,7 +93,7 @@ def test_no_bit_of_a_prefix_can_flip_unseen(tmp_path: Path, column: Column) -> N
     path = tmp_path / f"{column.name}.dat"
     whole = path.read_bytes()
     length = decode_prefix(whole[:4096], path).length
-    flag, _ = overflow_byte(whole[:4096], column, path)  # whether there is an .ovr file: says nothing about the rows
+    flag = overflow_byte(column)  # whether there is an .ovr file: says nothing about the rows
     for at in [*range(length), *range(length, 4096, 97), 4095]:
         for bit in range(8) if at % 16 == 0 else [1 + at % 7]:
             if (at, bit) == (flag, 0):
@@ -344,33 +341,16 @@ def test_wrong_array_type_is_refused() -> None:
 # --- grouping ----------------------------------------------------------------------------------------------
 
 
-def test_overflow_flag_changes_one_byte(tmp_path: Path) -> None:
+def test_a_grouping_in_an_overflow_file(tmp_path: Path) -> None:
     write(tmp_path, SYM, ["a", "b", "b"])
-    before = (tmp_path / "Sym.dat").read_bytes()
     ranges = group_ranges(["a", "b"], [1, 2], SYM.type)
     assert read_grouping(FS, tmp_path, SYM, 3) is None
     add_grouping(FS, tmp_path, SYM, ranges)
-    after = (tmp_path / "Sym.dat").read_bytes()
-    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
     found = read_grouping(FS, tmp_path, SYM, 3)
     assert found is not None
     assert (found.keys, found.starts.tolist(), found.stops.tolist()) == (("a", "b"), [0, 1], [1, 3])
-    set_overflow(FS, tmp_path / "Sym.dat", SYM, True)
-    remove_grouping(FS, tmp_path, SYM)
-    assert (tmp_path / "Sym.dat").read_bytes() == before
-    assert not (tmp_path / "Sym.ovr").exists()
-    FS.write_new(tmp_path / "Sym.ovr", b"left over, ignored")
-    assert read_grouping(FS, tmp_path, SYM, 3) is None
-
-
-def test_flag_of_a_foreign_prefix_is_left_alone(tmp_path: Path) -> None:
-    put_prefix(tmp_path, HEAD | {"extra": None})
-    with pytest.raises(UnsupportedVersionError, match="overflow flag we may change"):
-        set_overflow(FS, tmp_path / "Size.dat", SIZE, True)
-    grouped = encode_prefix(SYM, grouping=group_ranges(["a"], [1], SYM.type))
-    FS.write_new(tmp_path / "Sym.dat", grouped)
-    with pytest.raises(UnsupportedVersionError, match="overflow flag we may change"):
-        set_overflow(FS, tmp_path / "Sym.dat", SYM, True)
+    FS.write_at(tmp_path / "Sym.dat", 0, encode_prefix(SYM))
+    assert read_grouping(FS, tmp_path, SYM, 3) is None  # an .ovr without the flag is ignored
 
 
 def test_large_grouping_goes_to_an_overflow_file(tmp_path: Path) -> None:

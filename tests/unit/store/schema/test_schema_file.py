@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from store.errors import SchemaError, SchemaParseError, UnsupportedVersionError
+from store.errors import SchemaError, SchemaParseError
 from store.io.fs import Fs
 from store.schema.document.describe import describe, findings_text, schema_text
+from store.schema.document.sources import ImportColumn, ImportSource
 from store.schema.document.xmlfile import SchemaFile, check_schema, load_schema, parse_schema
 from store.schema.tree import walk
 from store.types.model import Kind, Storage
@@ -47,7 +48,6 @@ def test_flights() -> None:
     assert schema.partitioning.name == "Date"
     assert [c.name for c in schema.grouping] == ["carrier"]
     assert schema.key_formula == "${autobalance_by_first_grouping_column}"
-    assert schema.import_columns == {"Date": "time_hour"}
     assert [r.name for r in schema.rules] == [
         "assertSize",
         "assertAllValuesInDistinctSet",
@@ -142,20 +142,11 @@ def test_import_blocks() -> None:
         '<ImportSource type="CSV" name="two"><ImportColumn name="A" formula="a + 1"/></ImportSource>',
         '<ImportSource type="JSON"><ImportColumn name="A" sourceType="CONSTANT" default="7"/></ImportSource>',
     )
-    one = file.import_source("CSV")
-    assert one is file.import_source("CSV", "one")
-    assert one is not None
-    assert (one.array_delimiter, one.max_error, one.sources) == (";", "3", {"A": "a"})
-    assert file.schema.import_columns == {"A": "a"}
-    assert file.import_source("XML") is None
-    json_block = file.import_source("JSON")
-    assert json_block is not None
-    assert (json_block.columns["A"].source_type, json_block.columns["A"].default) == ("CONSTANT", "7")
-    two = file.import_source("CSV", "two")
-    assert two is not None
-    with pytest.raises(UnsupportedVersionError, match="ImportColumn A uses what this release does not do") as caught:
-        two.columns["A"].check_usable("Ns.Tab")
-    assert caught.value.found == "formula"
+    assert file.imports == (
+        ImportSource("CSV", "one", {"A": ImportColumn("A", "a")}),
+        ImportSource("CSV", "two", {"A": ImportColumn("A")}),
+        ImportSource("JSON", None, {"A": ImportColumn("A", default="7")}),
+    )
 
 
 def test_copy_table(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from store.errors import SchemaMismatchError, SchemaParseError
 from store.schema.document.xmlfile import parse_schema
-from store.schema.formula.evaluation import Formula, day_of_year, java_hash, parse_formula, sort_partitions
+from store.schema.formula.evaluation import Formula, day_of_year, parse_formula, sort_partitions
+from store.schema.formula.javatext import Text
 from store.types.model import TableSchema
 
 COLUMNS = {
@@ -36,6 +37,10 @@ def run(text: str, n: int = 3, day: str = "2013-01-01", rows: int = 1, **columns
     names = [str(i) for i in range(n)]
     found = parse_formula(text, schema()).assign("Nyc13", "Flight", day, columns, names, rows=rows)
     return list(found.tolist())
+
+
+def java_hash(text: str) -> int:
+    return int(Text.of([text]).hash_code()[0])
 
 
 VECTORS = [
