@@ -87,7 +87,7 @@ bench: setup ## all benchmarks, each a table of ratios (long)
 
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 
-sparkhaven.zip: $(shell find sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
+sparkhaven.zip: $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
 	@$(PYTHON) -m jobs.session.zipped $@
 	@echo "$@: $$(du -h $@ | cut -f1)"
 

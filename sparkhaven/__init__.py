@@ -3,14 +3,18 @@
 ``open_table``        a snapshot of a table, as Arrow
 ``deephaven_writer``  what ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch
 ``write_frame``       a batch DataFrame, as one epoch
+``read_frame``        a table as a batch DataFrame
+``register``          makes ``spark.read`` and ``spark.readStream`` know the format ``deephaven``
 ``errors``            the errors that they raise
+``testing``           small tables for tests, and their comparison with a DataFrame; to be imported by its name
 
 The packages ``store``, ``ingest``, ``writers``, ``readers`` and ``jobs`` are the implementation: import from here only.
-Reading needs neither Spark nor a JVM; the writers import pyspark when they are first used.
+Reading needs neither Spark nor a JVM; what needs them imports pyspark when it is first used.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +31,7 @@ from readers import Table, open_table
 from sparkhaven import errors
 
 if TYPE_CHECKING:
+    from jobs.dataframes.frames import read_frame, register
     from jobs.streams.frames import FrameWriter, deephaven_writer, write_frame
 
 try:
@@ -34,16 +39,31 @@ try:
 except PackageNotFoundError:  # a checkout or zip that is not installed
     __version__ = "not installed"
 
-__all__ = ["FrameWriter", "Table", "__version__", "deephaven_writer", "errors", "open_table", "write_frame"]
+__all__ = [
+    "FrameWriter",
+    "Table",
+    "__version__",
+    "deephaven_writer",
+    "errors",
+    "open_table",
+    "read_frame",
+    "register",
+    "write_frame",
+]
+_WITH_SPARK = {
+    "FrameWriter": "jobs.streams.frames",
+    "deephaven_writer": "jobs.streams.frames",
+    "read_frame": "jobs.dataframes.frames",
+    "register": "jobs.dataframes.frames",
+    "write_frame": "jobs.streams.frames",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the writers, which import Spark, when they are first used."""
-    if name not in ("FrameWriter", "deephaven_writer", "write_frame"):
+    """Imports what imports Spark when it is first used."""
+    if name not in _WITH_SPARK:
         raise AttributeError(f"module 'sparkhaven' has no attribute {name!r}")
-    from jobs.streams import frames
-
-    return getattr(frames, name)
+    return getattr(import_module(_WITH_SPARK[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-PACKAGES = ("sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf")
+PACKAGES = ("sparkhaven", "pyspark_sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf")
 ROOT = Path(__file__).parents[2]
 
 

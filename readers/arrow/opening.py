@@ -6,13 +6,13 @@ Only the deployed schema and the commit logs are read. A read looks up history w
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from readers.arrow.table import Table
 from store.epochs.pins import Pin
-from store.epochs.reading.load import list_epochs, list_streams, load_stream
+from store.epochs.reading.load import StreamState, list_epochs, list_streams, load_stream
 from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.errors import SettingsError, TableNotFoundError
 from store.io.fs import Fs
@@ -22,6 +22,7 @@ from store.scan.checksums import Checks, ChecksumVerify, checks_of, chosen_mode
 from store.scan.ranges import Snapshot
 from store.scan.selection import near
 from store.schema.deployed.deploy import deployed_tables, load_deployed
+from store.types.model import TableSchema
 
 
 def open_table(
@@ -74,12 +75,31 @@ def _opened(
     else:
         moment = _milliseconds(as_of)
         pins = {stream: _epoch_at(fs, layout, table, stream, moment) for stream in streams}
-    held = tuple(Pin.of(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams)
+    held = [Pin.of(fs, layout, table, stream, epoch=pins.get(stream)) for stream in streams]
+    return pinned_table(fs, layout, table, schema, held, checks, skip_set_aside=skip_set_aside)
+
+
+def pinned_table(
+    fs: Fs,
+    layout: Layout,
+    table: TableName,
+    schema: TableSchema,
+    held: Sequence[Pin],
+    checks: Checks | None,
+    *,
+    skip_set_aside: bool = False,
+    seen: Collection[str] | None = None,
+) -> Table:
+    """A table at pinned states of all its streams; CorruptFileError if a file names a later epoch than their logs.
+
+    Of streams that are not in ``seen`` the snapshot has no rows; None: all are.
+    """
     witnesses = Witnesses(fs, layout, table, [pin.state for pin in held])
     refuse(witnesses.beside_logs())
     for pin in held:
         refuse(witnesses.removed_by(pin.state.stream, pin.named))
-    snapshot = Snapshot(table, schema, tuple(pin.state for pin in held))
+    states = [p.state if seen is None or p.state.stream in seen else StreamState(p.state.stream) for p in held]
+    snapshot = Snapshot(table, schema, tuple(states))
     return Table(fs, layout, snapshot, held, checks, skip_set_aside=skip_set_aside)
 
 

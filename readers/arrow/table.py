@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -13,10 +14,10 @@ from store.epochs.recovery.witnesses import Witnesses, refuse
 from store.errors import SchemaMismatchError, SnapshotMovedError
 from store.io.fs import Fs
 from store.io.system_errors import as_storage_errors
-from store.layout import Layout
+from store.layout import Layout, LocationKey
 from store.predicate.expression import Predicate, parse_predicate
 from store.scan.checksums import Checks
-from store.scan.ranges import Filter, Plan, Snapshot, make_plan
+from store.scan.ranges import Filter, Plan, Slice, Snapshot, make_plan
 from store.scan.selection import Selection, check_tier, near
 from store.types.model import Column, TableSchema
 from store.volumes import require_named
@@ -61,6 +62,23 @@ class Table:
         """The same snapshot with other checksum checks of its reads; None: no checks."""
         skip, pins = self._skip_set_aside, self._pins.values()
         return Table(self._fs, self._layout, self.snapshot, pins, checks, skip_set_aside=skip)
+
+    def narrowed(self, slices: Iterable[Slice]) -> Table:
+        """The same snapshot for reading these slices only, in this process or, pickled, in another."""
+        keys: dict[str, list[LocationKey]] = {}
+        for slice_ in slices:
+            if slice_.stream is not None:
+                keys.setdefault(slice_.stream, []).append(slice_.key)
+        return self._with(self._pins[stream].narrowed(keys[stream]) for stream in keys)
+
+    def detached(self) -> Table:
+        """The same snapshot, all of it in memory: it can be pickled, and reads on when its epochs are not kept."""
+        return self._with(pin.narrowed(pin.state.locations) for pin in self._pins.values())
+
+    def _with(self, pins: Iterable[Pin]) -> Table:
+        held = list(pins)
+        snapshot = replace(self.snapshot, streams=tuple(pin.state for pin in held))
+        return Table(self._fs, self._layout, snapshot, held, self._checks, skip_set_aside=self._skip_set_aside)
 
     @property
     def set_aside(self) -> list[SetAside]:
@@ -126,7 +144,7 @@ class Table:
             self.snapshot,
             tier=check_tier(tier),
             selection=selection,
-            where=None if predicate is None else _filter(predicate),
+            where=filter_of(predicate),
         )
         witnesses = Witnesses(self._fs, self._layout, self.snapshot.table, [pin.state for pin in self._pins.values()])
         if tier != "history":
@@ -200,25 +218,34 @@ class Table:
     ) -> Iterator[list[pa.Array]]:
         """Arrays of the shown columns, slice by slice, in steps of ``step`` rows (None: a slice at once)."""
         plan = self.plan(dates=dates, sources=sources, where=predicate, tier=tier)
-        values = pa.array(sorted({slice_.key.value for slice_ in plan.slices}), pa.string())
-        filtered = [c for c in self.schema.columns if predicate and c.name in predicate.columns]
-        return self._read(plan, shown, filtered, values, predicate, step)
+        return self._read(plan.slices, shown, predicate, step)
+
+    def read(
+        self,
+        slices: Sequence[Slice],
+        columns: Names | None = None,
+        *,
+        where: Predicate | None = None,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some slices of a plan, in batches like those of ``to_batches``."""
+        shown = self._columns(columns)
+        schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
+        for part in self._read(slices, shown, where, batch_rows):
+            yield pa.RecordBatch.from_arrays(part, schema=schema)
 
     def _read(
-        self,
-        plan: Plan,
-        shown: Sequence[Column],
-        filtered: Sequence[Column],
-        values: pa.Array,
-        predicate: Predicate | None,
-        step: int | None,
+        self, slices: Sequence[Slice], shown: Sequence[Column], predicate: Predicate | None, step: int | None
     ) -> Iterator[list[pa.Array]]:
-        for slice_ in plan.slices:
+        values = pa.array(sorted({slice_.key.value for slice_ in slices}), pa.string())
+        filtered = [c for c in self.schema.columns if predicate and c.name in predicate.columns]
+        for slice_ in slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
             later, checks = step is None, self._checks
             reader = SliceReader(self._fs, slice_, shown, filtered, values, pin, later=later, checks=checks)
-            for first in range(slice_.start, slice_.stop, step or plan.rows):
-                last = min(first + (step or plan.rows), slice_.stop)
+            rows = step or slice_.stop - slice_.start
+            for first in range(slice_.start, slice_.stop, rows):
+                last = min(first + rows, slice_.stop)
                 with as_storage_errors():
                     try:
                         yield from reader.read(first, last, predicate)
@@ -229,7 +256,7 @@ class Table:
         if step is None:  # the caller gets all parts before it reads one
             with as_storage_errors():
                 for stream, pin in self._pins.items():
-                    pin.require((slice_.key, slice_.directory) for slice_ in plan.slices if slice_.stream == stream)
+                    pin.require((slice_.key, slice_.directory) for slice_ in slices if slice_.stream == stream)
 
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
         return parse_predicate(where, self.schema) if isinstance(where, str) else where
@@ -257,8 +284,9 @@ class Table:
         return tuple(column for name in asked for column in self.schema.columns if column.name == name)
 
 
-def _filter(predicate: Predicate) -> Filter:
-    return Filter(frozenset(predicate.columns), lambda stats: not predicate.prune(stats))
+def filter_of(predicate: Predicate | None) -> Filter | None:
+    """An expression as the scan sees it."""
+    return None if predicate is None else Filter(frozenset(predicate.columns), predicate.may_match)
 
 
 def _plain(shown: Sequence[Column]) -> pa.Schema:

@@ -13,12 +13,17 @@ its mappings stay intact until it releases them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 from store.epochs.files.publish import TABLE_SIZE
 from store.epochs.files.removals import read_removals
 from store.epochs.reading.load import Loaded, load_read
 from store.epochs.reading.reader import read_rollbacks
+from store.epochs.state.files import FileWindow
+from store.epochs.state.locations import Locations
+from store.epochs.state.offsets import Offsets
 from store.epochs.state.records import ROLLBACK, RollbackRecord, decode
 from store.epochs.state.removal import Phase
 from store.epochs.state.replay import StreamState
@@ -57,6 +62,14 @@ class Pin:
         paths = layout.stream_log(table, stream), layout.stream_removals(table, stream)
         seen = fs.stat(paths[0]), fs.stat(paths[1])  # before reading: a change in between is read again
         return cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
+
+    def narrowed(self, keys: Iterable[LocationKey]) -> Pin:
+        """A pin of some of its locations, for another process: without the positions of the source, nothing open."""
+        places = Locations({key: self.state.locations[key] for key in keys})
+        found = copy(self)
+        found.state = replace(self.state, files=FileWindow(), offsets=Offsets(), locations=places)
+        found._removed = dict(self._removed)
+        return found
 
     def require_dates(self, takes: Callable[[str], bool]) -> None:
         """SnapshotMovedError: rows of a location whose date ``takes`` accepts were rolled back since."""

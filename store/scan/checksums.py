@@ -74,6 +74,10 @@ class Checks:
         self._kept, self._smallest = kept, smallest
         self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()  # by device and inode
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """In another process: that process's memory, or an empty cache of the same kind."""
+        return "MEMORY" if self is MEMORY else (Checks, (self._kept, self._smallest))
+
     def require(self, fs: Fs, path: Path, data: pa.Buffer, crc: int) -> None:
         """CorruptFileError if ``data``, the committed bytes of a file, are not those whose CRC-32 is ``crc``."""
         found = fs.stat(path) if self._kept and data.size >= self._smallest else None

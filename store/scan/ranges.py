@@ -12,7 +12,7 @@ in; else an older record, or intraday alone, gives the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -159,9 +159,14 @@ def make_plan(
     if selection.sources is not None:
         refuse_unknown_sources(fs, layout, snapshot.table, selection.sources, known)
     found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
-    kept = found if where is None else [part for slice_ in found for part in _prune(snapshot.schema, slice_, where)]
+    kept = kept_slices(snapshot.schema, found, where)
     rows = sum(slice_.stop - slice_.start for slice_ in kept)
     return Plan(tuple(kept), rows, tuple(unmerged))
+
+
+def kept_slices(schema: TableSchema, slices: Iterable[Slice], where: Filter | None) -> list[Slice]:
+    """The parts of slices whose statistics allow a match."""
+    return list(slices) if where is None else [part for slice_ in slices for part in _prune(schema, slice_, where)]
 
 
 def usable_record(

@@ -15,7 +15,19 @@ import pytest
 
 from tests.support.places import REPOSITORY
 
-OURS = {"sparkhaven", "store", "ingest", "writers", "readers", "jobs", "conf", "tests", "benchmarks", "examples"}
+OURS = {
+    "sparkhaven",
+    "pyspark_sparkhaven",
+    "store",
+    "ingest",
+    "writers",
+    "readers",
+    "jobs",
+    "conf",
+    "tests",
+    "benchmarks",
+    "examples",
+}
 
 
 def script_directories() -> list[Path]:

@@ -1,0 +1,1 @@
+"""Data frames over tables: the data source that Spark knows as ``deephaven``."""

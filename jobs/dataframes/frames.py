@@ -1,0 +1,69 @@
+"""Registers the data source, and reads a table as a data frame in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobs.dataframes.source import FilteredSource
+from readers.spark.options import option_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Makes ``format("deephaven")`` known to a session, with filters of queries pushed down to it.
+
+    Where sparkhaven is installed on driver and workers, Spark finds the format without this call; then filters skip
+    nothing, and the options ``dates``, ``sources`` and ``where`` do.
+    """
+    spark.conf.set(PUSHDOWN, "true")
+    spark.dataSource.register(FilteredSource)
+
+
+def read_frame(
+    spark: SparkSession,
+    root: str | Path,
+    name: str,
+    *,
+    columns: Iterable[str] | None = None,
+    where: str | None = None,
+    tier: str = "all",
+    epoch: int | Mapping[str, int] | None = None,
+    as_of: datetime | str | None = None,
+    dates: str | Iterable[str] | None = None,
+    sources: str | Iterable[str] | None = None,
+    instant: str = "timestamp",
+    char: str = "string",
+) -> DataFrame:
+    """The table ``NS.T`` below a root as a data frame: the snapshot of now, or of ``epoch`` or ``as_of``.
+
+    All queries on the frame see that one snapshot; call again for a newer one. Spark does not tell a Python source
+    which columns a query uses, so name those that are needed in ``columns``: the others are neither read nor sent.
+    ``where`` is an expression of ``sparkhaven read --where``, evaluated where the rows are read; filters of the query
+    skip dates and row ranges by their statistics as well. ``tier``, ``dates`` and ``sources`` are those of
+    ``open_table(...).to_arrow``.
+
+    ``instant``: ``timestamp`` (microseconds; refused if a value has nanoseconds), ``timestamp-truncate``, or ``long``
+    (bigint of nanoseconds since the epoch). ``char``: ``string`` or ``int``. Errors come as Spark's, with ours in
+    their text, when the frame is made or read.
+    """
+    given = {
+        "columns": columns,
+        "where": where,
+        "epoch": dict(epoch) if isinstance(epoch, Mapping) else epoch,
+        "asOf": as_of.isoformat() if isinstance(as_of, datetime) else as_of,
+        "dates": dates,
+        "sources": sources,
+    }
+    register(spark)
+    reader = spark.read.format(FilteredSource.name()).option("root", str(root))
+    for option, value in {**given, "tier": tier, "instant": instant, "char": char}.items():
+        if value is not None:
+            reader = reader.option(option, option_text(value))
+    return reader.load(name)

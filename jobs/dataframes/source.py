@@ -1,0 +1,88 @@
+"""The data source ``deephaven``. Spark asks it for a schema once, when ``load`` is called: that pins the snapshot.
+
+Spark pickles the source from one process to the next, and with it the snapshot; what reads has what it needs in its
+tasks. So the source gives the snapshot away to the reader that it makes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from readers.arrow.table import Table
+    from readers.spark.options import ReadOptions
+
+
+class DeephavenSource(DataSource):  # type: ignore[misc]
+    """``spark.read.format("deephaven")`` and ``spark.readStream.format("deephaven")``; modules are imported on use."""
+
+    takes_filters = False
+    _table: Table | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The format."""
+        return "deephaven"
+
+    def schema(self) -> StructType:
+        """The columns of the data frame; pins the snapshot that it shows."""
+        from readers.spark.batch import chosen_columns
+        from readers.spark.types import spark_schema
+
+        options = self._options()
+        self._table = self._opened(options)
+        return spark_schema(chosen_columns(self._table.schema, options, self._table), options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of a batch query."""
+        from readers.spark.batch import FilteredReader, SnapshotReader
+
+        options = self._options(stream=False)
+        made = FilteredReader if self.takes_filters else SnapshotReader
+        return made(self._given(schema, options), options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """The reader of a stream."""
+        from readers.spark.stream import EpochReader
+
+        options = self._options(stream=True)
+        return EpochReader(self._given(schema, options), options)
+
+    def _given(self, schema: StructType, options: ReadOptions) -> Table:
+        """The pinned snapshot, or a new one for a frame whose schema the user has given."""
+        from readers.spark.batch import chosen_columns
+        from readers.spark.types import require_schema, spark_schema
+
+        table, self._table = self._table or self._opened(options), None
+        require_schema(schema, spark_schema(chosen_columns(table.schema, options, table), options), table.name)
+        return table
+
+    def _options(self, *, stream: bool | None = None) -> ReadOptions:
+        import os
+
+        from readers.spark.options import read_options
+
+        return read_options(self.options, os.environ, stream=stream)
+
+    def _opened(self, options: ReadOptions) -> Table:
+        from readers.arrow.opening import open_table
+
+        table = open_table(
+            options.root,
+            options.name,
+            epoch=options.epoch,
+            as_of=options.as_of,
+            checksum_verify=options.checksum_verify,
+            skip_set_aside=options.skip_set_aside,
+        )
+        return table.detached()
+
+
+class FilteredSource(DeephavenSource):
+    """The same for a session in which filters are pushed down to Python sources: ``register`` sees to that."""
+
+    takes_filters = True

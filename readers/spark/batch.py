@@ -1,0 +1,68 @@
+"""A batch query: one snapshot, planned once, read by as many tasks as its bytes ask for.
+
+Spark plans in one Python process, and reads in others. What a task needs goes with it, so that it reads the same
+snapshot however late it runs, also when the epochs of that snapshot are no longer kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from readers.arrow.table import Table
+from readers.spark.filters import pushed_predicate
+from readers.spark.options import ReadOptions
+from readers.spark.tasks import ReadTask, make_tasks, read_task
+from readers.spark.types import require_exact
+from store.predicate.expression import Predicate
+from store.types.model import Column, TableSchema
+
+
+def chosen_columns(schema: TableSchema, options: ReadOptions, table: Table) -> tuple[Column, ...]:
+    """The columns of the data frame; SchemaMismatchError for a name that the table does not have."""
+    names = table.arrow_schema(options.columns).names
+    return tuple(column for name in names for column in schema.columns if column.name == name)
+
+
+def read_columns(schema: TableSchema, shown: Iterable[Column], where: Predicate | None) -> list[Column]:
+    """The columns that a task opens: those that it returns, and those that the expression compares."""
+    names = {column.name for column in shown} | {*(where.columns if where else ())}
+    return [column for column in schema.columns if column.name in names]
+
+
+class SnapshotReader(DataSourceReader):  # type: ignore[misc]
+    """Reads one snapshot. Its table stays where it plans; workers get the tasks."""
+
+    def __init__(self, table: Table, options: ReadOptions) -> None:
+        self._table: Table | None = table
+        self._options = options
+        self._columns = chosen_columns(table.schema, options, table)
+        self._where = pushed_predicate((), table.schema, options)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_table": None}
+
+    def partitions(self) -> list[ReadTask]:
+        """The tasks."""
+        table, options = self._table, self._options
+        assert table is not None  # noqa: S101 a planner has it
+        plan = table.plan(dates=options.dates, sources=options.sources, where=self._where, tier=options.tier)
+        require_exact(plan.slices, self._columns, options)
+        opened = read_columns(table.schema, self._columns, self._where)
+        return make_tasks(table, plan.slices, opened, options.task_bytes)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return read_task(partition, self._columns, self._where, self._options)
+
+
+class FilteredReader(SnapshotReader):
+    """Takes filters of the query. Spark refuses such a reader unless spark.sql.python.filterPushdown.enabled is set."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Uses those that can skip rows; all of them are still Spark's to check."""
+        assert self._table is not None  # noqa: S101 a planner has it
+        self._where = pushed_predicate(filters, self._table.schema, self._options)
+        return filters

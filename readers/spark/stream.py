@@ -1,0 +1,184 @@
+"""A table as a stream: each epoch's rows once, in the order of the epochs of each writing stream.
+
+The offset is the vector of epochs up to which rows were read: writing stream -> epoch. ``{}`` is before everything;
+the first batch from there is the whole snapshot, history included. From then on a batch is what the following epochs
+have appended to intraday, so a merge changes nothing. A writing stream that appears later is read from its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from readers.arrow.opening import pinned_table
+from readers.arrow.table import Table, filter_of
+from readers.spark.batch import chosen_columns, read_columns
+from readers.spark.filters import pushed_predicate
+from readers.spark.options import Epochs, ReadOptions
+from readers.spark.tasks import ReadTask, make_tasks, read_task
+from readers.spark.types import require_exact
+from store.epochs.pins import Pin
+from store.epochs.reading.changes import Added, Changes, Step
+from store.epochs.reading.load import list_streams
+from store.epochs.state.values import LocationState
+from store.errors import SettingsError
+from store.io.fs import Fs, Stat
+from store.io.system_errors import as_storage_errors
+from store.layout import Layout, LocationKey, TableName
+from store.scan.checksums import checks_of
+from store.scan.ranges import Slice, kept_slices
+from store.scan.selection import Selection, near
+
+
+class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Plans batches of epochs in one process; workers get the tasks, and of the reader what those need."""
+
+    def __init__(self, table: Table, options: ReadOptions, fs: Fs | None = None) -> None:
+        self._options, self._schema = options, table.schema
+        self._columns = chosen_columns(table.schema, options, table)
+        self._where = pushed_predicate((), table.schema, options)
+        self._fs, self._layout, self._table = fs or Fs(), Layout(options.root), TableName.parse(options.name)
+        self._changes: dict[str, tuple[tuple[Stat | None, ...], Changes]] = {}
+        self._target: Epochs | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: vars(self)[name] for name in ("_options", "_columns", "_where")}
+
+    # --- offsets ---------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> Epochs:
+        """Where a query without a checkpoint begins."""
+        start = self._options.start
+        with as_storage_errors():
+            if isinstance(start, str):
+                return {} if start == "earliest" else self._newest()
+            for stream, epoch in start.items():
+                if stream not in (known := list_streams(self._fs, self._layout, self._table)):
+                    raise SettingsError(
+                        f"{self._table} has no stream {stream!r}",
+                        where="option start",
+                        expected=near(stream, known),
+                        found=repr(stream),
+                    )
+                self._changes_of(stream).after(epoch)
+            return start
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit of rows, if there is one; that of epochs always holds."""
+        return ReadMaxRows(self._options.max_rows) if self._options.max_rows else ReadAllAvailable()
+
+    def latestOffset(self, start: Epochs, limit: ReadLimit) -> Epochs:
+        """The end of the next batch: at least one epoch, at most as many rows and epochs as the limits say."""
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_rows
+        with as_storage_errors():
+            if not start:
+                return self._target if self._target is not None else self._newest()
+            steps = sorted(self._waiting(start), key=lambda pair: (pair[1].time_ms, pair[0], pair[1].epoch))
+            end, taken = dict(start), 0
+            for number, (stream, step) in enumerate(steps):
+                taken += step.rows
+                if number and ((rows and taken > rows) or number == self._options.max_epochs):
+                    break
+                end[stream] = step.epoch
+            return end
+
+    def reportLatestOffset(self) -> Epochs:
+        """The newest epochs, for the progress of the query."""
+        with as_storage_errors():
+            return self._newest()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is what the query reads before it ends."""
+        with as_storage_errors():
+            self._target = self._newest()
+
+    # --- batches ---------------------------------------------------------------------------------------
+
+    def partitions(self, start: Epochs, end: Epochs) -> Sequence[ReadTask]:
+        """The tasks of a batch. SnapshotMovedError: its rows were rolled back, or removed, before they were read."""
+        options = self._options
+        with as_storage_errors():
+            table = self._pinned(end)
+            if not start:
+                plan = table.plan(dates=options.dates, sources=options.sources, where=self._where, tier=options.tier)
+                slices: Sequence[Slice] = plan.slices
+            else:
+                added = self._added(table, start, end)
+                slices = kept_slices(self._schema, added, filter_of(self._where))
+            require_exact(slices, self._columns, options)
+            opened = read_columns(self._schema, self._columns, self._where)
+            return make_tasks(table, slices, opened, options.task_bytes)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        return read_task(partition, self._columns, self._where, self._options)
+
+    def commit(self, end: Epochs) -> None:
+        """Nothing is held for a batch."""
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    # --- what there is ---------------------------------------------------------------------------------
+
+    def _newest(self) -> Epochs:
+        names = list_streams(self._fs, self._layout, self._table)
+        return {stream: self._changes_of(stream).newest for stream in names}
+
+    def _waiting(self, start: Epochs) -> Iterator[tuple[str, Step]]:
+        """The epochs after an offset; those below the floor of a stream that appeared since as one."""
+        for stream in list_streams(self._fs, self._layout, self._table):
+            changes = self._changes_of(stream)
+            until = None if self._target is None else self._target.get(stream, 0)
+            if stream not in start and changes.floor:
+                yield stream, Step(changes.floor, 0, 0)
+            for step in changes.after(start.get(stream, changes.floor)):
+                if until is None or step.epoch <= until:
+                    yield stream, step
+
+    def _changes_of(self, stream: str) -> Changes:
+        """Read again only if log or checkpoint have changed."""
+        paths = self._layout.stream_log(self._table, stream), self._layout.stream_checkpoint(self._table, stream)
+        seen = tuple(self._fs.stat(path) for path in paths)
+        if stream not in self._changes or self._changes[stream][0] != seen:
+            self._changes[stream] = seen, Changes.of(self._fs, self._layout, self._table, stream)
+        return self._changes[stream][1]
+
+    def _pinned(self, end: Epochs) -> Table:
+        where = self._fs, self._layout, self._table
+        pins = [Pin.of(*where, stream, epoch=end.get(stream)) for stream in list_streams(*where)]
+        checks = checks_of(self._options.checksum_verify)
+        skip = self._options.skip_set_aside
+        return pinned_table(*where, self._schema, pins, checks, skip_set_aside=skip, seen=end)
+
+    def _added(self, table: Table, start: Epochs, end: Epochs) -> Iterator[Slice]:
+        """Slices of the rows that came between two offsets, in the order of the plan of a batch query."""
+        selection = Selection.of(self._options.dates, self._options.sources)
+        states = {state.stream: state for state in table.snapshot.streams}
+        for stream in sorted(end):
+            after, until = start.get(stream, 0), end[stream]
+            if after == until:
+                continue
+            changes = self._changes_of(stream)
+            locations = states[stream].locations
+            for key, added in sorted(_all_added(changes, stream in start, after, until, locations)):
+                at, since = locations.get(key), added.since
+                if at is None or at.truncated or (at.since != since if since is not None else at.since > after):
+                    raise changes.left_unread(key, after, until)
+                if selection.takes_value(key.value) and selection.takes_source(key.internal):
+                    directory = self._layout.intraday_location(self._table, key)
+                    yield Slice(
+                        "intraday", stream, key, directory, added.start, added.stop, at.rows, at.files, at.stats
+                    )
+
+
+def _all_added(
+    changes: Changes, known: bool, after: int, until: int, locations: Mapping[LocationKey, LocationState]
+) -> list[tuple[LocationKey, Added]]:
+    """What the epochs between have added; of a writing stream that appeared since, all that it has."""
+    if known:
+        return list(changes.added(after, until).items())
+    return [(key, Added(at.since, 0, at.rows)) for key, at in locations.items() if at.rows or at.truncated]

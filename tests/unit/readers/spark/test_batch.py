@@ -1,0 +1,259 @@
+"""What plans and reads a batch query of Spark, without a JVM: processes pickle the same things to each other."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+)
+from pyspark.sql.types import StructType
+
+from jobs.dataframes.source import FilteredSource
+from readers import open_table
+from readers.spark.batch import FilteredReader, SnapshotReader
+from store.errors import SchemaMismatchError, SchemaParseError, SettingsError, SnapshotMovedError, TableNotFoundError
+from tests.support.tables.small_tables import SmallTable
+
+DAY, NEXT = "2026-11-20", "2026-11-21"
+START = datetime(2026, 11, 20, tzinfo=UTC)
+KINDS = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="Flag" dataType="Boolean"/><Column name="B" dataType="byte"/><Column name="C" dataType="char"/>
+  <Column name="S" dataType="short"/><Column name="I" dataType="int"/><Column name="L" dataType="long"/>
+  <Column name="F" dataType="float"/><Column name="D" dataType="double"/><Column name="At" dataType="Instant"/>
+  <Column name="Sym" dataType="String"/><Column name="Note" dataType="String" symbolTable="None"/>
+</Table>
+"""
+
+
+def rows(count: int, first: int = 0) -> dict[str, list[Any]]:
+    numbers = range(first, first + count)
+    return {
+        "Sym": [None if n % 5 == 0 else f"s{n % 3}" for n in numbers],
+        "Size": [None if n % 7 == 0 else n for n in numbers],
+        "Px": [n / 4 for n in numbers],
+        "At": [START + timedelta(seconds=n) for n in numbers],
+        "Live": [n % 2 == 0 for n in numbers],
+        "Note": [f'é"\\{n}' for n in numbers],
+    }
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> SmallTable:
+    table = SmallTable(tmp_path / "db")
+    table.add("a", DAY, rows(30))
+    table.add("b", DAY, rows(20, 100))
+    table.add("a", NEXT, rows(10, 1000))
+    return table
+
+
+def planned(place: Path, *filters: Filter, **options: str) -> tuple[SnapshotReader, list[InputPartition]]:
+    """The reader as workers get it, and the tasks: through as many pickles as in Spark."""
+    source = FilteredSource({"root": str(place), "path": "NS.T"} | options)
+    schema = source.schema()
+    reader = pickle.loads(pickle.dumps(source)).reader(StructType.fromJson(schema.jsonValue()))
+    assert isinstance(reader, FilteredReader)
+    assert reader.pushFilters([*filters]) == [*filters]  # all of them are still Spark's
+    found: tuple[SnapshotReader, list[InputPartition]] = pickle.loads(pickle.dumps((reader, reader.partitions())))
+    return found
+
+
+def read(place: Path, *filters: Filter, **options: str) -> pa.Table:
+    reader, tasks = planned(place, *filters, **options)
+    return pa.Table.from_batches([batch for task in tasks for batch in reader.read(task)])
+
+
+def test_a_frame_has_the_rows_of_open_table(small: SmallTable) -> None:
+    expected = open_table(small.root, "NS.T").to_arrow(dictionaries=False)
+    found = read(small.root)
+    assert found.column_names == expected.column_names
+    assert found.to_pylist() == expected.to_pylist()
+    assert read(small.root, columns="Px,Date").to_pylist() == expected.select(["Px", "Date"]).to_pylist()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dates": NEXT}, {"sources": "b"}, {"dates": f"{DAY}..{DAY}", "sources": '["a"]'}, {"tier": "intraday"}],
+)
+def test_options_select_as_open_table_does(small: SmallTable, options: dict[str, str]) -> None:
+    wanted = {"dates": NEXT} if options == {"dates": NEXT} else {}
+    wanted |= {"sources": options["sources"].strip('["]')} if "sources" in options else {}
+    wanted |= {"dates": options["dates"]} if "dates" in options else {}
+    expected = open_table(small.root, "NS.T").to_arrow("Px", **wanted)
+    assert read(small.root, columns="Px", **options).to_pylist() == expected.to_pylist()
+
+
+FILTERS = [
+    EqualTo(("Date",), NEXT),
+    Not(EqualTo(("Date",), NEXT)),
+    In(("Sym",), ("s1", "s2")),
+    GreaterThan(("Size",), 104),
+    LessThanOrEqual(("Px",), 2.5),
+    IsNull(("Size",)),
+    IsNotNull(("Sym",)),
+    EqualNullSafe(("Sym",), None),
+    EqualNullSafe(("Size",), 3),
+    EqualTo(("Live",), True),
+    EqualTo(("At",), START + timedelta(seconds=3)),
+    EqualTo(("Note",), 'é"\\3'),
+]
+WHERE = [
+    f"Date = `{NEXT}`",
+    f"Date != `{NEXT}`",
+    "Sym in (`s1`, `s2`)",
+    "Size > 104",
+    "Px <= 2.5",
+    "isNull(Size)",
+    "!isNull(Sym)",
+    "isNull(Sym)",
+    "Size = 3",
+    "Live",
+    "At = `2026-11-20T00:00:03Z`",
+    'Note = "é\\"\\\\3"',
+]
+
+
+@pytest.mark.parametrize(("pushed", "where"), list(zip(FILTERS, WHERE, strict=True)), ids=WHERE)
+def test_a_pushed_filter_reads_only_rows_that_match(small: SmallTable, pushed: Filter, where: str) -> None:
+    expected = open_table(small.root, "NS.T").to_arrow("Px", where=where)
+    assert 0 < expected.num_rows < 60
+    assert read(small.root, pushed, columns="Px").to_pylist() == expected.to_pylist()
+
+
+def test_a_filter_without_an_expression_is_left_to_spark(small: SmallTable) -> None:
+    strange = [StringContains(("Sym",), "1"), EqualTo(("Px",), float("nan")), EqualTo(("Px", "x"), 1)]
+    assert read(small.root, *strange, columns="Px").num_rows == 60
+    assert read(small.root, *strange, EqualTo(("Date",), NEXT), columns="Px").num_rows == 10
+
+
+def test_a_date_that_no_row_can_match_is_not_even_a_task(small: SmallTable) -> None:
+    _, tasks = planned(small.root, GreaterThan(("Size",), 999))
+    assert {slice_.key.value for task in tasks for slice_ in task.slices} == {NEXT}
+    assert planned(small.root, GreaterThan(("Size",), 10**6))[1] == []
+
+
+def test_a_read_pins_what_was_there_at_load(small: SmallTable) -> None:
+    source = FilteredSource({"root": str(small.root), "path": "NS.T", "columns": "Px"})
+    schema = source.schema()
+    before = open_table(small.root, "NS.T").count()
+    small.add("a", DAY, rows(5, 5000))
+    small.add("c", NEXT, rows(5, 6000))
+    again = pickle.loads(pickle.dumps(source))
+    reader = again.reader(schema)
+    assert sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task)) == before
+    assert again._table is None  # so that the snapshot does not travel to every task
+
+
+def test_a_pinned_read_outlives_the_epochs_that_are_kept(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "db")
+    small.log(keep_epochs=1)
+    small.add("a", DAY, rows(4))
+    source = FilteredSource({"root": str(small.root), "path": "NS.T"})
+    schema = source.schema()
+    for _ in range(5):
+        small.add("a", DAY, rows(4))
+    assert small.log().compact_if_due(now=True)
+    with pytest.raises(TableNotFoundError):
+        open_table(small.root, "NS.T", epoch=1)
+    reader = pickle.loads(pickle.dumps(source)).reader(schema)
+    assert sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task)) == 4
+
+
+def test_a_rollback_meanwhile_is_an_error_and_no_mixture(small: SmallTable) -> None:
+    reader, tasks = planned(small.root)
+    small.log().rollback(1)
+    with pytest.raises(SnapshotMovedError, match="rolled back"):
+        for task in tasks:
+            list(reader.read(task))
+
+
+def test_small_locations_share_tasks_and_large_ones_are_divided(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "db")
+    small.commit(*(small.append(f"p{n}", DAY, rows(2)) for n in range(300)))
+    _, tasks = planned(small.root)
+    assert len(tasks) < 40
+    assert sum(len(task.slices) for task in tasks) == 300
+    small.add("large", NEXT, {"Size": list(range(40_000))})
+    _, tasks = planned(small.root, dates=NEXT, columns="Size", taskBytes="100000")
+    assert len(tasks) > 2
+    assert read(small.root, dates=NEXT, columns="Size", taskBytes="100000")["Size"].to_pylist() == list(range(40_000))
+
+
+def test_an_instant_with_nanoseconds_needs_another_type(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "db", KINDS)
+    exact, finer = 1_700_000_000_123_456_000, -1_500
+    small.add("a", DAY, {"At": pa.array([exact, None, finer], pa.int64()).cast(pa.timestamp("ns", "UTC"))})
+    with pytest.raises(SchemaMismatchError, match=r"(?s)nanoseconds.*instant=long.*instant=timestamp-truncate"):
+        read(small.root, columns="At")
+    assert read(small.root, columns="At", instant="long")["At"].to_pylist() == [exact, None, finer]
+    rounded = read(small.root, columns="At", instant="timestamp-truncate")["At"].cast(pa.int64()).to_pylist()
+    assert rounded == [exact // 1000, None, -2]  # towards minus infinity
+
+
+def test_a_char_is_a_text_or_its_number(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "db", KINDS)
+    small.add("a", DAY, {"C": [65, None, 0x20AC]})
+    assert read(small.root, columns="C")["C"].to_pylist() == ["A", None, "€"]
+    assert read(small.root, columns="C", char="int")["C"].to_pylist() == [65, None, 0x20AC]
+    small.add("a", DAY, {"C": [0xD800]})
+    with pytest.raises(SchemaMismatchError, match=r"(?s)surrogate U\+D800.*char=int"):
+        read(small.root, columns="C")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"tiers": "all"}, SettingsError, "did you mean tier"),
+        ({"tier": "today"}, SettingsError, "no such tier"),
+        ({"epoch": "x"}, SettingsError, "option epoch"),
+        ({"epoch": '{"s": -1}'}, SettingsError, "option epoch"),
+        ({"start": "latest"}, SettingsError, "an option of streams"),
+        ({"maxRowsPerTrigger": "5"}, SettingsError, "an option of streams"),
+        ({"taskBytes": "0"}, SettingsError, "at least 1"),
+        ({"instant": "ns"}, SettingsError, "timestamp | long"),
+        ({"columns": "[1]"}, SettingsError, "a list of names"),
+        ({"columns": "Pz"}, SchemaMismatchError, "no column 'Pz'"),
+        ({"where": "Pz > 1"}, SchemaParseError, "Pz"),
+        ({"root": ""}, SettingsError, "SPARKHAVEN_ROOT"),
+        ({"path": "NS.U"}, TableNotFoundError, "NS.U"),
+        ({"dates": "2020-01-01"}, TableNotFoundError, "no partition"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_told(
+    small: SmallTable, options: dict[str, str], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as caught:
+        read(small.root, **options)
+    assert words in str(caught.value)
+
+
+def test_the_schema_that_a_user_gives_must_be_that_of_the_table(small: SmallTable) -> None:
+    source = FilteredSource({"root": str(small.root), "path": "NS.T", "columns": "Px,Size"})
+    given = StructType().add("Px", "double").add("Size", "integer")
+    assert len(source.reader(given).partitions()) == 1  # no call of schema() before
+    with pytest.raises(SchemaMismatchError, match="Px float"):
+        source.reader(StructType().add("Px", "float").add("Size", "integer"))
+
+
+def test_an_empty_table_gives_no_rows(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "db")
+    small.log()
+    reader, tasks = planned(small.root)
+    assert tasks == [] and list(reader.read(InputPartition(None))) == []
