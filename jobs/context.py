@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
@@ -113,6 +111,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, data: bool
 
     ``data``: cells are values of a table, printed as they are; else numbers have thousands separators.
     """
+    from rich.console import Console  # not every command prints a table
+    from rich.table import Table
+
     listed = [list(row) for row in rows]
     made = Table(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(header):

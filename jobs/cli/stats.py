@@ -1,0 +1,130 @@
+"""Commands that say what is there: ``tables``, ``stats``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from jobs.context import CliContext, report, table
+from jobs.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
+from jobs.streams.data_warnings import fields
+from jobs.streams.feeds import passed_lines
+from jobs.streams.starting import load_streams, report_failed
+from readers.stats import table_stats
+from readers.stats import tables as list_tables
+from store.epochs.reading.load import list_streams, load_stream
+from store.errors import EXIT_BAD_DATA, SparkhavenError, TableNotFoundError
+from store.io.fs import Fs
+from store.layout import TableName
+from store.schema.deployed.deploy import deployed_tables
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    app.command(epilog=help_end("tables --json", bad_data="a table cannot be read", usage="no such database"))(tables)
+    lines = "stats Nyc13.Flight", "stats Nyc13.Flight conf/streams/flights.toml"
+    retry = "a volume is not mounted, a source does not answer"
+    app.command(epilog=help_end(*lines, bad_data="a table cannot be read", retry=retry))(stats)
+
+
+def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
+    """Lists tables with rows, dates and epochs."""
+    cli: CliContext = ctx.obj
+    found = list_tables(Fs(), cli.database())
+    header = ["table", "rows", "dates", "first", "last", "epochs"]
+
+    def people() -> None:
+        table(header, [[_joined(line.get(key)) for key in header] for line in found])
+        for line in found:
+            if "error" in line:
+                cli.note(f"{line['table']} cannot be read: {line['error']}")
+
+    cli.result({"tables": found}, people)
+    if any("error" in line for line in found):
+        raise typer.Exit(EXIT_BAD_DATA)
+
+
+def stats(
+    ctx: typer.Context,
+    words: TableAndFilesArgument = None,
+    feeds: OldFeedOption = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Reports rows, bytes, epochs and positions of tables.
+
+    Rows, bytes and waste by tier, date and internal partition. With stream files also the ends of the topic partitions
+    and the lag; with -v every date.
+    """
+    cli: CliContext = ctx.obj
+    layout = cli.database()
+    name, files = table_and_files(cli, words, feeds)
+    asked, unread = load_streams(files)
+    chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
+    for settings in asked:
+        if settings.table not in chosen or settings.spec.stream not in list_streams(Fs(), layout, settings.table):
+            raise TableNotFoundError(
+                "the stream of this file has not run here",
+                where=settings.file,
+                found=f"{settings.spec.stream} of {settings.table}",
+            )
+    code = report_failed(cli, unread)
+    for each in chosen:
+        try:
+            found = table_stats(Fs(), layout, each)
+            for line in found["streams"]:
+                for settings in asked:
+                    if (settings.table, settings.spec.stream) == (each, line["stream"]):
+                        state = load_stream(Fs(), layout, each, line["stream"])
+                        line |= settings.feed.waiting(Fs(), state).counts
+        except SparkhavenError as error:  # report the other tables all the same
+            failed = report(cli, error, table=str(each))
+            code = code or failed
+            continue
+        cli.result(found, lambda found=found: _show_stats(found, verbose))  # type: ignore[misc]
+    if code:
+        raise typer.Exit(code)
+
+
+def _show_stats(found: dict[str, Any], verbose: bool) -> None:
+    print(f"{found['table']}: {found['rows']:,} rows, {found['bytes']:,} bytes, {found['waste']:,} bytes of waste")
+    tiers = [{"tier": tier, **numbers} for tier, numbers in found["tiers"].items()]
+    by_place = {"positions": "position", "rates": "per second", "ends": "end", "lag": "lag"}
+    left = {"ignored", "passed", "positionsUnknown"}
+    keys = dict.fromkeys(key for line in found["streams"] for key in line if key not in by_place and key not in left)
+    streams = [{key: line.get(key) for key in keys} for line in found["streams"]]
+    known = [part for part in by_place if any(line.get(part) for line in found["streams"])]
+    positions = [
+        {"stream": line["stream"], "topic partition": place}
+        | {by_place[part]: line.get(part, {}).get(place) for part in known}
+        for line in found["streams"]
+        for place in {**line["positions"], **line.get("ends", {})}
+    ]
+    parts = {"tiers": tiers, "streams": streams, "positions": positions, "sources": found["sources"]}
+    dates = found["dates"]
+    if verbose or len(dates) <= 20:
+        parts["dates"] = dates
+    for part, lines in parts.items():
+        if lines:
+            print(f"\n{part}")
+            table(list(lines[0]), [list(line.values()) for line in lines])
+    for line in found["streams"]:
+        if late := line.get("positionsUnknown"):
+            reach = f"source positions are known up to epoch {late['knownUpTo']}, rows up to epoch {late['rowsUpTo']}"
+            print(f"\n{line['stream']}, rebuilt commit log: {reach};")
+            print("the stream ingests nothing until `recover --from-locations` gives its positions")
+        if line.get("ignored"):
+            print(f"\n{line['stream']}, fields without a column: {fields(line['ignored'])}")
+        for files in passed_lines(line.get("passed", {})):
+            print(f"\n{line['stream']}, not ingested: {files}")
+    for each in found.get("set_aside", ()):
+        print(f"\n{each['rows']:,} rows of {each['internal']}/{each['value']} are missing, set aside: {each['path']}")
+    if "dates" not in parts:
+        print(f"\n{len(dates):,} dates, {dates[0]['date']} to {dates[-1]['date']}; -v lists them")
+
+
+def _joined(value: object) -> object:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}@{number}" for key, number in sorted(value.items()))
+    return value
