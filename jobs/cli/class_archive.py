@@ -12,7 +12,7 @@ import typer
 
 from jobs.context import CliContext
 from jobs.options import Json, Verbose, help_end
-from jobs.session.fast_start import AT_EXIT, class_archive
+from jobs.session.fast_start import AT_EXIT, class_archive, keep_archive
 from jobs.session.spark_session import import_root
 from store.errors import SettingsError
 from store.io.fs import Fs
@@ -57,7 +57,7 @@ def archive(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False)
         fs.mkdirs(path.parent)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="classes-") as scratch:
             _run_stream(Path(scratch), made := Path(scratch) / path.name)
-            fs.rename(made, path)
+            keep_archive(fs, made, path)
     cli.result({"path": str(path), "made": not there}, str(path))
 
 

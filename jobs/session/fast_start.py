@@ -23,6 +23,7 @@ from jobs.session.jars import cache_directory
 from jobs.session.java import find_java
 from store.io.fs import Fs
 
+OWNER = ".pyspark"  # beside an archive: the path of its PySpark
 AT_EXIT = "SPARKHAVEN_CLASSES_AT_EXIT"  # the archive that the JVM writes when it ends
 _QUIET = "-Xlog:cds*=off"  # else the JVM reports an archive that does not fit on standard output
 _LAUNCHER = """#!/bin/sh
@@ -55,6 +56,18 @@ def python_launcher(fs: Fs, environ: Mapping[str, str]) -> str:
 def class_archive(fs: Fs, environ: Mapping[str, str]) -> Path:
     """The path of the archive for this JDK and this PySpark, existing or not. SettingsError without a JDK."""
     return cache_directory(environ) / f"classes-{_digest(fs.resolve(find_java(fs, environ)), _pyspark())}.jsa"
+
+
+def keep_archive(fs: Fs, made: Path, path: Path) -> None:
+    """Gives a new archive its name, and removes those of PySparks that are no longer installed: each has 160 MB."""
+    pyspark = _pyspark()
+    fs.replace(path.with_suffix(OWNER), str(pyspark).encode(), sync=False)
+    fs.rename(made, path)
+    for name in fs.names(path.parent):
+        owner = path.with_name(name)
+        if owner.suffix == OWNER and fs.stat(Path(fs.read(owner).decode())) is None:
+            for gone in (owner.with_suffix(path.suffix), owner):
+                fs.unlink(gone)
 
 
 def archive_options(fs: Fs, environ: Mapping[str, str]) -> list[str]:
