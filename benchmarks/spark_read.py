@@ -9,7 +9,9 @@ tasks of a table of many small locations. Medians of interleaved rounds after a 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,7 +24,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from jobs.dataframes.frames import read_frame, register
-from jobs.session.spark_session import build_session
 from sparkhaven.testing import make_table
 
 DATES = [f"2026-11-{day:02}" for day in range(2, 12)]
@@ -56,7 +57,8 @@ def main(rows: int, columns: int, locations: int, rounds: int) -> None:
             pq.write_table(table, parquet / f"Date={date}" / "rows.parquet", compression="zstd")
         for number in range(locations):
             make_table(root, "NS.Small", {"N": [number]}, source=f"s{number}", stream=f"t{number % 10}")
-        spark = build_session("spark-read", workers=2)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()  # stock
         register(spark)
         queries = queries_of(spark, root, parquet)
         seconds: dict[str, list[float]] = {name: [] for name in queries}
