@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compil
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 
-.PHONY: help setup demo demo-kafka kafka test test-fast check docs pages crash crash-results power-cut power-cut-spark bench zip clean
+.PHONY: help setup demo demo-kafka kafka cluster test test-fast check docs pages crash crash-results power-cut power-cut-spark bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -43,6 +43,9 @@ demo-kafka: setup ## the same flights through a topic of a real Kafka broker, wi
 
 kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, until Ctrl-C
 	@$(BIN)/python -m jobs.demo.broker
+
+cluster: setup ## a standalone Spark cluster on loopback, a master and two workers, until Ctrl-C
+	@$(BIN)/python -m jobs.demo.cluster
 
 test: setup ## every test, with the slowest at the end
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25

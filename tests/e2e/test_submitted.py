@@ -15,6 +15,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from jobs.demo.cluster import Cluster
 from jobs.demo.feed import json_line, rows
 from jobs.session.fast_start import python_launcher
 from jobs.session.spark_session import JVM_OPTIONS
@@ -22,7 +23,6 @@ from jobs.session.zipped import write_zip
 from readers.arrow.opening import open_table
 from store.io.fs import Fs
 from tests.support.places import REPOSITORY
-from tests.support.spark.clusters import standalone
 
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 ROWS = 40
@@ -130,9 +130,9 @@ def test_a_standalone_cluster_runs_ingest_until_sigterm_to_spark_submit_and_then
     for number in TWO_DAYS:
         place.put(number)
     daemons = {**place.environ, "SPARK_CONF_DIR": str(place.base)}
-    with standalone(place.base / "cluster", daemons) as url:
+    with Cluster(place.base / "cluster", daemons) as cluster:
         conf = ("spark.executor.memory=512m", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
-        options = ("--master", url, *(word for value in conf for word in ("--conf", value)))
+        options = ("--master", cluster.url, *(word for value in conf for word in ("--conf", value)))
         job = place.submit("ingest_stream", str(place.stream), options=options)
         wanted = f"flights epoch 1: {len(TWO_DAYS) * ROWS} rows"
         said = next((line for line in iter(job.stderr.readline, "") if wanted in line), "")  # type: ignore[union-attr]

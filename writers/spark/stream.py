@@ -154,7 +154,7 @@ def run_stream(
     opened the stream.
     """
     refuse_speculation(spark)
-    check_workers(spark.sparkContext, target.layout.root, target.lock_file)
+    check_workers(spark.sparkContext, target.layout.root, target.lock_file, plan.warn)
     checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
     renew_checkpoint(fs, checkpoint, log, target.stream, adopt=plan.adopt)
     remove_scratch(fs, target.layout.scratch(target.table, target.stream))

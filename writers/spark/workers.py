@@ -1,4 +1,4 @@
-"""Checks that Spark's workers can run sparkhaven's tasks: Python version, packages, access to the root.
+"""Checks that Spark's workers can run sparkhaven's tasks: Python, packages, versions, the root, the clock.
 
 Runs once, before the first task, with standard-library functions only: a worker that lacks a package cannot unpickle
 sparkhaven's tasks, and its error names neither the machine nor the interpreter.
@@ -10,12 +10,15 @@ import re
 import shutil
 import socket
 import sys
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.errors import SettingsError
+from store.errors import SettingsError, SparkhavenError
 from writers.shared_root import unseen
 from writers.spark.tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
 
@@ -23,33 +26,55 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 NEEDED = ("numpy", "pandas", "pyarrow", "xxhash", "duckdb", "store", "ingest", "readers", "writers", "jobs")
+COMPARED = ("sparkhaven", "numpy", "pyarrow", "xxhash")
+ROUNDS = 5  # jobs until each executor has answered: Spark chooses where a task runs
+SKEW = 2.0  # seconds between clocks that nobody needs to know
+Tell = Callable[[SparkhavenError], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker's answer. ``sees``: whether it sees the marker file."""
+    """An executor's answer. ``sees``: whether it reads in the marker file what the driver reads.
+
+    ``process``: of the executor, on its machine; ``versions`` of the packages ``COMPARED``, None where one is not
+    installed, as those of a zip; ``clock``: its time, in seconds since the epoch.
+    """
 
     host: str
     python: str
     version: str
     missing: tuple[str, ...]
     sees: bool
+    process: int = 0
+    versions: tuple[str | None, ...] = ()
+    clock: float | None = None
 
 
-def check_workers(context: SparkContext, root: Path, marker: Path) -> None:
-    """Runs a short job on the workers, unless they run this interpreter on this machine.
+def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | None = None) -> None:
+    """Asks each executor by a short job, unless the workers run this interpreter on this machine.
 
-    ``marker``: an existing file below ``root``. SettingsError: a worker has another Python version or lacks packages.
-    CommitError: a worker does not see the root.
+    ``marker``: an existing file below ``root``, which nobody else has written like this. SettingsError: a worker has
+    another Python version or another sparkhaven, or lacks packages. CommitError: it does not see the root. ``warn`` is
+    told of other versions of packages and of a clock that differs; default: Python's warnings.
     """
     if _same_here(context):
         return
-    tasks = max(1, context.defaultParallelism)
-    try:
-        found = context.parallelize(range(tasks), tasks).mapPartitions(_question(str(marker))).collect()
-    except Exception as error:
-        raise jvm_gone(error) or cannot_run(context, error) from error
-    require_capable(root, [Worker(*answer) for answer in found])
+    tell = warn or (lambda error: warnings.warn(str(error), stacklevel=2))
+    tasks, content = max(1, context.defaultParallelism), marker.read_bytes()
+    answers: dict[tuple[str, int], Worker] = {}
+    before = time.time()
+    for _ in range(ROUNDS):
+        try:
+            ask = _question(str(marker), content)
+            found = context.parallelize(range(tasks), tasks).mapPartitions(ask).collect()
+        except Exception as error:
+            raise jvm_gone(error) or cannot_run(context, error) from error
+        answers |= {(worker.host, worker.process): worker for worker in (Worker(*answer) for answer in found)}
+        if len(answers) >= _executors(context):
+            break
+    require_capable(root, [*answers.values()])
+    for remark in differences([*answers.values()], installed(), before, time.time()):
+        tell(remark)
 
 
 def require_capable(root: Path, workers: Sequence[Worker]) -> None:
@@ -65,6 +90,57 @@ def require_capable(root: Path, workers: Sequence[Worker]) -> None:
             )
         if not worker.sees:
             raise unseen(root, worker.host)
+
+
+def differences(
+    workers: Sequence[Worker], here: Sequence[str | None], before: float, after: float
+) -> Iterator[SettingsError]:
+    """What differs between driver and workers, but stops nothing. SettingsError raised: another sparkhaven.
+
+    ``here``: the driver's versions of ``COMPARED``; ``before`` and ``after``: its clock around the question.
+    """
+    for worker in workers:
+        place = f"{worker.python} on {worker.host}"
+        for name, mine, theirs in zip(COMPARED, here, worker.versions, strict=False):
+            if mine == theirs or None in (mine, theirs):
+                continue
+            remark = SettingsError(
+                f"a worker has another version of {name} than the driver",
+                where=place,
+                expected=f"{name} {mine}",
+                found=f"{name} {theirs}",
+                hint="install the same on all machines, or ship one packed environment to all of them",
+            )
+            if name == "sparkhaven":
+                raise remark
+            yield remark
+        if worker.clock is not None and not before - SKEW <= worker.clock <= after + SKEW:
+            apart = before - worker.clock if worker.clock < before else worker.clock - after
+            yield SettingsError(
+                "a worker's clock differs from the driver's",
+                where=worker.host,
+                expected=f"less than {SKEW:.0f} seconds",
+                found=f"{apart:.1f} seconds {'behind' if worker.clock < before else 'ahead'}",
+                hint="synchronise the clocks: epochs have the driver's time, files and logs of tasks the worker's",
+            )
+
+
+def installed() -> tuple[str | None, ...]:
+    """The versions of ``COMPARED`` in this process."""
+    return tuple(_installed(name) for name in COMPARED)
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _executors(context: SparkContext) -> int:
+    """How many executors Spark has; in local mode the one that is the driver."""
+    known = int(context._jsc.sc().getExecutorMemoryStatus().size())
+    return max(1, known - (not context.master.startswith("local")))
 
 
 def cannot_run(context: SparkContext, error: BaseException) -> SettingsError:
@@ -83,17 +159,40 @@ def _same_here(context: SparkContext) -> bool:
     return local and shutil.which(context.pythonExec) == sys.executable
 
 
-def _question(marker: str) -> Callable[[Iterable[int]], Iterator[tuple[Any, ...]]]:
+def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator[tuple[Any, ...]]]:
     """The function for the workers; nested, because Spark pickles it by value and not by module name."""
-    needed = NEEDED
+    needed, compared = NEEDED, COMPARED
 
     def answer(_: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+        import importlib.metadata
         import importlib.util
+        import os
         import pathlib
         import platform
         import sys
+        import time
+
+        def parent(process: int) -> int:
+            """Spark's daemon starts the workers, and the executor the daemon."""
+            try:
+                status = pathlib.Path(f"/proc/{process}/status").read_text()
+            except OSError:
+                return process
+            return int(next(line for line in status.splitlines() if line.startswith("PPid")).split()[1])
+
+        def installed(name: str) -> str | None:
+            try:
+                return importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                return None
 
         missing = tuple(name for name in needed if importlib.util.find_spec(name) is None)
-        yield socket.gethostname(), sys.executable, platform.python_version(), missing, pathlib.Path(marker).exists()
+        try:
+            sees = pathlib.Path(marker).read_bytes() == content
+        except OSError:
+            sees = False
+        process, versions = parent(os.getppid()), tuple(installed(name) for name in compared)
+        here = socket.gethostname(), sys.executable, platform.python_version(), missing, sees
+        yield *here, process, versions, time.time()
 
     return answer

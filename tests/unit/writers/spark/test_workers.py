@@ -18,7 +18,7 @@ from writers.append.empty_location import WorkerCache
 from writers.batch.scratch import make_scratch
 from writers.batch.task import Task, run_task
 from writers.spark.tasks import lacks_package
-from writers.spark.workers import Worker, cannot_run, require_capable
+from writers.spark.workers import COMPARED, Worker, cannot_run, differences, require_capable
 from writers.target import SplitNotes
 
 FS = Fs()
@@ -47,6 +47,31 @@ def test_a_worker_that_does_not_see_the_root_is_named(tmp_path: Path) -> None:
         require_capable(tmp_path, [GOOD, Worker("two", "/usr/bin/python3", "3.11.7", (), False)])
     told = str(caught.value)
     assert f"{tmp_path} on two" in told and "mount" in told and caught.value.exit_code == EXIT_RETRY
+
+
+HERE = ("0.1.0", "2.4.6", "26.0.1", "3.5.0")
+
+
+def answer(*versions: str | None, clock: float = 100.0) -> Worker:
+    return Worker("two", "/usr/bin/python3", "3.11.7", (), True, 7, versions, clock)
+
+
+def test_equal_versions_and_clocks_are_not_mentioned() -> None:
+    assert len(HERE) == len(COMPARED)
+    assert list(differences([answer(*HERE), answer(None, *HERE[1:])], HERE, 99.0, 101.0)) == []
+
+
+def test_another_version_of_a_package_is_told_and_another_sparkhaven_is_refused() -> None:
+    (told,) = differences([answer("0.1.0", "2.4.6", "25.0.0", "3.5.0")], HERE, 99.0, 101.0)
+    assert "another version of pyarrow" in str(told) and "pyarrow 25.0.0" in str(told) and "on two" in str(told)
+    with pytest.raises(SettingsError, match="another version of sparkhaven"):
+        list(differences([answer("0.0.9", *HERE[1:])], HERE, 99.0, 101.0))
+
+
+@pytest.mark.parametrize(("clock", "words"), [(90.0, "9.0 seconds behind"), (140.5, "39.5 seconds ahead")])
+def test_a_clock_that_differs_is_told(clock: float, words: str) -> None:
+    (told,) = differences([answer(*HERE, clock=clock)], HERE, 99.0, 101.0)
+    assert words in str(told) and told.where == "two"
 
 
 def test_a_task_on_a_machine_without_the_root_says_so(tmp_path: Path) -> None:
