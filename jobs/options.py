@@ -85,6 +85,14 @@ OldFeedOption = Annotated[list[Path] | None, typer.Option("--feed", hidden=True)
 
 DateOption = Annotated[str | None, typer.Option("--date", metavar="D", help="One date, like 2013-07-04.")]
 DatesOption = Annotated[str | None, typer.Option("--dates", metavar="A..B", help="All dates from A to B.")]
+TierOption = Annotated[str, typer.Option("--tier", metavar="TIER", help="intraday, history, or all: each row once.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow.")
+]
+LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show without --out.")]
+SkipSetAsideOption = Annotated[
+    bool, typer.Option("--skip-set-aside", help="Read without the rows of damaged locations that were set aside.")
+]
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once; default: all cores.")
 ]

@@ -1,6 +1,7 @@
 """Deephaven's on-disk tables from Python and Spark: the public API, and nothing else.
 
 ``open_table``        a snapshot of a table, as Arrow
+``sql``               the result of a SELECT over tables, as Arrow
 ``deephaven_writer``  what ``df.writeStream.foreachBatch(...)`` takes: each micro-batch becomes one epoch
 ``write_frame``       a batch DataFrame, as one epoch
 ``read_frame``        a table as a batch DataFrame
@@ -9,7 +10,7 @@
 ``testing``           small tables for tests, and their comparison with a DataFrame; to be imported by its name
 
 The packages ``store``, ``ingest``, ``writers``, ``readers`` and ``jobs`` are the implementation: import from here only.
-Reading needs neither Spark nor a JVM; what needs them imports pyspark when it is first used.
+Reading needs neither Spark nor a JVM; what needs them imports pyspark when it is first used, and ``sql`` DuckDB.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from sparkhaven import errors
 if TYPE_CHECKING:
     from jobs.dataframes.frames import read_frame, register
     from jobs.streams.frames import FrameWriter, deephaven_writer, write_frame
+    from readers.sql.query import sql
 
 try:
     __version__ = version("sparkhaven")
@@ -48,22 +50,24 @@ __all__ = [
     "open_table",
     "read_frame",
     "register",
+    "sql",
     "write_frame",
 ]
-_WITH_SPARK = {
+_ON_USE = {
     "FrameWriter": "jobs.streams.frames",
     "deephaven_writer": "jobs.streams.frames",
     "read_frame": "jobs.dataframes.frames",
     "register": "jobs.dataframes.frames",
+    "sql": "readers.sql.query",
     "write_frame": "jobs.streams.frames",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what imports Spark when it is first used."""
-    if name not in _WITH_SPARK:
+    """Imports what needs Spark or DuckDB when it is first used."""
+    if name not in _ON_USE:
         raise AttributeError(f"module 'sparkhaven' has no attribute {name!r}")
-    return getattr(import_module(_WITH_SPARK[name]), name)
+    return getattr(import_module(_ON_USE[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delete": ("jobs.cli.removal", "Removes the files of truncated dates."),
     "clean": ("jobs.operations.merge_status", "Removes replaced generations of history."),
     "read": ("jobs.cli.read", "Reads rows of one snapshot of a table."),
+    "sql": ("jobs.cli.sql", "Runs a SELECT over snapshots of tables."),
     "tables": ("jobs.cli.stats", "Lists tables with rows, dates and epochs."),
     "stats": ("jobs.cli.stats", "Reports rows, bytes, epochs and positions of tables."),
     "epochs": ("jobs.cli.epochs", "List, show and roll back epochs of a stream."),

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 
 from jobs.context import CliContext, table
-from jobs.options import Json, TableArgument, Verbose, help_end
+from jobs.options import (
+    Json,
+    LimitOption,
+    OutOption,
+    SkipSetAsideOption,
+    TableArgument,
+    TierOption,
+    Verbose,
+    help_end,
+)
 from readers.arrow.export import check_target, export
 from readers.arrow.opening import open_table
 from readers.arrow.table import Table
@@ -33,7 +41,7 @@ def register(app: typer.Typer) -> None:
 def read(
     ctx: typer.Context,
     name: TableArgument,
-    tier: Annotated[str, typer.Option(metavar="TIER", help="intraday, history, or all: each row once.")] = "all",
+    tier: TierOption = "all",
     columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns; default: all.")] = None,
     date: Annotated[
         list[str] | None, typer.Option(metavar="D|A..B", help="A date or a range of dates; may be repeated.")
@@ -47,10 +55,8 @@ def read(
     epoch: Annotated[
         list[str] | None, typer.Option(metavar="N|STREAM=N", help="Epoch of the snapshot; default: the newest.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow.")
-    ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Rows to show without --out.")] = 20,
+    out: OutOption = None,
+    limit: LimitOption = 20,
     checksum_verify: Annotated[
         str | None,
         typer.Option(
@@ -58,9 +64,7 @@ def read(
             help="Compare files with committed checksums: read (default: each file once), open, scrub or off.",
         ),
     ] = None,
-    skip_set_aside: Annotated[
-        bool, typer.Option("--skip-set-aside", help="Read without the rows of damaged locations that were set aside.")
-    ] = False,
+    skip_set_aside: SkipSetAsideOption = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -77,12 +81,11 @@ def read(
     result: dict[str, Any] = {"table": name, "tier": tier, "epoch": opened.epochs}
     if aside := opened.set_aside:
         result["set_aside"] = [asdict(each) for each in aside]
-        for each in aside:
-            cli.note(f"{each.rows:,} rows of {each.internal}/{each.value} are missing, set aside: {each.path}")
+        note_set_aside(cli, opened)
     if out is not None:
         check_target(out)
         rows = export(opened.to_batches(names, dictionaries=False, **asked), out)
-        cli.result({**result, "rows": rows, "out": str(out)}, f"{rows:,} rows to {out} {_pinned(opened)}")
+        cli.result({**result, "rows": rows, "out": str(out)}, f"{rows:,} rows to {out} {pinned(opened)}")
         return
     rows = opened.count(**asked)
     shown = _first(opened, names, asked, limit)
@@ -117,16 +120,24 @@ def _first(opened: Table, names: list[str] | None, asked: dict[str, Any], limit:
 
 
 def _show(opened: Table, names: list[str], listed: list[dict[str, Any]], rows: int) -> None:
-    table(names, [[_text(row[name]) for name in names] for row in listed], data=True)
-    print(f"{rows:,} rows {_pinned(opened)}, {len(listed)} shown")
+    table(names, [[cell_text(row[name]) for name in names] for row in listed], data=True)
+    print(f"{rows:,} rows {pinned(opened)}, {len(listed)} shown")
 
 
-def _text(value: object) -> object:
+def cell_text(value: object) -> object:
+    """A value of a table as it is shown: instants in ISO form."""
     isoformat = getattr(value, "isoformat", None)
     return isoformat() if isoformat else value
 
 
-def _pinned(opened: Table) -> str:
+def note_set_aside(cli: CliContext, opened: Table) -> None:
+    """Says on standard error which rows a read leaves out."""
+    for each in opened.set_aside:
+        cli.note(f"{each.rows:,} rows of {each.internal}/{each.value} are missing, set aside: {each.path}")
+
+
+def pinned(opened: Table) -> str:
+    """The epochs of a snapshot in words."""
     if not opened.epochs:
         return "without streams"
     return "at " + ", ".join(f"{stream} epoch {epoch}" for stream, epoch in sorted(opened.epochs.items()))

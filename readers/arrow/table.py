@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from readers.arrow.slices import SliceReader, arrow_type
+from readers.arrow.stream import stream_capsule
 from store.epochs.pins import Pin
 from store.epochs.recovery.aside import SetAside, list_set_aside, refuse_set_aside
 from store.epochs.recovery.witnesses import Witnesses, refuse
@@ -31,6 +32,11 @@ class Table:
 
     Where the rows of the snapshot were rolled back or deleted, a read is a SnapshotMovedError; arrays that were
     returned before keep their rows.
+
+    A table is an Arrow stream of all rows and columns, each time from the start: ``duckdb.sql("from t")``,
+    ``polars.DataFrame(t)``, ``pyarrow.table(t)``, ``pandas.DataFrame.from_arrow(t)`` (pandas 3; before:
+    ``pyarrow.table(t).to_pandas()``). Texts are plain strings there. An error in mid-stream reaches the consumer as
+    its own class with the text of ours.
     """
 
     def __init__(
@@ -99,6 +105,17 @@ class Table:
         """Fields of a result; default: symbol columns and the partitioning column are dictionaries of strings."""
         shown = self._columns(columns)
         return pa.schema([pa.field(c.name, arrow_type(c, dictionaries=dictionaries)) for c in shown])
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema of the stream, as a capsule of the Arrow C data interface."""
+        return self.arrow_schema(dictionaries=False).__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """All rows and columns of tier ``all``, batch by batch, as a capsule of the Arrow C stream interface.
+
+        A requested schema is honoured where its fields are those of the table and there is a cast.
+        """
+        return stream_capsule(lambda dictionaries: self.to_batches(dictionaries=dictionaries), requested_schema)
 
     def values(self, *, tier: str = "all") -> list[str]:
         """Partition values (dates) with rows, sorted."""
@@ -175,7 +192,7 @@ class Table:
         """
         predicate = self._predicate(where)
         shown = self._columns(columns)
-        parts = list(self._parts(shown, predicate, None, dates=dates, sources=sources, tier=tier))
+        parts = list(self._parts(shown, predicate, None, None, dates=dates, sources=sources, tier=tier))
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
         chunks = [pa.chunked_array([part[i] for part in parts], field.type) for i, field in enumerate(schema)]
         table = pa.table(chunks, schema)
@@ -191,14 +208,17 @@ class Table:
         tier: str = "all",
         dictionaries: bool = True,
         batch_rows: int = BATCH_ROWS,
+        on_read: Callable[[int], object] | None = None,
     ) -> pa.RecordBatchReader:
         """The rows of ``to_arrow``, in the same order, as a stream of batches of at most ``batch_rows`` rows.
 
         Memory holds one batch and the dictionaries of one location. A dictionary may change from batch to batch.
+        ``on_read`` is called with the number of rows of each step before it is read and filtered. The result is an
+        Arrow stream, which other libraries take as it is, once: ``polars.DataFrame(t.to_batches(["Sym", "Px"]))``.
         """
         predicate = self._predicate(where)
         shown = self._columns(columns)
-        parts = self._parts(shown, predicate, batch_rows, dates=dates, sources=sources, tier=tier)
+        parts = self._parts(shown, predicate, batch_rows, on_read, dates=dates, sources=sources, tier=tier)
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
         batches = (pa.RecordBatch.from_arrays(part, schema=schema) for part in parts)
         if not dictionaries:
@@ -211,6 +231,7 @@ class Table:
         shown: Sequence[Column],
         predicate: Predicate | None,
         step: int | None,
+        on_read: Callable[[int], object] | None,
         *,
         dates: Names | None,
         sources: Names | None,
@@ -218,7 +239,7 @@ class Table:
     ) -> Iterator[list[pa.Array]]:
         """Arrays of the shown columns, slice by slice, in steps of ``step`` rows (None: a slice at once)."""
         plan = self.plan(dates=dates, sources=sources, where=predicate, tier=tier)
-        return self._read(plan.slices, shown, predicate, step)
+        return self._read(plan.slices, shown, predicate, step, on_read)
 
     def read(
         self,
@@ -235,7 +256,12 @@ class Table:
             yield pa.RecordBatch.from_arrays(part, schema=schema)
 
     def _read(
-        self, slices: Sequence[Slice], shown: Sequence[Column], predicate: Predicate | None, step: int | None
+        self,
+        slices: Sequence[Slice],
+        shown: Sequence[Column],
+        predicate: Predicate | None,
+        step: int | None,
+        on_read: Callable[[int], object] | None = None,
     ) -> Iterator[list[pa.Array]]:
         values = pa.array(sorted({slice_.key.value for slice_ in slices}), pa.string())
         filtered = [c for c in self.schema.columns if predicate and c.name in predicate.columns]
@@ -246,6 +272,8 @@ class Table:
             rows = step or slice_.stop - slice_.start
             for first in range(slice_.start, slice_.stop, rows):
                 last = min(first + rows, slice_.stop)
+                if on_read is not None:
+                    on_read(last - first)
                 with as_storage_errors():
                     try:
                         yield from reader.read(first, last, predicate)

@@ -16,6 +16,7 @@ PAGES = (
 )
 RUN_IN_ORDER = (  # one place for all: each page sees what those before it have left
     "README.md",
+    "docs/howto/sql.md",
     "docs/howto/quarantine.md",
     "docs/howto/rollback.md",
     "docs/howto/merge.md",

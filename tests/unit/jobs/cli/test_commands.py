@@ -42,6 +42,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> IntradayRows:
 LOOKING = [
     ["read", NAME],
     ["read", NAME, "--epoch", "9"],
+    ["sql", f"select count(*) from {NAME}"],
     ["tables"],
     ["stats"],
     ["verify", "--deep"],

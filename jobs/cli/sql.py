@@ -1,0 +1,153 @@
+"""The command ``sql``: a SELECT over tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from jobs.cli.read import cell_text, note_set_aside, pinned
+from jobs.context import CliContext, table
+from jobs.options import (
+    Json,
+    LimitOption,
+    OutOption,
+    SkipSetAsideOption,
+    TierOption,
+    Verbose,
+    help_end,
+    memory_bytes,
+)
+from readers.arrow.export import check_target, export
+from readers.arrow.table import Table
+from store.errors import SettingsError
+from store.scan.selection import check_tier
+
+if TYPE_CHECKING:
+    from readers.sql.scan import TableScan
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    lines = (
+        "sql 'select carrier, avg(dep_delay) from Nyc13.Flight group by carrier order by 2 desc'",
+        "sql \"select * from Nyc13.Flight where Date like '2013-07-%'\" --out july.parquet",
+    )
+    usage = "a query that cannot be run, no such table or column"
+    retry = "a volume is not mounted, rows have left the snapshot, not enough memory"
+    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(sql)
+
+
+def sql(
+    ctx: typer.Context,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT; tables are named NS.T.")],
+    tier: TierOption = "all",
+    out: OutOption = None,
+    limit: LimitOption = 20,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory of the query; default: 80 % of the machine's.")
+    ] = None,
+    skip_set_aside: SkipSetAsideOption = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Runs a SELECT over snapshots of tables.
+
+    DuckDB evaluates it. Each table is pinned once for the whole query; only columns, dates and row ranges that it
+    needs are read, -v and --json say how many rows. Without --out the first rows are shown. A query can read
+    nothing but tables of the root.
+    """
+    from readers.sql.query import open_query  # DuckDB: only this command needs it
+
+    cli: CliContext = ctx.obj
+    root, size = cli.database().root, None if memory is None else memory_bytes(memory)
+    check_tier(tier)
+    if out is not None:
+        check_target(out)
+    lines: list[list[Any]] = []
+    with open_query(root, query, tier=tier, memory=size, skip_set_aside=skip_set_aside) as result:
+        opened = [scan.table for scan in result.scans]
+        for each in opened:
+            note_set_aside(cli, each)
+        names = result.batches.schema.names
+        if out is not None:
+            rows = _written(result.batches, out)
+            value: dict[str, Any] = {"tier": tier, "rows": rows, "out": str(out)}
+        else:
+            rows, lines = _first(result.batches, limit)
+            first = [dict(zip(names, line, strict=True)) for line in lines]
+            value = {"tier": tier, "rows": rows, "columns": names, "first": first}
+        value["tables"] = [_read(scan) for scan in result.scans]
+
+    def people() -> None:
+        if out is not None:
+            print(f"{rows:,} rows to {out}{_pinned(opened)}")
+        else:
+            table(names, [[cell_text(cell) for cell in line] for line in lines], data=True)
+            print(f"{rows:,} rows{_pinned(opened)}, {len(lines)} shown")
+        for read in value["tables"] if verbose else ():
+            condition = f" where {read['where']}" if read["where"] else ""
+            print(f"{read['table']}: {read['rows_read']:,} rows read of {', '.join(read['columns'])}{condition}")
+
+    cli.result(value, people)
+
+
+def _read(scan: TableScan) -> dict[str, Any]:
+    """What was read of a table."""
+    found: dict[str, Any] = {
+        "table": scan.table.name,
+        "epoch": scan.table.epochs,
+        "rows_read": scan.rows_read,
+        "columns": sorted(scan.columns_read),
+        "where": scan.where.text if scan.where else None,
+    }
+    if aside := scan.table.set_aside:
+        found["set_aside"] = [asdict(each) for each in aside]
+    return found
+
+
+def _written(batches: pa.RecordBatchReader, out: Path) -> int:
+    try:
+        return export(batches, out)
+    except pa.ArrowException as error:
+        raise SettingsError(
+            f"the result cannot be written in this format: {error}",
+            where=out,
+            hint="cast the column in the query, or write another format",
+        ) from None
+
+
+def _first(batches: pa.RecordBatchReader, limit: int) -> tuple[int, list[list[Any]]]:
+    """The number of all rows, and the first ones."""
+    rows = 0
+    lines: list[list[Any]] = []
+    for batch in batches:
+        rows += batch.num_rows
+        lines += _lines(batch.slice(0, limit - len(lines)))
+    return rows, lines
+
+
+def _lines(batch: pa.RecordBatch) -> Iterator[list[Any]]:
+    columns = [[_number(value) for value in column.to_pylist()] for column in batch.columns]
+    return (list(line) for line in zip(*columns, strict=True))
+
+
+def _number(value: object) -> object:
+    """Whole decimals, which a sum gives, as whole numbers; others where a float has all of their digits."""
+    if not isinstance(value, Decimal) or not value.is_finite():
+        return value
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else value
+
+
+def _pinned(tables: list[Table]) -> str:
+    """The snapshots of a query; one table without its name."""
+    if len(tables) == 1:
+        return f" {pinned(tables[0])}"
+    return "; ".join(f" {each.name} {pinned(each)}" for each in tables)

@@ -1,0 +1,224 @@
+"""Conditions of DuckDB's plan as where-expressions of ours, so that statistics can skip rows by them.
+
+DuckDB applies its conditions itself: an expression here may keep more rows, never fewer. What is not understood is
+left out. ``Condition.exact`` says that an expression keeps the very same rows; only such a one can be negated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from readers.sql.engine import Tree
+from store.instants import parse_instant
+from store.types.model import Column
+
+SIGNS = {
+    "COMPARE_EQUAL": "==",
+    "COMPARE_NOTEQUAL": "!=",
+    "COMPARE_LESSTHAN": "<",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+}
+MIRROR = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+WHOLE = ("byte", "short", "int", "long", "char")
+LAST_BEFORE_SURROGATES = 0xD7FE
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A where-expression, and whether it keeps the very rows of the condition that it stands for."""
+
+    text: str
+    exact: bool
+
+
+def conjuncts(tree: Tree, columns: Mapping[str, Column]) -> list[Condition]:
+    """What of a condition is understood; each part must hold. ``columns``: by their names in the plan."""
+    if tree.get("type") == "CONJUNCTION_AND":
+        return [found for child in tree["children"] for found in conjuncts(child, columns)]
+    found = _condition(tree, columns)
+    return [] if found is None else [found]
+
+
+def _condition(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    make = _MAKERS.get(str(tree.get("type")))
+    if make is not None:
+        return make(tree, columns)
+    sign = SIGNS.get(str(tree.get("type")))
+    if sign is None:
+        return None
+    left, right = tree["left"], tree["right"]
+    if (column := _column(left, columns)) is not None:
+        return _compared(column, sign, right)
+    column = _column(right, columns)
+    return None if column is None else _compared(column, MIRROR[sign], left)
+
+
+def _both(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    """A conjunction inside of another condition; parts that are not understood make it inexact."""
+    parts = [_condition(child, columns) for child in tree["children"]]
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    return Condition(_joined(" && ", known), len(known) == len(parts) and all(part.exact for part in known))
+
+
+def _either(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    parts = [_condition(child, columns) for child in tree["children"]]
+    known = [part for part in parts if part is not None]
+    return Condition(_joined(" || ", known), all(p.exact for p in known)) if len(known) == len(parts) else None
+
+
+def _not(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    inner = _condition(tree["children"][0], columns)
+    return Condition(f"!({inner.text})", True) if inner is not None and inner.exact else None
+
+
+def _flag(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    column = _column(tree, columns)
+    return Condition(f"{column.name} == true", True) if column and column.type.name == "Boolean" else None
+
+
+def _null(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    column = _column(tree["children"][0], columns)
+    sign = "!" if tree["type"] == "OPERATOR_IS_NOT_NULL" else ""
+    return None if column is None else Condition(f"{sign}isNull({column.name})", True)
+
+
+def _between(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    """A plan writes BETWEEN for exclusive bounds too."""
+    column = _column(tree["input"], columns)
+    if column is None:
+        return None
+    found = [_compared(column, ">=", tree["lower"]), _compared(column, "<=", tree["upper"])]
+    known = [part for part in found if part is not None]
+    return Condition(_joined(" && ", known), False) if known else None
+
+
+def _member(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    column, *listed = tree["children"]
+    column = _column(column, columns)
+    if column is None or column.type.name not in (*WHOLE, "String", "Instant"):
+        return None
+    values = [_literal(column, each) for each in listed]
+    if any(value is None for value in values):
+        return None
+    return Condition(f"{column.name} in ({', '.join(map(str, values))})", True)
+
+
+def _function(tree: Tree, columns: Mapping[str, Column]) -> Condition | None:
+    """LIKE 'text%', which a plan has as ``prefix``."""
+    if tree.get("function_name") not in ("prefix", "starts_with") or len(tree["arguments"]) != 2:
+        return None
+    of, start = (argument["expression"] for argument in tree["arguments"])
+    column, text = _column(of, columns), _string(start)
+    if column is None or column.type.name != "String" or not text:
+        return None
+    low = f"{column.name} >= {_quoted(text)}"
+    if ord(text[-1]) > LAST_BEFORE_SURROGATES:
+        return Condition(low, False)
+    return Condition(f"{low} && {column.name} < {_quoted(text[:-1] + chr(ord(text[-1]) + 1))}", False)
+
+
+_MAKERS: dict[str, Callable[[Tree, Mapping[str, Column]], Condition | None]] = {
+    "CONJUNCTION_AND": _both,
+    "CONJUNCTION_OR": _either,
+    "OPERATOR_NOT": _not,
+    "OPERATOR_IS_NULL": _null,
+    "OPERATOR_IS_NOT_NULL": _null,
+    "COLUMN_REF": _flag,
+    "COMPARE_BETWEEN": _between,
+    "COMPARE_IN": _member,
+    "FUNCTION": _function,
+}
+
+
+def _joined(sign: str, parts: Sequence[Condition]) -> str:
+    return parts[0].text if len(parts) == 1 else sign.join(f"({part.text})" for part in parts)
+
+
+def _column(tree: Tree, columns: Mapping[str, Column]) -> Column | None:
+    if tree.get("type") != "COLUMN_REF" or len(tree["column_names"]) != 1:
+        return None
+    return columns.get(tree["column_names"][0])
+
+
+def _compared(column: Column, sign: str, tree: Tree) -> Condition | None:
+    if column.type.name in ("float", "double"):
+        return _bounded(column, sign, _number(tree))
+    if column.type.name == "Boolean" and sign not in ("==", "!="):
+        return None
+    value = _literal(column, tree)
+    return None if value is None else Condition(f"{column.name} {sign} {value}", True)
+
+
+def _bounded(column: Column, sign: str, text: str | None) -> Condition | None:
+    """A comparison with a decimal number, which may have been rounded: one step wider on each side."""
+    if text is None or sign == "!=":
+        return None
+    kind = np.float32 if column.type.name == "float" else np.float64
+    with np.errstate(over="ignore"):
+        value = kind(float(text))
+        low, high = float(np.nextafter(value, kind(-math.inf))), float(np.nextafter(value, kind(math.inf)))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None
+    parts = [f"{column.name} >= {low!r}"] if sign in (">", ">=", "==") else []
+    parts += [f"{column.name} <= {high!r}"] if sign in ("<", "<=", "==") else []
+    return Condition(" && ".join(parts), False)
+
+
+def _literal(column: Column, tree: Tree) -> str | None:
+    """A constant as a literal beside that column; None if it is of another kind."""
+    if column.type.name in WHOLE:
+        text = _number(tree)
+        return text if text is not None and text.lstrip("-").isdigit() else None
+    if column.type.name == "Instant":
+        return _instant(tree)
+    constant = _constant(tree)
+    if column.type.name == "String" and constant and constant["kind"] == "STRING":
+        return _quoted(constant["text"])
+    if column.type.name == "Boolean" and constant and constant["kind"] == "BOOLEAN":
+        return str(constant["text"])
+    return None
+
+
+def _constant(tree: Tree) -> Tree | None:
+    return tree["literal"] if tree.get("type") == "VALUE_CONSTANT" and "literal" in tree else None
+
+
+def _string(tree: Tree) -> str | None:
+    constant = _constant(tree)
+    return str(constant["text"]) if constant and constant["kind"] == "STRING" else None
+
+
+def _number(tree: Tree) -> str | None:
+    """A number, with or without a sign and a cast to a type of numbers."""
+    if tree.get("type") == "FUNCTION" and tree.get("function_name") == "-" and len(tree["arguments"]) == 1:
+        inner = _number(tree["arguments"][0]["expression"])
+        return None if inner is None or inner.startswith("-") else f"-{inner}"
+    if tree.get("type") == "OPERATOR_CAST":
+        return _number(tree["child"])
+    constant = _constant(tree)
+    return str(constant["text"]) if constant and constant["kind"] in ("INTEGER", "NUMERIC") else None
+
+
+def _instant(tree: Tree) -> str | None:
+    """Nanoseconds of ``'2026-11-21 09:30:00+00'::TIMESTAMPTZ_NS``."""
+    if tree.get("type") != "OPERATOR_CAST" or tree["type_expr"].get("type_name") != "TIMESTAMPTZ_NS":
+        return None
+    text = _string(tree["child"])
+    if text is None or not text.endswith("+00"):
+        return None
+    try:
+        return str(parse_instant(text.removesuffix("+00") + "Z"))
+    except ValueError:
+        return None
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,88 @@
+"""A DuckDB connection that reaches registered tables and nothing else: no file, no extension, no other object.
+
+Also what DuckDB knows about a text: its syntax tree, and the optimised plan. Both come as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+
+from store.errors import RetryableStorageError, SettingsError, SparkhavenError
+
+Tree = dict[str, Any]
+SETTINGS = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",  # else a name in a query finds a Python variable
+}
+
+
+@contextmanager
+def connected(memory: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection of its own. ``memory``: bytes that it may use; default: what DuckDB takes, 80 % of the machine's.
+
+    Queries that need more spill to a temporary directory, which is removed at the end.
+    """
+    with tempfile.TemporaryDirectory(prefix="sparkhaven-sql-") as spill:
+        config = SETTINGS | {"temp_directory": spill}
+        if memory is not None:
+            config["memory_limit"] = f"{max(memory >> 20, 1)}MiB"
+        with duckdb.connect(config=config) as connection:
+            connection.execute("set TimeZone = 'UTC'")
+            yield connection
+
+
+def syntax_tree(connection: duckdb.DuckDBPyConnection, text: str) -> list[Tree]:
+    """The statements of a text; SettingsError for a slip, and for a statement that is no SELECT."""
+    found = connection.execute("select json_serialize_sql(?::varchar)", [text]).fetchall()
+    tree: Tree = json.loads(found[0][0])
+    if tree.get("error"):
+        if tree.get("error_type") == "parser":
+            raise SettingsError(
+                f"the query cannot be parsed: {tree.get('error_message')}",
+                where=f"character {int(tree.get('position', 0)) + 1} of: {text}",
+                hint='names that are words of SQL, like At, stand in double quotes: "At"',
+            )
+        raise not_a_select(text)
+    return list(tree.get("statements", ()))
+
+
+def plan_tree(connection: duckdb.DuckDBPyConnection, query: str) -> Tree:
+    """The optimised plan of a query. Raises duckdb.Error."""
+    found = connection.sql(f"explain (format json) {query}").fetchall()
+    plan: Tree = json.loads(found[0][1])[0]
+    return plan
+
+
+def not_a_select(text: str) -> SettingsError:
+    """The error for anything but one SELECT."""
+    return SettingsError(
+        "a query is one SELECT, which may begin with WITH",
+        expected="SELECT ... FROM NS.T ...",
+        found=text.strip() or "nothing",
+        hint="write a result to a file with --out",
+    )
+
+
+def refusal(error: Exception, query: str) -> SparkhavenError:
+    """DuckDB's refusal of a query as one of ours."""
+    what, _, rest = str(error).strip().partition("\n")
+    if isinstance(error, duckdb.OutOfMemoryException):
+        hint = "allow more with --memory, or select fewer columns and rows"
+        return RetryableStorageError(f"the query needs more memory: {what}", where=query, hint=hint)
+    if isinstance(error, duckdb.PermissionException):
+        hint = "name tables of the root as NS.T; a query cannot read files, settings or other databases"
+        return SettingsError(f"the query reaches beyond the tables: {what}", where=query, hint=hint)
+    hint = "`sparkhaven schema show NS.T` lists the columns of a table; functions and types are those of DuckDB"
+    if "TIMESTAMPTZ_NS" in str(error):
+        hint = 'an Instant is exact to the nanosecond; for date functions take microseconds: "At"::TIMESTAMPTZ'
+    detail = " ".join(rest.partition("LINE ")[0].split())  # what follows is the query again
+    return SettingsError(f"the query cannot be run: {what}", where=query, found=detail or None, hint=hint)

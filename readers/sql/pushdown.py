@@ -1,0 +1,89 @@
+"""What of a query's conditions each table can be read by, from the plan that DuckDB has optimised.
+
+A plan tells, for each scan, the conditions that it gives to the scan and those that stand right above it: rows that
+do not match them cannot change the result. A table that is scanned more than once is read by what any scan needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from readers.sql.conditions import conjuncts
+from readers.sql.engine import Tree
+from store.errors import SchemaParseError
+from store.predicate.expression import Predicate, parse_predicate
+from store.types.model import Column, TableSchema
+
+Parse = Callable[[str], Tree | None]  # a condition as a syntax tree
+SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A table as a plan shows it: all names of its columns there begin with ``prefix``, and no other name does."""
+
+    prefix: str
+    columns: Mapping[str, Column]
+    schema: TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    columns: tuple[str, ...]
+    conditions: tuple[str, ...]
+
+
+def pushed(plan: Tree, tables: Sequence[Scanned], parse: Parse) -> list[Predicate | None]:
+    """Of each table the condition that every row matches which the query needs; None: it may need them all."""
+    scans: dict[str, list[_Scan]] = {table.prefix: [] for table in tables}
+    for leaf, scan in _leaves(plan, ()):
+        text = json.dumps([leaf.get("extra_info", {}), scan.columns])
+        named = [prefix for prefix in scans if prefix in text]
+        if leaf["name"] == SCAN and len(named) == 1:
+            scans[named[0]].append(scan)
+        elif leaf["name"] == SCAN or named:  # which table it reads is not known: nothing can be skipped
+            return [None] * len(tables)
+    return [_any_of([_condition(scan, table, parse) for scan in scans[table.prefix]], table) for table in tables]
+
+
+def _leaves(node: Tree, above: tuple[str, ...]) -> Iterator[tuple[Tree, _Scan]]:
+    info = node.get("extra_info", {})
+    children = node.get("children", ())
+    if not children:
+        yield node, _Scan(_listed(info.get("Projections")), (*_listed(info.get("Filters")), *above))
+    passed = (*above, *_listed(info.get("Expression"))) if node["name"] == FILTER else ()
+    for child in children:
+        yield from _leaves(child, passed)
+
+
+def _listed(value: object) -> tuple[str, ...]:
+    if isinstance(value, list):
+        return tuple(map(str, value))
+    return () if value is None else (str(value),)
+
+
+def _any_of(conditions: Sequence[str | None], table: Scanned) -> Predicate | None:
+    known = dict.fromkeys(text for text in conditions if text is not None)
+    if not known or None in conditions:
+        return None
+    return _parsed(next(iter(known)) if len(known) == 1 else " || ".join(f"({text})" for text in known), table)
+
+
+def _condition(scan: _Scan, table: Scanned, parse: Parse) -> str | None:
+    """What is understood of the conditions of one scan."""
+    trees = [tree for tree in map(parse, scan.conditions) if tree is not None]
+    found = [part.text for tree in trees for part in conjuncts(tree, table.columns)]
+    known = list(dict.fromkeys(text for text in found if _parsed(text, table) is not None))
+    if not known:
+        return None
+    return known[0] if len(known) == 1 else " && ".join(f"({text})" for text in known)
+
+
+def _parsed(text: str, table: Scanned) -> Predicate | None:
+    """None for what our language does not have, like a column named ``in``."""
+    try:
+        return parse_predicate(text, table.schema)
+    except SchemaParseError:
+        return None

@@ -1,0 +1,141 @@
+"""SQL over the tables of a root: DuckDB evaluates, our scans read what the query needs.
+
+Each table is pinned once, so all of a query sees one snapshot of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from readers.arrow.opening import open_table
+from readers.sql.engine import Tree, connected, plan_tree, refusal, syntax_tree
+from readers.sql.names import tables_named
+from readers.sql.pushdown import Scanned, pushed
+from readers.sql.scan import TableScan
+from store.errors import SettingsError, SparkhavenError
+from store.io.fs import Fs
+from store.io.system_errors import as_storage_errors
+from store.layout import Layout
+from store.scan.selection import check_tier
+from store.schema.deployed.deploy import deployed_tables
+
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A running query: its rows, and the tables that it reads, which count what they have read so far."""
+
+    batches: pa.RecordBatchReader
+    scans: tuple[TableScan, ...]
+
+
+def sql(root: str | Path, query: str, *, tier: str = "all", memory: int | None = None) -> pa.Table:
+    """The result of a SELECT over tables of a database root, named ``NS.T``, as an Arrow table.
+
+    Each table is pinned at its newest epochs, once for the whole query. DuckDB evaluates the query and can read
+    nothing but these tables; of them only the columns, dates and row ranges that the query needs are read.
+    ``tier`` is ``intraday``, ``history`` or ``all``; ``memory`` the bytes that DuckDB may use.
+
+    Raises TableNotFoundError for an unknown table, SettingsError for a query that cannot be run.
+    """
+    with open_query(root, query, tier=tier, memory=memory) as result:
+        return result.batches.read_all()
+
+
+@contextmanager
+def open_query(
+    root: str | Path,
+    query: str,
+    *,
+    tier: str = "all",
+    memory: int | None = None,
+    skip_set_aside: bool = False,
+    fs: Fs | None = None,
+) -> Iterator[Result]:
+    """The same as a stream, which is read inside of the ``with``. Errors as ``sql``, also while it is read."""
+    fs = fs or Fs()
+    check_tier(tier)
+    with as_storage_errors():
+        known = [str(name) for name in deployed_tables(fs, Layout(Path(root)))]
+    with connected(memory) as connection:
+        names = tables_named(query, syntax_tree(connection, query), known)
+        prefixes = [f"t{number}{secrets.token_hex(6)}" for number in range(len(names))]
+        scans = tuple(
+            TableScan(open_table(root, str(name), skip_set_aside=skip_set_aside, fs=fs), tier, prefix)
+            for name, prefix in zip(names, prefixes, strict=True)
+        )
+        try:
+            _register(connection, scans)
+            _push(connection, query, scans)
+            rows = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+        except duckdb.Error as error:
+            raise _ours(error, query, scans) from None
+        schema = _unique(rows.schema)
+        yield Result(pa.RecordBatchReader.from_batches(schema, _read(rows, schema, query, scans)), scans)
+
+
+def _register(connection: duckdb.DuckDBPyConnection, scans: Sequence[TableScan]) -> None:
+    for scan in scans:
+        name = scan.table.snapshot.table
+        connection.register(scan.prefix, scan)
+        connection.execute(f'create schema if not exists "{name.namespace}"')
+        connection.execute(f'create view "{name.namespace}"."{name.table}" as {scan.view()}')
+    connection.execute("set lock_configuration = true")
+
+
+def _push(connection: duckdb.DuckDBPyConnection, query: str, scans: Sequence[TableScan]) -> None:
+    tables = [Scanned(scan.prefix, scan.by_name, scan.table.schema) for scan in scans]
+    found = pushed(plan_tree(connection, query), tables, lambda text: _condition(connection, text))
+    for scan, where in zip(scans, found, strict=True):
+        scan.where = where
+
+
+def _condition(connection: duckdb.DuckDBPyConnection, text: str) -> Tree | None:
+    """A condition of a plan as a syntax tree; None for one that is no SQL."""
+    try:
+        statements = syntax_tree(connection, f"select {text}")
+    except SettingsError:
+        return None
+    listed = statements[0]["node"].get("select_list", ()) if len(statements) == 1 else ()
+    return listed[0] if len(listed) == 1 else None
+
+
+def _read(
+    rows: pa.RecordBatchReader, schema: pa.Schema, query: str, scans: Sequence[TableScan]
+) -> Iterator[pa.RecordBatch]:
+    try:
+        for batch in rows:
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise _ours(error, query, scans) from None
+
+
+def _ours(error: Exception, query: str, scans: Sequence[TableScan]) -> SparkhavenError:
+    """The error of the table that failed, else DuckDB's."""
+    for scan in scans:
+        for failure in scan.failures:
+            if isinstance(failure, SparkhavenError):
+                return failure
+    return refusal(error, query)
+
+
+def _unique(schema: pa.Schema) -> pa.Schema:
+    """Field names as they are, a repeated one with a number: ``a``, ``a_1``."""
+    taken: set[str] = set()
+    fields = []
+    for field in schema:
+        name, number = field.name, 0
+        while name in taken:
+            number += 1
+            name = f"{field.name}_{number}"
+        taken.add(name)
+        fields.append(field.with_name(name))
+    return pa.schema(fields)
