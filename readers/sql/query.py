@@ -104,7 +104,7 @@ def _condition(connection: duckdb.DuckDBPyConnection, text: str) -> Tree | None:
         statements = syntax_tree(connection, f"select {text}")
     except SettingsError:
         return None
-    listed = statements[0]["node"].get("select_list", ()) if len(statements) == 1 else ()
+    listed = statements[0]["node"].get("select_list", []) if len(statements) == 1 else []
     return listed[0] if len(listed) == 1 else None
 
 
