@@ -18,7 +18,7 @@ def require_unmerged(fs: Fs, layout: Layout, table: TableName, stream: str, to: 
     """TableExistsError: a merge has read more rows of a location than it had at the kept epoch ``to``.
 
     This includes locations truncated or deleted since: their rows are in history, and after a rollback the source would
-    send them again. It includes a merge that was killed after its check, because it resumes. Reads the log, and the
+    replay them. It includes a merge that was killed after its check, because it resumes. Reads the log, and the
     newest merge records of each date touched since.
     """
     then, touched = _since(fs, layout, table, stream, to)

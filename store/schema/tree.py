@@ -1,4 +1,4 @@
-"""An XML document as a tree that remembers where everything stands, for messages and for edits in place.
+"""An XML document as a tree with source positions, for messages and for edits in place.
 
 The text is parsed by defusedxml (no DOCTYPE, no entities of its own, nothing fetched). An edit replaces only the
 characters that it must, so comments, order, quotes and unknown parts of the rest stay as they are.
@@ -80,7 +80,7 @@ class Document:
         return mark + text.encode(self.encoding, "xmlcharrefreplace")
 
     def set_attribute(self, element: Element, name: str, value: str) -> bytes:
-        """The document with one attribute set: replaced where it stands, or added as the last of its tag."""
+        """The document with one attribute set: replaced in place, or added as the last of its tag."""
         quoted = escape(value, _REFERENCES)
         if name in element.spans:
             start, stop = element.spans[name]
@@ -133,7 +133,7 @@ class _Builder(ContentHandler):
 
 
 def _spans(text: str, start: int) -> tuple[dict[str, tuple[int, int]], int]:
-    """Where the values of a start tag stand, and where the tag ends; the tag is known to be well-formed."""
+    """Positions of the values of a start tag, and of its end; the tag is known to be well-formed."""
     name = _NAME.match(text, start)
     at = name.end() if name else start
     spans: dict[str, tuple[int, int]] = {}

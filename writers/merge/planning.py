@@ -78,7 +78,7 @@ def plan_merge(
     if base is None and not locations:
         if waiting := pins.waiting(value):
             raise TooEarlyError(
-                "the rows of this date are not synced yet; after a power failure the source would send them again",
+                "the rows of this date are not synced yet; after a power failure the source would replay them",
                 where=f"{table} {value}",
                 expected="synced rows",
                 found=f"{waiting:,} unsynced rows",

@@ -228,7 +228,7 @@ def _require_covered(proof: RemovalProof, stream: str, location: LocationState) 
 def _require_durable(proof: RemovalProof, state: StreamState, location: LocationState) -> None:
     if location.epoch > state.durable:  # after a power failure the source would send its rows again
         raise ValidationFailedError(
-            "rows are not synced yet; after a power failure the source would send them again",
+            "rows are not synced yet; after a power failure the source would replay them",
             where=f"{proof.table} {location.key.value}, source {location.key.internal}",
             expected=f"epoch {location.epoch} synced",
             found=f"synced up to epoch {state.durable}",

@@ -69,7 +69,7 @@ def _number(bound: Bound) -> int | Decimal:
 
 @dataclass(slots=True)
 class Extremes:
-    """The least and the greatest value of the rows taken in; NaN is neither."""
+    """The least and the greatest value of the rows added so far; NaN is neither."""
 
     low: Any = None
     high: Any = None

@@ -1,6 +1,6 @@
-"""Rules on the order of rows: a column never falls, never rises, or strictly so, as a whole or in each group.
+"""Rules on the order of rows: a column is ascending or descending, strictly or not, as a whole or per group.
 
-Each location is looked at for itself, row after row. Null stands before every value and NaN after, -0.0 is 0.0, and
+Each location is checked separately, row after row. Null sorts before every value and NaN after, -0.0 is 0.0, and
 texts are ordered by UTF-16 code unit. With ``groupBy`` the rows of each value of that column are a sequence of their
 own, wherever they stand.
 """
@@ -77,7 +77,7 @@ def _words(cells: Cells) -> Words:
 
 
 class _Sequences:
-    """Goes through the rows of one location, those of groups whose hash begins with ``prefix``."""
+    """Checks the rows of one location, those of groups whose hash begins with ``prefix``."""
 
     def __init__(self, column: Column, wrong: _Compare) -> None:
         self.wrong, self.column = wrong, column
@@ -119,7 +119,7 @@ def _texts_at(cells: Cells, rows: npt.NDArray[np.intp]) -> list[bytes | None]:
 
 
 def _broken(rows: RowSet, column: Column, group: list[str], rule: Rule, wrong: _Compare) -> int:
-    """Rows of one location that break the order; groups that do not fit in memory are looked at in several passes."""
+    """Rows of one location that break the order; groups that do not fit in memory are checked in several passes."""
     todo, found = [(0, 0)], 0
     while todo:
         prefix, bits = todo.pop()

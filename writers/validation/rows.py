@@ -1,4 +1,4 @@
-"""The rows that a rule reads: the locations of a date, block by block, one array of cells a column."""
+"""The rows that a rule reads: the locations of a date, block by block, one array of cells per column."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def utf16_key(text: str) -> bytes:
 
 @dataclass(slots=True)
 class Dictionary:
-    """Texts that ids point to; what was worked out for each of them once is kept. Null texts are null values."""
+    """Texts that ids point to; results for each of them are cached. Null texts are null values."""
 
     texts: pa.Array
     _kept: dict[object, npt.NDArray[Any]] = field(default_factory=dict)
 
     def each(self, key: object, make: Callable[[pa.Array], Any]) -> npt.NDArray[Any]:
-        """``make(texts)`` as an array, one entry a text; worked out once for every ``key``."""
+        """``make(texts)`` as an array, one entry per text; computed once for every ``key``."""
         if key not in self._kept:
             self._kept[key] = np.asarray(make(self.texts))
         return self._kept[key]
@@ -133,7 +133,7 @@ class RowSet:
         return found
 
     def each(self) -> Iterator[RowSet]:
-        """Every location for itself."""
+        """Every location separately."""
         for source in self.sources:
             yield RowSet(self.fs, self.schema, self.value, (source,))
 

@@ -93,7 +93,7 @@ def value_of(text: str, column: Column) -> Any:
 
 
 def not_above(one: Bound, other: Bound) -> bool:
-    """Whether one value stands before another or beside it; texts by UTF-16 code unit."""
+    """Whether one value sorts before or with another; texts by UTF-16 code unit."""
     if isinstance(one, str) and isinstance(other, str):
         return utf16_key(one) <= utf16_key(other)
     return bool(one <= other)  # type: ignore[operator]

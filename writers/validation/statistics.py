@@ -109,7 +109,7 @@ def _in_range(scope: Scope, rule: Rule) -> Measure:
 
 
 def _percentile(scope: Scope, rule: Rule) -> Measure:
-    """The value at place ``round(percentile * (values - 1))``, halves up, found digit by digit of its ordinal."""
+    """The value at place ``round(percentile * (values - 1))``, halves up, found by a radix search over its ordinal."""
     column, at = scope.rows.column(rule.attributes["column"]), Decimal(rule.attributes["percentile"].strip())
     if not 0 <= at <= 1:
         raise NotEvaluatedError(f"percentile {at} is not from 0 to 1")

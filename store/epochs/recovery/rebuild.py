@@ -46,7 +46,7 @@ class Choice:
 
     ``positions``: (topic, partition) -> next offset. ``taken_until``: files modified before it (ns) count as taken.
     ``accept``: the known positions are right although locations are newer. ``back``: rows after the known state are
-    removed, and the source sends them again.
+    removed, and the source replays them.
     """
 
     positions: Mapping[tuple[str, int], int] = field(default_factory=dict)

@@ -22,11 +22,11 @@ from store.format.java.reader import HINT
 Ends = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
-Place = Callable[[int], str]  # from the index of a value to where it stands
+Place = Callable[[int], str]  # from the index of a value to its position, for errors
 
 
 def row_place(index: int) -> str:
-    """Where a value stands if nothing more is known: its row in the array."""
+    """The default position of a value in errors: its row in the array."""
     return f"row {index}"
 
 
@@ -168,7 +168,7 @@ def _convert(utf8: Octets, ends: Ends, row: Charset) -> tuple[Octets, Ends]:
 
 
 def _insert(text: Octets, rel: Ends, before: Ends, extra: tuple[int, ...], where: Mask) -> tuple[Octets, Ends]:
-    """The bytes ``extra`` put in at positions ``before``, the starts of the values that ``where`` selects."""
+    """Inserts the bytes ``extra`` at positions ``before``, the starts of the values that ``where`` selects."""
     size = len(extra)
     moved = rel.copy()
     moved[1:] += np.cumsum(where) * size
@@ -207,7 +207,7 @@ def decode_values(data: pa.Buffer, ends: Ends, encoding: str, place: Place) -> p
 
 
 def _drop(text: Octets, rel: Ends, at: Ends, where: Mask, size: int) -> tuple[Octets, Ends]:
-    """The ``size`` bytes at each of ``at`` taken out, the starts of the values that ``where`` selects."""
+    """Removes the ``size`` bytes at each of ``at``, the starts of the values that ``where`` selects."""
     if not len(at):
         return text, rel
     keep = np.ones(len(text), np.bool_)

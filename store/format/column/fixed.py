@@ -26,7 +26,7 @@ def _entry(data_type: DataType) -> np.dtype[Any]:
 
 
 def _values(array: pa.Array, data_type: DataType) -> npt.NDArray[Any]:
-    """The entries as numpy, without a copy; what stands under a null is anything."""
+    """The entries as numpy, without a copy; the content under a null is undefined."""
     dtype = _entry(data_type)
     if array.type != data_type.arrow:
         raise SchemaMismatchError(
@@ -91,7 +91,7 @@ def decode_fixed(
 ) -> pa.Array:
     """An array over ``rows`` entries; in native order their bytes are not copied.
 
-    ``has_nulls`` False promises that there are none, and saves looking. ``null`` is read instead of the type's own.
+    ``has_nulls`` False promises that there are none, which saves a scan. ``null`` is read instead of the type's own.
     """
     dtype = _entry(data_type).newbyteorder("<" if byte_order == LITTLE else ">")
     values = np.frombuffer(buffer, dtype, rows) if rows else np.empty(0, dtype)

@@ -9,7 +9,7 @@ A ``java.util.LinkedHashMap`` as a Java stream, then zeros up to ``dataOffset``,
     width       Integer  bytes per row; of a String 4 (symbol) or 8 (blob)
     encoding    String   charset, of text only
     columnId    Integer  never given to another column of the table; without it the file is matched by name
-    overflow    Boolean  TRUE: the grouping stands in an .ovr file
+    overflow    Boolean  TRUE: the grouping is in an .ovr file
     metadata    LinkedHashMap or null: the grouping
 
 Readers take order and width from the prefix and compare the rest with the definition; unknown keys are ignored. The
@@ -50,7 +50,7 @@ _KEYS = frozenset(("version", "byteOrder", "dataOffset", "dataType", "width", "e
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What a prefix says. ``metadata`` is the raw map of an inline grouping; ``length`` the object's bytes.
+    """The content of a prefix. ``metadata`` is the raw map of an inline grouping; ``length`` the object's bytes.
 
     ``column_id`` None means that the file is matched by name. ``encoding`` is None unless a string type.
     """

@@ -51,7 +51,7 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
 
 
 def symbol_place(index: int) -> str:
-    """Where a symbol stands if nothing more is known: its number among those given."""
+    """The default position of a symbol in errors: its index among those given."""
     return f"symbol {index}"
 
 

@@ -43,7 +43,7 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
 
 
 def key_identity(key: Any) -> Hashable:
-    """Equal where Java's ``equals`` says so: one NaN, two zeros."""
+    """Equality as by Java's ``equals``: one NaN, two zeros."""
     if isinstance(key, float):
         return "NaN" if math.isnan(key) else (key, math.copysign(1.0, key))
     return (key,)
@@ -51,7 +51,7 @@ def key_identity(key: Any) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class GroupRanges:
-    """Key ``keys[i]`` stands in rows ``[starts[i], stops[i])``; ``type`` is the column's type."""
+    """Key ``keys[i]`` is in rows ``[starts[i], stops[i])``; ``type`` is the column's type."""
 
     keys: Sequence[Any]
     starts: Positions

@@ -22,7 +22,7 @@ def encode(text: str) -> bytes:
 
 
 def decode(data: bytes) -> str:
-    """The text of modified UTF-8 bytes; a ValueError if they are not. Lone surrogates come out as they are."""
+    """The text of modified UTF-8 bytes; a ValueError if they are not. Lone surrogates are kept."""
     if data.isascii():
         return data.decode("ascii")
     if max(data) >= 0xF0:

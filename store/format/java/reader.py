@@ -63,7 +63,7 @@ _ELEMENTS = {"[Z": "?", "[B": ">i1", "[C": ">u2", "[S": ">i2", "[I": ">i4", "[J"
 
 
 class _Unfinished:
-    """Stands for a value that is still being read."""
+    """Placeholder of a value that is still being read."""
 
 
 _UNFINISHED = _Unfinished()

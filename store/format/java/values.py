@@ -128,7 +128,7 @@ class JNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Bytes that a class wrote itself; ``offset`` is where they stand in the file."""
+    """Bytes that a class wrote itself; ``offset`` is their position in the file."""
 
     data: bytes
     offset: int

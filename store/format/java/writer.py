@@ -116,7 +116,7 @@ class Writer:
         return self.take_handle()
 
     def descriptor(self, name: str) -> None:
-        """Writes a class descriptor, or a reference to it when it stands in the stream already."""
+        """Writes a class descriptor, or a reference to it when the stream already has it."""
         known = self._classes.get(name)
         if known is not None:
             self.reference(known)

@@ -1,6 +1,6 @@
-"""``table.size`` of many locations with the same files: encoded once, then only its numbers are put in.
+"""``table.size`` of many locations with the same files: a template is encoded once, then filled with numbers.
 
-A record's numbers of eight bytes lie at the same places whatever they are, since nothing else in it depends on them.
+The 8-byte numbers of a record have fixed offsets, since nothing else in it depends on their values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MARKED = re.compile(rb"\x7d\x00\xc7\x00(.{4})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class SizeForm:
-    """What lies before, between and after the numbers, and which number each one is."""
+    """The constant bytes around the numbers, and which number follows each of them."""
 
     pieces: tuple[bytes, ...]
     order: tuple[int, ...]

@@ -169,8 +169,8 @@ def decode(data: bytes, where: object) -> TableSize:
 def published(data: bytes, where: object) -> tuple[str | None, int]:
     """Stream and epoch of a record, (None, 0) of a location that no stream owns; raises what ``decode`` raises.
 
-    The two entries lie one after the other where our writer has made the record, and are looked up there: decoding all
-    of it takes a hundred times as long. Damage elsewhere is not seen then.
+    In records of our writer the two entries are adjacent and are searched for: decoding takes a hundred times as long.
+    Damage elsewhere in the record is not detected.
     """
     found = _PUBLISHED.search(data)
     if found is not None:

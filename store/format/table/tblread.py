@@ -1,7 +1,7 @@
 """Reads a ``.tbl`` file, led by the column sets at its start and not by position.
 
-The persisted columns of a set are walked in their order; the type of each says how it is written. Names that we know
-are kept, others are read over, missing ones take their default.
+The persisted columns of a set are read in their order; the type of each says how it is written. Known names
+are kept, unknown ones are skipped, missing ones have their default.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 One JSON object: ``versions``, a list of {``version`` (1, 2, ... without gaps), ``sha256`` (of the bytes of the schema
 file), ``columns`` [[id, name, type, storage, charset or null, kind], ...]}, and ``crc32``, the CRC-32 of that list as
 compact JSON. Files from before ``crc32`` lack it. An id belongs to one name, type, storage and charset for ever, which
-is looked at too: a reader finds the column of a file by its id.
+is checked too: a reader finds the column of a file by its id.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ColumnRecord:
 
     @property
     def identity(self) -> tuple[str, str, str, str | None]:
-        """What an id stands for."""
+        """What an id identifies."""
         return (self.name, self.type, self.storage, self.encoding)
 
 

@@ -35,7 +35,7 @@ _CODECS: dict[str, tuple[tuple[str, ...], re.Pattern[str], str]] = {
 
 
 def is_identifier(name: str) -> bool:
-    """Whether a name may stand for a namespace, a table or a column."""
+    """Whether a name is valid for a namespace, a table or a column."""
     try:
         check_identifier("name", name)
     except InvalidNameError:

@@ -13,7 +13,7 @@ from store.types.model import Column, TableSchema
 
 
 def describe(schema: TableSchema, file: SchemaFile | None = None) -> dict[str, Any]:
-    """A schema as plain data for JSON; with its file also what only the file says: imports, findings, the origin.
+    """A schema as plain data for JSON; with its file also imports, findings and the origin.
 
     Optional parts are there only when they are set.
     """

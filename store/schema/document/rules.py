@@ -1,4 +1,4 @@
-"""The rules that a ``Validator`` may hold: one row a rule, with its attributes and the columns that it fits.
+"""The rules that a ``Validator`` may hold: one row per rule, with its attributes and the columns that it applies to.
 
 Rules whose ``evaluated`` flag is off, those on types that this release does not store, are checked in a schema like
 all others, but cannot be evaluated: a validation does not pass over them. Attributes that the rows do not list:
@@ -68,7 +68,7 @@ def _set(found: DataType) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RuleSpec:
-    """One known rule. ``fits`` says which type of column it may stand on, ``fit_text`` the same in words."""
+    """One known rule. ``fits`` tells which types of column it applies to, ``fit_text`` the same in words."""
 
     name: str
     required: tuple[str, ...]

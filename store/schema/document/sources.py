@@ -1,4 +1,4 @@
-"""``ImportSource`` blocks: how a source's fields come to the columns of a table."""
+"""``ImportSource`` blocks: the mapping of a source's fields to the columns of a table."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ WORDS: dict[str, Word] = {
 
 
 def check_words(root: Element, findings: Collector) -> None:
-    """One warning for each unknown element or attribute; what is below an unknown element is not looked at."""
+    """One warning for each unknown element or attribute; children of an unknown element are not checked."""
     todo = [root]
     while todo:
         element = todo.pop()

@@ -1,6 +1,6 @@
 """Java's text and integers in numpy: strings as UTF-16 units, ``String.hashCode``, wrapping ``/`` and ``%``.
 
-All functions work on whole arrays; an array of one row stands for a constant.
+All functions work on whole arrays; an array of one row is a constant.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Pins:
     """Committed states of a table's streams; reloaded only when their logs have changed.
 
     Only synced epochs count: a power failure may undo later ones (modes ``periodic`` and ``none``), and history would
-    keep rows that the source sends again.
+    keep rows that the source replays.
     """
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
