@@ -11,8 +11,6 @@ from store.layout import check_partition, encode_internal
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage, TableSchema
 
-INTEGRAL = frozenset({"byte", "short", "int", "long"})
-
 
 def resolve_targets(spec: StreamSpec, schema: TableSchema) -> tuple[Target, ...]:
     """Every stored column in definition order, then fields that only routing needs.

@@ -89,11 +89,6 @@ def frame(payload: bytes) -> bytes:
     return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
 
 
-def checksum(data: bytes) -> int:
-    """The CRC-32 that a frame gives for its payload."""
-    return int(FRAME.unpack_from(data)[1])
-
-
 def read_header(data: bytes | memoryview, magic: bytes, where: object) -> int:
     """The number in the header; CorruptFileError for another kind of file, UnsupportedVersionError for a newer one."""
     if len(data) < HEADER.size:

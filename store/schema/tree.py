@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from xml.sax import SAXParseException
@@ -189,12 +188,3 @@ def parse_document(data: bytes) -> Document:
     if builder.root is None:
         raise DocumentError(1, 1, "well-formed XML", "no element", "write a Table element")
     return Document(data, text, encoding, builder.root)
-
-
-def walk(element: Element) -> Iterator[Element]:
-    """The element and everything below it, in document order."""
-    todo = [element]
-    while todo:
-        here = todo.pop()
-        yield here
-        todo.extend(reversed(here.children))

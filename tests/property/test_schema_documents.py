@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from store.errors import SchemaParseError
 from store.schema.document.xmlfile import parse_schema
-from store.schema.tree import parse_document, walk
+from store.schema.tree import parse_document
 from tests.support.places import REPOSITORY
+from tests.support.tables.xml_trees import walk
 
 EXAMPLES = [p.read_bytes() for p in sorted((REPOSITORY / "conf" / "schemas").glob("*.schema"))]
 SPACE = st.sampled_from([" ", "\n", "\t", "  \r\n ", "\r"])

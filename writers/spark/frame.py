@@ -16,7 +16,7 @@ digest, until the stream is rolled back to the epoch before that batch.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 QUERY = "@query "  # no topic of Kafka has such a name
 WRITE = "@write "
 _CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
-
-Run = Callable[["DataFrame", FrameWork, str], list[FrameResult]]
 
 
 @dataclass(frozen=True, slots=True)

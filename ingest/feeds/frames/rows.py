@@ -37,7 +37,6 @@ from ingest.values.rows import Ints
 from store.errors import SchemaMismatchError, SettingsError
 from store.types.model import TableSchema
 
-NS = 1_000_000_000
 WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
 SPARK_TYPES: dict[str, frozenset[str]] = {
     "Boolean": frozenset({"boolean"}),

@@ -34,8 +34,6 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.versions import definitions
 
-COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
-
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.format.column.blobs import decode_blobs, encode_blobs
-from store.format.column.charset import Mask, Place, unencodable
+from store.format.column.charset import Place
 from store.format.column.ends import WIDTH
-from store.format.column.fixed import decode_fixed, encode_fixed, sentinels
+from store.format.column.fixed import decode_fixed, encode_fixed
 from store.format.column.prefix import LITTLE, ByteOrder, charset_of
 from store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
 from store.format.java.reader import HINT
@@ -75,11 +74,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One row. ``refused`` masks values that cannot be stored, ``encode`` makes appends, ``open`` gives a reader."""
+    """One row. ``encode`` makes appends, ``open`` gives a reader."""
 
     storage: Storage
     type: str
-    refused: Callable[[Column, pa.Array], Mask]
     encode: Callable[[Column, pa.Array, Base, bool], Encoded]
     open: Callable[[Region], Reading]
 
@@ -107,14 +105,6 @@ def _open_fixed(region: Region) -> Reading:
 
 
 # --- strings -----------------------------------------------------------------------------------------------
-
-
-def _refused_text(column: Column, array: pa.Array) -> Mask:
-    if not pa.types.is_dictionary(array.type):
-        return unencodable(array, charset_of(column))
-    bad = np.append(unencodable(array.dictionary, charset_of(column)), False)
-    codes = array.indices.cast(pa.int64()).fill_null(len(array.dictionary))
-    return np.asarray(bad[codes.to_numpy()], np.bool_)
 
 
 def _encode_symbols(column: Column, array: pa.Array, base: Base, alias: bool) -> Encoded:
@@ -178,13 +168,9 @@ def _end(region: Region, row: int) -> int:
 # --- the table ---------------------------------------------------------------------------------------------
 
 ROWS = (
-    *(
-        Codec(Storage.FIXED, row.name, lambda c, a: sentinels(a, c.type), _encode_fixed, _open_fixed)
-        for row in TYPES
-        if row.stored and row.width
-    ),
-    Codec(Storage.SYMBOL, "String", _refused_text, _encode_symbols, _open_symbols),
-    Codec(Storage.BLOB, "String", _refused_text, _encode_blobs, _open_blobs),
+    *(Codec(Storage.FIXED, row.name, _encode_fixed, _open_fixed) for row in TYPES if row.stored and row.width),
+    Codec(Storage.SYMBOL, "String", _encode_symbols, _open_symbols),
+    Codec(Storage.BLOB, "String", _encode_blobs, _open_blobs),
 )
 _TABLE = {(row.storage, row.type): row for row in ROWS}
 
@@ -203,14 +189,9 @@ def codec_for(column: Column) -> Codec:
     return codec
 
 
-def refused(column: Column, array: pa.Array) -> Mask:
-    """Mask of the values that the column cannot store: the null of its type, text outside its charset."""
-    return codec_for(column).refused(column, array)
-
-
 def encode_column(column: Column, array: pa.Array, base: Base, *, allow_null_alias: bool = False) -> Encoded:
     """What to append to a column's files for a chunk of values.
 
-    A value that cannot be stored is a SchemaMismatchError with its row; ``refused`` finds them all before.
+    A value that cannot be stored is a SchemaMismatchError with its row.
     """
     return codec_for(column).encode(column, array, base, allow_null_alias)

@@ -12,9 +12,9 @@ from store.io.fs import Fs
 from store.schema.document.describe import describe, findings_text, schema_text
 from store.schema.document.sources import ImportColumn, ImportSource
 from store.schema.document.xmlfile import SchemaFile, check_schema, load_schema, parse_schema
-from store.schema.tree import walk
 from store.types.model import Kind, Storage
 from tests.support.places import REPOSITORY
+from tests.support.tables.xml_trees import walk
 
 SCHEMAS = REPOSITORY / "conf" / "schemas"
 EXAMPLES = sorted(SCHEMAS.glob("*.schema"))
