@@ -121,7 +121,7 @@ class PartitionSpec:
 class BadRowBudget:
     """How many rows may be rejected: at most ``max_rows`` of a batch, and ``max_fraction`` of all within an hour.
 
-    The fraction is only judged from ``min_rows`` rows on: of few rows, one bad one is a large part.
+    The fraction applies from ``min_rows`` rows on: of few rows, one bad row is a large fraction.
     """
 
     max_rows: int = 1000

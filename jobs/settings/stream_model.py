@@ -11,10 +11,10 @@ from pydantic import Field, create_model, field_validator, model_validator
 from ingest.feeds.table import PLANNED, settings_of
 from ingest.settings.base_model import Count, Seconds, SettingsModel
 from ingest.settings.units import parse_instant_ns
-from ingest.spec import DEFAULT_BOUND_S, BadRowBudget
+from ingest.spec import DEFAULT_BOUND_S, BadRowBudget, Unit
 from store.epochs.retention import DEFAULTS
 
-Unit = Literal["iso", "s", "ms", "us", "ns"]
+BUDGET = BadRowBudget()
 
 
 class ColumnModel(SettingsModel):
@@ -136,11 +136,11 @@ class BadRowsModel(SettingsModel):
     """Directory of the Delta table for rejected rows; relative to the stream file. Default:
     `<root>/.quarantine/<stream>`.
     """
-    max_rows: int = Field(default=1000, ge=0)
+    max_rows: int = Field(default=BUDGET.max_rows, ge=0)
     """Most rejected rows of a batch; with 0 the first one stops the batch, and no Delta is needed."""
-    max_fraction: float = Field(default=0.01, ge=0, le=1)
+    max_fraction: float = Field(default=BUDGET.max_fraction, ge=0, le=1)
     """Largest share of rejected rows among all rows of the last hour."""
-    min_rows: int = Field(default=1000, ge=0)
+    min_rows: int = Field(default=BUDGET.min_rows, ge=0)
     """The share counts from this many rows on."""
     allow_null_alias: bool = False
     """A value equal to the null of its type is stored, and reads as null, instead of being rejected."""
@@ -155,7 +155,7 @@ class CommitModel(SettingsModel):
     """``[commit]``."""
 
     durability: Literal["fsync", "periodic", "none"] = "fsync"
-    """What a power failure may take: see the page on durability."""
+    """What can be lost on a power failure: see the page on durability."""
     keep_epochs: Count = DEFAULTS.keep_epochs
     """Number of epochs that can be rolled back to."""
     trigger: Seconds = 1.0
