@@ -30,7 +30,7 @@ class TextForm:
     ``pattern`` of dates and times as ``strptime`` has them; ``trim`` blanks around a value (one of blanks alone is
     null, but for Strings); ``quoted``: a number, boolean or count of time units may be a JSON string, null if empty;
     ``thousands`` between groups of three digits, ``decimal`` before a fraction; ``true`` and ``false`` the only texts
-    (or JSON numbers) that are booleans.
+    (or JSON numbers) that are booleans. ``as_text``: a String takes the JSON text of a value that is no string.
     """
 
     pattern: str | None = None
@@ -40,6 +40,7 @@ class TextForm:
     decimal: str = "."
     true: tuple[str, ...] = ()
     false: tuple[str, ...] = ()
+    as_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ import numpy as np
 
 from ingest.spec import Target, TextForm
 from ingest.values.instants import EXAMPLE, epoch_instant, iso_instant, settled
+from ingest.values.json_text import json_text
 from ingest.values.refusals import Refusal, Value
 from ingest.values.text_forms import UncleanError, clean, words
 from store.types.datatypes import DOUBLE_NULL, FLOAT_NULL
@@ -80,6 +81,8 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
     if value is None:
         return None
     name = target.column.type.name
+    if target.form is not None and target.form.as_text and not isinstance(value, str):
+        value = json_text(value)
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     if target.form is not None and not isinstance(value, bool) and (number or isinstance(value, str)):
         return _formed(value, target, target.form, alias)

@@ -184,6 +184,7 @@ def _form(item: ColumnModel) -> TextForm | None:
         decimal=item.decimal or ".",
         true=tuple(item.true or ()),
         false=tuple(item.false or ()),
+        as_text=item.as_text,
     )
     return None if form == TextForm() else form
 

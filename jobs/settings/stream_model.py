@@ -44,6 +44,8 @@ class ColumnModel(SettingsModel):
     """The only texts (JSON: or numbers) that are true."""
     false: list[str] | None = Field(default=None, min_length=1)
     """The only texts (JSON: or numbers) that are false."""
+    as_text: bool = False
+    """JSON: a String takes a value that is no string (number, boolean, array, object) as its compact JSON text."""
     meta: Literal["topic", "partition", "offset", "timestamp", "receive_time", "key", "file", "line"] | None = None
     """Takes the value from the source position: topic, partition, offset, timestamp, key of a message; file, line of a
     file; `receive_time` is when it was read. Stands alone.

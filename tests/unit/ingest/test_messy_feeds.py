@@ -275,6 +275,7 @@ def test_settings_that_are_wrong(feed: str, columns: str, told: str) -> None:
     [
         ("int", ColumnSpec("v", far="null"), "setting far"),
         ("String", ColumnSpec("v", form=TextForm(quoted=True)), "setting quoted"),
+        ("int", ColumnSpec("v", form=TextForm(as_text=True)), "setting as_text"),
         ("String", ColumnSpec("v", form=TextForm(thousands=",")), "setting thousands"),
         ("Instant", ColumnSpec("v", unit="s", form=TextForm(pattern="%Y%m%d")), "setting format"),
         ("Instant", ColumnSpec("v", form=TextForm(pattern="%Y")), "no pattern of a date"),
@@ -288,3 +289,14 @@ def test_settings_that_are_wrong(feed: str, columns: str, told: str) -> None:
 def test_settings_that_the_column_cannot_have(kind: str, item: ColumnSpec, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         resolve_targets(stream(item), schema(v=kind))
+
+
+@pytest.mark.parametrize("count", [1, AMONG])
+def test_values_that_are_no_strings_as_their_json_text(tmp_path: Path, count: int) -> None:
+    spec = stream(ColumnSpec("v", form=TextForm(as_text=True)))
+    lines = ['{"v": "x"}', '{"v": 1.50}', '{"v": [1, {"a": null}]}', '{"v": null}', "{}", '{"v": true}', '{"v": "7"}']
+    routed, rejects = decode(write(tmp_path / "a.json", lines * count), spec, schema(v="String"))
+    assert rejects.bad == 0
+    assert values(routed) == ["x", "1.50", '[1,{"a":null}]', None, None, "true", "7"] * count
+    routed, rejects = decode(write(tmp_path / "b.json", lines), stream(), schema(v="String"))
+    assert rejects.bad == 3
