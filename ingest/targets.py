@@ -147,7 +147,11 @@ def check_zone(name: str, where: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise SettingsError(
-            "unknown time zone", where=where, expected="a name like America/New_York or UTC", found=name
+            "unknown time zone",
+            where=where,
+            expected="a name like America/New_York or UTC",
+            found=name,
+            hint="write a name of the IANA time zone database",
         ) from None
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 from ingest.bad_rows import BadRow, Rejects, Unit
 from ingest.options.traits import FeedOptions
 from ingest.router import Routed, Router
+from ingest.samples import Sample
 from ingest.settings.base_model import SettingsModel
 from ingest.spec import BadRowBudget, StreamSpec, Target
 from ingest.values.rows import Rows
@@ -150,6 +151,21 @@ class PlannedFeed(Feed[O, S]):
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         """Rows of one source partition, of schema ``store.rejected.REJECTED``, decoded by the rules as they are now."""
+
+    @classmethod
+    def sample(cls, fs: Fs, options: O, rows: int) -> Sample:
+        """At most so many rows as they stand in the source, to infer a schema from; nothing is written anywhere.
+
+        FeedError if there are none; SettingsError for a feed whose rows cannot be looked at before they have types.
+        """
+        del fs, rows
+        raise SettingsError(
+            "a schema cannot be inferred from this feed",
+            where="feed.type",
+            expected="a feed that gives samples, as files, kafka and delta do",
+            found=options.traits.feed,
+            hint="write the schema by hand, or infer it from a file with rows like those of the feed",
+        )
 
     def remote(self) -> Remote | None:
         """The server that the feed reads from; None where there is none to ask."""

@@ -1,4 +1,4 @@
-"""Commands on schemas: ``schema check|show``."""
+"""Commands on schemas: ``schema check|show``, and ``infer|new`` from ``jobs.cli.infer``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jobs.cli import infer as infer_commands
 from jobs.context import CliContext
 from jobs.options import Json, Verbose, group, help_end
 from store.errors import EXIT_BAD_DATA
@@ -19,11 +20,12 @@ from store.schema.document.xmlfile import check_schema, load_schema
 
 def register(app: typer.Typer) -> None:
     """Adds the commands of this module."""
-    schema = group("Check and show schemas.")
+    schema = group("Check, show and infer schemas.")
     line = "schema check conf/schemas/Nyc13.Flight.schema"
     schema.command(epilog=help_end(line, done="no errors", bad_data="a schema has errors", usage="no such file"))(check)
     lines = "schema show Nyc13.Flight", "schema show my/Nyc13.Flight.schema --json"
     schema.command(epilog=help_end(*lines, usage="no such table or file, or the schema has errors"))(show)
+    infer_commands.register(schema)
     app.add_typer(schema, name="schema")
 
 

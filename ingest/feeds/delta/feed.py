@@ -9,6 +9,7 @@ from ingest.bad_rows import Rejects
 from ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Row, Source, Waiting
 from ingest.feeds.delta.settings import DeltaFeedModel, delta_options
 from ingest.options.delta import DeltaOptions
+from ingest.samples import Sample
 from ingest.spec import Target
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import OffsetRange
@@ -54,6 +55,13 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         from ingest.feeds.delta.decode import version_blocks
 
         return version_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
+
+    @classmethod
+    def sample(cls, fs: Fs, options: DeltaOptions, rows: int) -> Sample:
+        """The first rows of some data files of the newest version."""
+        from ingest.feeds.delta.sample import sample_table
+
+        return sample_table(fs, options, rows)
 
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects

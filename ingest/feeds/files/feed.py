@@ -13,6 +13,7 @@ from ingest.feeds.files.listing import missing_directory, split_pattern
 from ingest.feeds.files.planner import FilePlanner
 from ingest.feeds.files.settings import FilesFeedModel, files_options
 from ingest.options.files import FilesOptions
+from ingest.samples import Sample
 from ingest.spec import Target
 from store.epochs.state.files import FileWindow
 from store.epochs.state.replay import StreamState
@@ -77,6 +78,13 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         from ingest.feeds.files.decode import file_blocks
 
         return file_blocks(fs, split, self.spec, self.options, schema, rejects, clock)
+
+    @classmethod
+    def sample(cls, fs: Fs, options: FilesOptions, rows: int) -> Sample:
+        """The first rows of some of the files."""
+        from ingest.feeds.files.sample import sample_files
+
+        return sample_files(fs, options, rows)
 
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects

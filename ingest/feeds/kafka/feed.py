@@ -20,6 +20,7 @@ from ingest.feeds.base import (
 )
 from ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
 from ingest.options.kafka import KafkaOptions
+from ingest.samples import Sample
 from ingest.spec import Target
 from store.epochs.state.offsets import Offsets
 from store.epochs.state.replay import StreamState
@@ -88,6 +89,14 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
         del fs
         return message_blocks(kept_reader(self.options), split, self.spec, self.options, schema, rejects, clock)
+
+    @classmethod
+    def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:
+        """The newest messages."""
+        from ingest.feeds.kafka.sample import sample_topics
+
+        del fs
+        return sample_topics(options, rows)
 
     def requeue(
         self, source: str, rows: Sequence[Row], targets: Sequence[Target], now_ns: int, rejects: Rejects

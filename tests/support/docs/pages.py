@@ -21,6 +21,7 @@ RUN_IN_ORDER = (  # one place for all: each page sees what those before it have 
     "docs/howto/rollback.md",
     "docs/howto/merge.md",
     "docs/howto/volumes.md",
+    "docs/howto/infer.md",
     "docs/tutorial/own-topic.md",
     "docs/tutorial/flights.md",
 )

@@ -1,0 +1,38 @@
+"""Rows of a Delta table as it is now, as they stand in its data files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ingest.feeds.delta.decode import data_files
+from ingest.feeds.delta.errors import file_gone
+from ingest.feeds.delta.snapshot import look, snapshot
+from ingest.feeds.files.decode import Known
+from ingest.feeds.files.sample import sample_of
+from ingest.options.delta import DeltaOptions
+from ingest.samples import Sample
+from store.epochs.state.values import FileId
+from store.errors import FeedError
+from store.io.fs import Fs
+
+
+def sample_table(fs: Fs, options: DeltaOptions, rows: int) -> Sample:
+    """At most so many rows of the newest version, about as many of each of some data files."""
+    table = Path(options.path)
+    latest = look(fs, table).latest
+    files: list[tuple[FileId, Known]] = []
+    for added in snapshot(fs, table, latest):
+        found = fs.stat(Path(added.path))
+        if found is None:
+            raise file_gone(Path(added.path), latest)
+        known = Known(constants=dict(added.values), utc96=True)
+        files.append((FileId(added.path, added.size, found.mtime_ns), known))
+    if not files:
+        raise FeedError(
+            "the Delta table has no rows to infer from",
+            where=table,
+            expected="at least one data file",
+            found=f"none at version {latest}",
+            hint="wait for rows, or write the schema by the columns of the table",
+        )
+    return sample_of(fs, files, data_files(options), rows)

@@ -1,0 +1,179 @@
+"""The first rows of a feed of files, as they stand: of several files, so that what later ones have is seen too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from ingest.bad_rows import Rejects
+from ingest.content.file import chunks
+from ingest.content.lines import line_blocks
+from ingest.encodings import utf8_chunks
+from ingest.feeds.base import SILENT
+from ingest.feeds.files.decode import Known
+from ingest.feeds.files.listing import FeedListing, missing_directory
+from ingest.formats.csv.sample import CsvRecords
+from ingest.formats.json.sample import Record, fields_of, record_of
+from ingest.options.files import FilesOptions
+from ingest.samples import Sample, TypedPart, Unreadable
+from store.epochs.state.values import FileId
+from store.errors import FeedError
+from store.io.fs import Fs
+
+FILES = 16  # that a sample is taken from
+BLOCK = 1 << 18  # bytes looked at together
+KEPT = 1000  # unreadable records that are named
+WITHOUT_NAME = "a stream file cannot name a field without a name"
+
+File = tuple[FileId, Known]
+
+
+def sample_files(fs: Fs, options: FilesOptions, rows: int) -> Sample:
+    """At most so many rows of the files of a feed; FeedError if there is no file, or none has a row."""
+    listing = FeedListing(fs, options.path, options.unfinished, lambda path: False)
+    if not listing.exists():
+        raise missing_directory(listing.root, FeedError)
+    files = [FileId(str(f.path), f.stat.size, f.stat.mtime_ns) for f in listing.look(0)]
+    if not files:
+        raise FeedError(
+            "the feed has no file yet",
+            where=options.path,
+            expected="at least one file with rows, to infer a schema from",
+            found=listing.passed().to_json() or "nothing",
+            hint="name a file that is there; names with a leading dot or underscore, or like .tmp, are passed over",
+        )
+    files.sort(key=lambda file: file.path)
+    return sample_of(fs, [(file, Known()) for file in files], options, rows)
+
+
+def sample_of(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int) -> Sample:
+    """At most so many rows, about as many of each of some files spread over all of them."""
+    step = max(len(files) / FILES, 1.0)
+    chosen = [files[int(place * step)] for place in range(min(FILES, len(files)))]
+    take = {"json": _json, "csv": _csv, "parquet": _parquet}[options.format]
+    found = take(fs, chosen, options, rows, len(chosen) == len(files))
+    if not found.rows:
+        reasons = [f"{bad.place}: {bad.reason}" for bad in found.unreadable[:3]]
+        raise FeedError(
+            "the sample has no rows to infer from" if not reasons else "no record of the sample can be read",
+            where=options.path,
+            expected=f"rows in {options.format}",
+            found="; ".join(reasons) or f"no row in {len(chosen)} files",
+            hint="name files with rows" if not reasons else f"correct the files, or the format, now {options.format}",
+        )
+    return found
+
+
+def _shares(rows: int, files: int) -> Iterator[Callable[[int], int]]:
+    """For each file how many of the rows it may give, told how many there are by then."""
+    for left in range(files, 0, -1):
+        yield lambda done, left=left: -(-(rows - done) // left)  # type: ignore[misc]
+
+
+def _json(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every: bool) -> Sample:
+    records: list[Record] = []
+    places: list[str] = []
+    bad: list[Unreadable] = []
+    for (file, _), share in zip(files, _shares(rows, len(files)), strict=True):
+        most = len(records) + share(len(records))
+        for number, line in _lines(fs, file, options):
+            found = record_of(line)
+            if isinstance(found, str):
+                bad.append(Unreadable(f"{_name(file)} line {number}", found))
+            elif len(records) == most:
+                every = False
+                break
+            else:
+                records.append(found)
+                places.append(f"{_name(file)} line {number}")
+            if len(bad) == KEPT:
+                every = False
+                break
+    fields, unnamed = fields_of(records)
+    return Sample(Path(options.path).name, "json", fields, places, every, tuple(bad), unnamed)
+
+
+def _lines(fs: Fs, file: FileId, options: FilesOptions) -> Iterator[tuple[int, bytes]]:
+    pieces = utf8_chunks(chunks(fs, file), options.encoding, file.path)
+    for block in line_blocks(pieces, block=BLOCK):
+        for index, number in enumerate(block.numbers.tolist()):
+            line = block.line(index)
+            if line.strip():
+                yield number, line
+
+
+def _csv(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every: bool) -> Sample:
+    places: list[str] = []
+    bad: list[Unreadable] = []
+    kept: list[dict[str, str]] = []
+    headers: list[tuple[str, ...]] = []
+    for (file, _), share in zip(files, _shares(rows, len(files)), strict=True):
+        found, wrong, whole, header = _records(fs, file, options, share(len(kept)))
+        headers.append(header)
+        kept += [fields for _, fields in found]
+        places += [f"{_name(file)} line {number}" for number, _ in found]
+        bad += wrong
+        every &= whole
+    names = dict.fromkeys(name for each in headers for name in each)
+    fields = {name: [record.get(name) for record in kept] for name in names}
+    lacking = tuple(name for name in names if any(name not in each for each in headers if each))
+    unnamed = dict.fromkeys([name for name in fields if not name], WITHOUT_NAME)
+    named = {name: values for name, values in fields.items() if name}
+    null, quoted = options.csv.null, options.csv.quoted_null
+    return Sample(Path(options.path).name, "csv", named, places, every, tuple(bad), unnamed, lacking, null, quoted)
+
+
+def _records(
+    fs: Fs, file: FileId, options: FilesOptions, most: int
+) -> tuple[list[tuple[int, dict[str, str]]], list[Unreadable], bool, tuple[str, ...]]:
+    """Records of one file, those that cannot be read, whether that is all of it, and the names of its fields."""
+    taken, first = CsvRecords(options.csv), 1
+    bad: list[Unreadable] = []
+    rejects = Rejects(
+        SILENT, sink=lambda found: bad.extend(Unreadable(f"{_name(file)} line {b.line}", b.reason) for b in found)
+    )
+    whole = True
+    while first:  # a second time for a file with a quote that nothing closes
+        rest = None
+        for read in line_blocks(utf8_chunks(chunks(fs, file), options.encoding, file.path), block=BLOCK):
+            block = read.after(first - 1) if first > 1 else read
+            block = block if rest is None else rest.before(block)
+            _, used = taken.decode(block, file.path, rejects, last=False)
+            rest = block.rest(used) if used < len(block) else None
+            if len(taken.records) > most:
+                whole = False
+                break
+        if rest is not None and whole:
+            taken.decode(rest, file.path, rejects, last=True)
+        first = (taken.unclosed() or 0) if whole else 0
+    rejects.flush()
+    whole &= len(taken.records) <= most
+    return taken.records[:most], bad[:KEPT], whole, taken.names
+
+
+def _parquet(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every: bool) -> Sample:
+    from ingest.formats.parquet.sample import first_rows
+
+    places: list[str] = []
+    parts: list[tuple[dict[str, TypedPart], int]] = []
+    for (file, known), share in zip(files, _shares(rows, len(files)), strict=True):
+        found, count, whole = first_rows(fs, file, share(len(places)), utc96=known.utc96, constants=known.constants)
+        parts.append((found, count))
+        places += [f"{_name(file)} row {number}" for number in range(1, count + 1)]
+        every &= whole
+    names = dict.fromkeys(name for columns, _ in parts for name in columns)
+    fields = {
+        name: [columns[name] if name in columns else TypedPart(pa.nulls(count)) for columns, count in parts]
+        for name in names
+        if name
+    }
+    lacking = tuple(name for name in names if any(name not in columns for columns, _ in parts))
+    unnamed = dict.fromkeys([name for name in names if not name], WITHOUT_NAME)
+    return Sample(Path(options.path).name, "parquet", fields, places, every, (), unnamed, lacking)
+
+
+def _name(file: FileId) -> str:
+    """How rows name their file: without its directory, so that a copy of the feed gives the same schema."""
+    return Path(file.path).name

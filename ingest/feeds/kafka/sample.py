@@ -1,0 +1,101 @@
+"""The newest messages of a feed's topics, as they stand; nothing is committed at the broker."""
+
+from __future__ import annotations
+
+from ingest.bad_rows import Rejects
+from ingest.content.lines import framed_block
+from ingest.encodings import to_utf8
+from ingest.feeds.base import SILENT
+from ingest.feeds.kafka.errors import place_name
+from ingest.feeds.kafka.messages import MessageBlock
+from ingest.feeds.kafka.reader import KafkaReader
+from ingest.feeds.kafka.topics import KafkaTopics
+from ingest.formats.csv.sample import CsvRecords
+from ingest.formats.json.sample import Record, fields_of, record_of
+from ingest.options.kafka import KafkaOptions
+from ingest.samples import Sample, Unreadable
+from store.epochs.state.values import OffsetRange
+from store.errors import FeedError, SettingsError
+
+SAMPLED = ("json", "csv")
+
+
+def sample_topics(options: KafkaOptions, rows: int) -> Sample:
+    """At most so many of the newest messages, about as many of each partition; FeedError if there are none."""
+    require_format(options)
+    view = KafkaTopics(options).look()
+    places = [(topic, number) for topic in sorted(view) for number in sorted(view[topic].partitions)]
+    reader = KafkaReader(options)
+    found: dict[str, MessageBlock] = {}
+    whole, left = True, rows
+    try:
+        for place, (topic, number) in enumerate(places):
+            bounds = view[topic].partitions[number]
+            first = max(bounds.beginning, bounds.end - -(-left // (len(places) - place)))
+            whole &= first == bounds.beginning
+            wanted = OffsetRange(topic, number, first, bounds.end, view[topic].topic_id)
+            messages = [message for some in reader.read(wanted) for message in some]
+            left -= len(messages)
+            if messages:
+                found[place_name(topic, number)] = MessageBlock.of(messages)
+    finally:
+        reader.close()
+    return sample_of(found, options, whole=whole)
+
+
+def require_format(options: KafkaOptions) -> None:
+    """SettingsError for payloads whose fields are not told by the payload itself."""
+    if options.format not in SAMPLED:
+        raise SettingsError(
+            f"a schema cannot be inferred from messages of format {options.format}",
+            where="feed.format",
+            expected=" or ".join(SAMPLED),
+            found=options.format,
+            hint="write the schema by the fields that the format's own schema declares",
+        )
+
+
+def sample_of(blocks: dict[str, MessageBlock], options: KafkaOptions, *, whole: bool) -> Sample:
+    """The values of messages by topic/partition; a message without a value is passed over."""
+    places: list[str] = []
+    bad: list[Unreadable] = []
+    records: list[Record] = []
+    for place, block in blocks.items():
+        valued = [message for message in block.messages if message.value() is not None]
+        payloads = [to_utf8(message.value() or b"", options.encoding) for message in valued]
+        if options.format == "csv":
+            listed = _csv(place, MessageBlock.of(valued), payloads, options, bad)
+        else:
+            listed = [(m.offset(), record_of(payload)) for m, payload in zip(valued, payloads, strict=True)]
+        for offset, found in listed:
+            if isinstance(found, str):
+                bad.append(Unreadable(f"{place} offset {offset}", found))
+            else:
+                records.append(found)
+                places.append(f"{place} offset {offset}")
+    if not records:
+        raise FeedError(
+            "no message of the sample can be read" if bad else "the topics have no messages to infer from",
+            where=options.path,
+            expected=f"messages in {options.format}",
+            found="; ".join(f"{one.place}: {one.reason}" for one in bad[:3]) or "no message with a value",
+            hint="correct feed.format" if bad else "wait for messages, or sample another topic",
+        )
+    if options.format == "json":
+        fields, unnamed = fields_of(records)
+        return Sample(options.path, "json", fields, places, whole, tuple(bad), unnamed, messages=True)
+    texts = {name: [record[name] for record in records] for name in options.csv.names if name}
+    null, quoted = options.csv.null, options.csv.quoted_null
+    return Sample(options.path, "csv", texts, places, whole, tuple(bad), null=null, quoted_null=quoted, messages=True)
+
+
+def _csv(
+    place: str, block: MessageBlock, payloads: list[bytes], options: KafkaOptions, bad: list[Unreadable]
+) -> list[tuple[int, Record | str]]:
+    taken = CsvRecords(options.csv)
+    rejects = Rejects(
+        SILENT, sink=lambda found: bad.extend(Unreadable(f"{b.file} offset {b.line}", b.reason) for b in found)
+    )
+    taken.decode(framed_block(payloads, block.offsets), place, rejects)
+    rejects.flush()
+    return list(taken.records)

@@ -1,0 +1,62 @@
+"""The first rows of a Parquet file as they stand: one Arrow array a column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from ingest.formats.parquet.file import Batch, ParquetFile
+from ingest.samples import TypedPart
+from store.epochs.state.values import FileId
+from store.errors import FeedError
+from store.io.fs import Fs
+
+
+def first_rows(
+    fs: Fs, split: FileId, rows: int, *, utc96: bool = False, constants: Mapping[str, str | None] | None = None
+) -> tuple[dict[str, TypedPart], int, bool]:
+    """Columns of at most so many rows, how many they are, and whether the file has no more.
+
+    ``constants`` are columns beside those of the file, with one text for all rows. FeedError for a damaged file.
+    """
+    try:
+        file = ParquetFile(fs, split, utc96)
+        batches: list[Batch] = []
+        count = 0
+        whole = True
+        for batch in file.batches(None):
+            part = batch.slice(0, rows - count) if count + batch.rows.num_rows > rows else batch
+            whole = part.rows.num_rows == batch.rows.num_rows
+            if part.rows.num_rows:
+                batches.append(part)
+                count += part.rows.num_rows
+            if not whole:
+                break
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        raise FeedError(
+            "feed file is no Parquet file, or damaged",
+            where=split.path,
+            expected="a complete Parquet file",
+            found=str(error).splitlines()[0],
+            hint="name a complete file",
+        ) from error
+    given = constants or {}
+    declared = [name for name in file.declared.names if name not in given]
+    found = {name: _joined(batches, name, file.declared.field(name).type) for name in declared}
+    found |= {name: TypedPart(pa.repeat(pa.scalar(value, pa.string()), count)) for name, value in given.items()}
+    return found, count, whole
+
+
+def _joined(batches: list[Batch], name: str, kind: pa.DataType) -> TypedPart:
+    arrays = [_plain(batch.rows.column(name)) for batch in batches]
+    array = pa.concat_arrays(arrays) if arrays else _plain(pa.nulls(0, kind))
+    far = next((batch.far[name].type for batch in batches if name in batch.far), None)
+    if far is None:
+        return TypedPart(array)
+    parts = [batch.far.get(name, pa.nulls(batch.rows.num_rows, far)) for batch in batches]
+    return TypedPart(array, pa.concat_arrays(parts))
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

@@ -1,0 +1,135 @@
+"""Which type a field gets: the narrowest one that leaves room, of those that take every value of the sample.
+
+For each type there are readings, from the plain one to those that need a setting; types are offered in the order of
+preference, and the first that fits is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ingest.inference import hints
+from ingest.inference.choice import Choice, Fits, first, seen
+from ingest.inference.facts import ARRAY, BOOLEAN, FRACTION, OBJECT, PLURAL, TEXT, WHOLE, Facts
+from ingest.inference.moments import EPOCHS, moments, patterned, units
+from ingest.inference.numbers import forms, numbers, quoted, written_otherwise
+from ingest.inference.readings import Reading
+from ingest.samples import Form
+from ingest.spec import TextForm
+
+CHARS = 100  # values of one letter that make a char
+AS_TEXT = TextForm(as_text=True)
+_WORDS = (("1", "0"), ("t", "f"), ("T", "F"), ("y", "n"), ("Y", "N"), ("yes", "no"), ("Yes", "No"), ("YES", "NO"))
+
+
+def choose(facts: Facts, source: str, form: Form, zone: str, fits: Fits) -> Choice:
+    """The type of a field. ``zone`` is that of texts without an offset; ``fits`` asks the decoder."""
+    if not facts.values:
+        return Choice(Reading("String"), f"String: all {facts.rows:,} values are null, so nothing is known of its type")
+    if form == "parquet":
+        return _declared(facts, source, zone, fits)
+    kinds, found = set(facts.kinds), None
+    if facts.only == BOOLEAN:
+        found = first(facts, [Reading("Boolean")], fits, "")
+    elif kinds <= {WHOLE, FRACTION}:
+        found = numbers(facts, source, fits)
+    elif facts.only == TEXT:
+        found = moments(facts, zone, fits) or _letters(facts, fits)
+    if found is None and form == "csv" and kinds <= {TEXT, WHOLE, FRACTION}:
+        found = written_otherwise(facts, fits)
+    if found is None and form == "json" and TEXT in kinds and kinds <= {TEXT, WHOLE, FRACTION} and not facts.only:
+        found = quoted(facts, fits)
+    return found or _text(facts, form)
+
+
+def readings_of(kind: str, facts: Facts, form: Form, zone: str) -> Iterator[Reading]:
+    """Readings of a type that somebody chose, from the plain one on."""
+    yield Reading(kind)
+    if kind == "String" and form == "json":
+        yield Reading(kind, form=AS_TEXT)
+    elif kind == "Instant":
+        yield Reading(kind, zone=zone)
+        yield from (Reading(kind, unit=unit) for unit in units(facts))
+        yield from patterned(zone)
+        yield from (Reading(kind, unit=unit) for unit, _ in EPOCHS)
+        yield Reading(kind, zone=zone, far="clamp")
+    elif kind == "Boolean":
+        yield from (Reading(kind, form=TextForm(true=(yes,), false=(no,))) for yes, no in _WORDS)
+        yield Reading(kind, form=TextForm(quoted=True))
+    elif kind not in ("String", "char"):
+        yield from (Reading(kind, form=each) for each in (TextForm(quoted=True), *forms()))
+
+
+def _letters(facts: Facts, fits: Fits) -> Choice | None:
+    letters = facts.values >= CHARS and all(len(t) == 1 and t.isascii() and t.isalpha() for t in facts.counts)
+    return first(facts, [Reading("char")], fits, "", "single letters") if letters else None
+
+
+def _text(facts: Facts, form: Form) -> Choice:
+    plain = form == "csv" or facts.only == TEXT
+    if plain:
+        what = "texts" if facts.only == TEXT else "texts, as no one type takes all"
+    elif facts.only in (ARRAY, OBJECT):
+        what = f"{PLURAL[str(facts.only)]}, of which the JSON text is kept: this release stores no type for them"
+    elif facts.only is not None:
+        what = f"{PLURAL[facts.only]} that no type takes, of which the JSON text is kept"
+    else:
+        what = "of several kinds: of those that are no texts the JSON text is kept"
+    also: tuple[str, ...] = ()
+    if len(facts.kinds) > 1:
+        kinds = "; ".join(f"{facts.kinds[kind]:,} {PLURAL[kind]}, first {facts.first[kind]}" for kind in facts.first)
+        also = (f"values conflict: {kinds}",)
+    reading = Reading("String", form=None if plain else AS_TEXT)
+    return Choice(reading, f"String: {seen(facts, f'{what}; {facts.distinct:,} different')}", also)
+
+
+def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> Choice:
+    """By the types that files declare."""
+    kinds, every = pa.types, facts.types
+    if all(kinds.is_string(t) or kinds.is_large_string(t) for t in every):
+        return moments(facts, zone, fits) or _letters(facts, fits) or _text(facts, "parquet")
+    tries: list[Reading] = []
+    if all(kinds.is_boolean(t) for t in every):
+        tries = [Reading("Boolean")]
+    elif all(kinds.is_integer(t) or (kinds.is_decimal(t) and t.scale == 0) for t in every):
+        tries = [Reading("Instant", unit=unit) for unit in units(facts)] if hints.moment(source) else []
+        tries += [Reading(kind) for kind in ("short", "int", "long", "double") if _holds(kind, every)]
+    elif all(kinds.is_integer(t) or kinds.is_floating(t) or kinds.is_decimal(t) for t in every):
+        small = all(t in (pa.float16(), pa.float32()) for t in every)
+        tries = [*([Reading("float")] if small else []), Reading("double")]
+    elif all(kinds.is_timestamp(t) or kinds.is_date(t) for t in every):
+        tries = [Reading("Instant"), Reading("Instant", zone=zone), Reading("Instant", zone=zone, far="clamp")]
+    named = " and ".join(map(str, every))
+    for reading in tries:
+        if fits(reading):
+            notes = _notes(reading, every, zone)
+            return Choice(reading, f"{reading.type}: {seen(facts, f'of Parquet type {named}')}", notes)
+    hint = "; if the bytes are texts, set binary_as_text = true in [feed]" if any(map(kinds.is_binary, every)) else ""
+    return Choice(None, f"Parquet type {named} has no column type in this release{hint}")
+
+
+def _notes(reading: Reading, types: tuple[pa.DataType, ...], zone: str) -> tuple[str, ...]:
+    notes = []
+    if reading.zone:
+        notes.append(f"values without a zone are taken for times in {zone}: give the right zone with --zone")
+    if reading.far:
+        notes.append("values beyond 1677 to 2262 become the nearest that can be stored")
+    if any(map(pa.types.is_decimal, types)) and reading.type == "double":
+        notes.append("this release stores no BigDecimal: digits beyond 15 may be lost")
+    return tuple(notes)
+
+
+def _holds(kind: str, types: tuple[pa.DataType, ...]) -> bool:
+    bits = {"short": 16, "int": 32, "long": 64, "double": 10**6}[kind]
+    return all(_bits(t) <= bits for t in types)
+
+
+def _bits(kind: pa.DataType) -> int:
+    """Bits of a signed number with room for all values of the type; a null value of bytes is in their range."""
+    if pa.types.is_decimal(kind):
+        return 32 if kind.precision <= 9 else 64 if kind.precision <= 18 else 10**6
+    if pa.types.is_unsigned_integer(kind):
+        return min(2 * int(kind.bit_width), 64)
+    return max(16, int(kind.bit_width))

@@ -1,0 +1,93 @@
+"""``[feed]`` for files that somebody names: the format by the end of a name, the delimiter of CSV by its header."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ingest.content.file import chunks
+from ingest.content.lines import line_blocks
+from ingest.content.packing import packing_of_name
+from ingest.feeds.files.listing import FeedListing
+from ingest.formats.csv.records import read_record
+from ingest.options.files import FilesOptions
+from store.epochs.state.values import FileId
+from store.errors import SettingsError
+from store.io.fs import Fs
+
+FORMATS = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".psv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+DELIMITERS = ",\t;|"
+_MAGIC = re.compile(r"([*?[])")
+
+
+def file_feed(fs: Fs, source: str) -> dict[str, Any]:
+    """The keys of ``[feed]`` for a file, a directory or a glob; the path is absolute.
+
+    SettingsError if there is no such file, or the format cannot be told.
+    """
+    path = Path(source).expanduser().absolute()
+    found = fs.stat(path)
+    named = str(path)
+    if found is not None and _MAGIC.search(named):  # it is there under this name: its signs are no wildcards
+        named = _MAGIC.sub(r"[\1]", named) + ("/*" if found.is_dir else "")
+    options = FilesOptions(named)
+    listing = FeedListing(fs, named, options.unfinished, lambda path: False)
+    files = sorted((each for each in listing.look(0)), key=lambda each: str(each.path)) if listing.exists() else []
+    if not files:
+        raise SettingsError(
+            "no such file to infer a schema from" if found is None else "there is no file to infer a schema from",
+            where=path,
+            expected="a file, a directory or a glob of files, or a stream file (.toml) with [feed]",
+            found="nothing" if found is None else "a directory without a file that a feed would take",
+            hint="check the path; put a glob in quotes",
+        )
+    first = files[0]
+    kind = format_of(first.path)
+    if kind is None:
+        raise SettingsError(
+            "the format of the file cannot be told by its name",
+            where=first.path,
+            expected=f"a name that ends in {', '.join(FORMATS)}, or so with .gz, .zst or .xz behind it",
+            found=first.path.name,
+            hint='name the format in a stream file: [feed] with type = "files", path and format',
+        )
+    feed: dict[str, Any] = {"type": "files", "path": named, "format": kind}
+    if kind == "csv":
+        delimiter = _delimiter(fs, FileId(str(first.path), first.stat.size, first.stat.mtime_ns))
+        if delimiter != ",":
+            feed["delimiter"] = delimiter
+    return feed
+
+
+def format_of(path: Path) -> str | None:
+    """The format that the name of a file tells, whatever it is packed with."""
+    if packing_of_name(str(path)) is not None:
+        path = path.with_suffix("")
+    return FORMATS.get(path.suffix.lower())
+
+
+def _delimiter(fs: Fs, file: FileId) -> str:
+    """The one that cuts the first line into most fields; a comma if none cuts it."""
+    for block in line_blocks(chunks(fs, file), block=1 << 16):
+        for index in range(len(block)):
+            line = block.line(index).decode("utf-8", "replace")
+            if line.strip():
+                return max(DELIMITERS, key=lambda mark: _fields(line, mark))
+    return ","
+
+
+def _fields(line: str, delimiter: str) -> int:
+    try:
+        return len(read_record(line, delimiter, '"'))
+    except ValueError:
+        return 0

@@ -1,0 +1,176 @@
+"""A schema that somebody wrote or corrected, against a sample: the field of each column, and the settings for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingest.declared import near_name
+from ingest.formats.json.paths import path_of
+from ingest.inference.column_type import choose, readings_of
+from ingest.inference.facts import facts_of
+from ingest.inference.names import column_names
+from ingest.inference.partitions import Candidate
+from ingest.inference.proposal import POSITION, with_nulls
+from ingest.inference.readings import Reading, misfit, misfits
+from ingest.samples import Sample, shown
+from ingest.spec import Meta, TextForm
+from store.errors import SchemaMismatchError
+from store.types.model import Column, Storage, TableSchema
+
+SHOWN = 20  # names in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """One column: the field and reading, or what of the position it takes, or the settings that were there already."""
+
+    column: Column
+    source: str | None = None
+    reading: Reading | None = None
+    meta: Meta | None = None
+    given: Mapping[str, Any] | None = None
+    bad: int = 0
+    """Values of the sample that no reading takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """All columns of a schema. ``ignored`` are the fields that none takes, as ``ignore`` names them."""
+
+    sample: Sample
+    columns: tuple[Fitted, ...]
+    ignored: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+
+
+def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, Any], zone: str) -> Fit:
+    """The columns of a schema by the fields of a sample; ``given`` is ``[columns]`` of a stream file, which stays.
+
+    SchemaMismatchError for a column that no field fills, or whose type does not take the values of its field.
+    """
+    sample = with_nulls(sample, zone)
+    partitioning = "" if schema.partitioning is None else schema.partitioning.name
+    taken = [partitioning, *(name for name, _, _ in POSITION)] if sample.messages else [partitioning]
+    by_name = {name: source for source, name in column_names(sample.fields, taken).items()}
+    fitted: list[Fitted] = []
+    found: list[Candidate] = []
+    used: list[str] = []
+    for column in schema.stored:
+        item = given.get(column.name)
+        one = _fitted(column, schema, sample, by_name, item, zone)
+        fitted.append(one)
+        if one.source is not None:
+            used.append(one.source)
+        if one.source is not None and one.reading is not None:
+            symbols = column.storage is Storage.SYMBOL
+            found.append(Candidate(column.name, one.source, one.reading, facts_of(sample, one.source), symbols))
+    return Fit(sample, tuple(fitted), _ignored(sample, used), tuple(found))
+
+
+def _fitted(
+    column: Column, schema: TableSchema, sample: Sample, by_name: Mapping[str, str], item: Any, zone: str
+) -> Fitted:
+    if isinstance(item, Mapping):
+        named = None if item.keys() & {"meta", "key"} else str(item.get("from", column.name))
+        if named not in sample.fields:
+            return Fitted(column, given=item)
+        return Fitted(column, named, _given(column, item), given=item)
+    source = _source(column, schema, sample, by_name)
+    if source is None:
+        meta = next((meta for name, _, meta in POSITION if name == column.name and sample.messages), None)
+        if meta is not None:
+            return Fitted(column, meta=meta)
+        raise _no_field(column, sample, by_name)
+    facts = facts_of(sample, source)
+    fits: Callable[[Reading], bool] = lambda reading: misfit(sample, source, reading, column.encoding) is None  # noqa: E731
+    chosen = choose(facts, source, sample.form, zone, fits).reading
+    if chosen is not None and chosen.type == column.type.name and fits(chosen):
+        return Fitted(column, source, chosen)
+    for reading in readings_of(column.type.name, facts, sample.form, zone):
+        if fits(reading):
+            return Fitted(column, source, reading)
+    if column.type.name == "String" and chosen is not None and chosen.type == "String":
+        return Fitted(column, source, chosen, bad=len(list(misfits(sample, source, chosen, column.encoding))))
+    first = misfit(sample, source, Reading(column.type.name), column.encoding)
+    raise SchemaMismatchError(
+        f"column {column.name} does not take the values of its field",
+        where=None if first is None else first.place,
+        column=column.name,
+        expected=column.spelling or column.type.name,
+        found=shown(source) if first is None else f"{shown(source)}: {first.value}, {first.reason}",
+        hint="correct dataType in the schema (schema infer says what fits), or put the column's settings under"
+        " [columns] of the stream file",
+    )
+
+
+def _given(column: Column, item: Mapping[str, Any]) -> Reading:
+    """The reading that settings stand for."""
+    form = TextForm(
+        pattern=item.get("format"),
+        trim=item.get("trim", False),
+        quoted=item.get("quoted", False),
+        thousands=item.get("thousands", ""),
+        decimal=item.get("decimal", "."),
+        true=tuple(item.get("true", ())),
+        false=tuple(item.get("false", ())),
+        as_text=item.get("as_text", False),
+    )
+    plain = None if form == TextForm() else form
+    return Reading(column.type.name, item.get("unit", "iso"), item.get("zone"), plain, item.get("far"))
+
+
+def _source(column: Column, schema: TableSchema, sample: Sample, by_name: Mapping[str, str]) -> str | None:
+    """The field of a column: as inferred, of its name, by its ImportSource; else the only one but for case or place."""
+    for source in (by_name.get(column.name), column.name, schema.import_columns.get(column.name)):
+        if source is not None and source in sample.fields:
+            return source
+    for of in (str, _last):
+        folded = [source for source in sample.fields if of(source).casefold() == column.name.casefold()]
+        if len(folded) == 1:
+            return folded[0]
+    return None
+
+
+def _last(source: str) -> str:
+    """The name of a field inside the objects that it lies in."""
+    return path_of(source)[-1]
+
+
+def _no_field(column: Column, sample: Sample, by_name: Mapping[str, str]) -> SchemaMismatchError:
+    near = near_name(column.name, list(by_name))
+    names = [repr(shown(source)) for source in sample.fields]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    meant = f"{column.name} = {{ from = {by_name[near]!r} }}" if near else f'{column.name} = {{ from = "field" }}'
+    return SchemaMismatchError(
+        f"no field of the sample fills column {column.name}",
+        where=sample.origin,
+        column=column.name,
+        expected=f"a field for {column.name}",
+        found=", ".join(names[:SHOWN]) + more,
+        hint=f"write {meant} under [columns] of a stream file that you name instead of the files, or remove the column",
+    )
+
+
+def _ignored(sample: Sample, used: Sequence[str]) -> tuple[str, ...]:
+    """Fields that no column takes; of an object from which nothing is taken only its own name."""
+    if sample.form != "json":
+        names = [name for name in (*sample.fields, *sample.unnamed) if name not in used]
+        return tuple(names)
+    inside = {path[:depth] for path in map(path_of, used) for depth in range(1, len(path) + 1)}
+    found: dict[str, None] = {}
+    for source in sample.fields:
+        if source not in used:
+            path = path_of(source)
+            depth = next((n for n in range(1, len(path)) if path[:n] not in inside), len(path))
+            found[".".join(path[:depth])] = None
+    return (*found, *(name for name in sample.unnamed if _writable(name)))
+
+
+def _writable(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

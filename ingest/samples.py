@@ -1,0 +1,86 @@
+"""Rows of a feed as they stand there, before any column has a type: what a schema is inferred from.
+
+``fields`` has the values of each field by its name in ``from``, one a row, in the order of rows. Of JSON they are what
+the exact decoder parses; of CSV they are texts, those that stood in quotes as ``Quoted``, and None where the record has
+no such field; of Parquet they are ``TypedParts``, one a file, since each file declares its own types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+
+Form = Literal["json", "csv", "parquet"]
+
+SHOWN = 60  # characters of a value in messages
+
+
+class Quoted(str):
+    """A field of a CSV file that stood in quotes."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypedPart:
+    """The values of a field in one file, of one Arrow type. ``far``: in ms, timestamps that ``array`` cannot hold."""
+
+    array: pa.Array
+    far: pa.TimestampArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A record that no schema could make a row of: where it is, and why."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows of a feed. ``origin`` is what they were taken from, for people; ``whole``: there are no more than these.
+
+    ``places`` names each row. ``unnamed`` are fields that ``from`` cannot name, with the reason. ``lacking`` are fields
+    that some file with a header or a schema does not declare. ``null`` are the texts of CSV that mean null where they
+    are not quoted, ``quoted_null``: also where they are. ``messages``: rows have a topic, a partition and an offset.
+    """
+
+    origin: str
+    form: Form
+    fields: Mapping[str, Sequence[Any]]
+    places: Sequence[str]
+    whole: bool
+    unreadable: tuple[Unreadable, ...] = ()
+    unnamed: Mapping[str, str] = field(default_factory=dict)
+    lacking: tuple[str, ...] = ()
+    null: tuple[str, ...] = ("",)
+    quoted_null: bool = False
+    messages: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.places)
+
+    def values(self, name: str) -> Iterator[Any]:
+        """The values of a field of JSON or CSV, one a row; null texts of CSV are None."""
+        if self.form == "csv":
+            for text in self.fields[name]:
+                yield None if self.is_null(text) else text
+        else:
+            yield from self.fields[name]
+
+    def is_null(self, text: str | None) -> bool:
+        """Whether a field of a CSV record is null."""
+        return text is None or (text in self.null and (self.quoted_null or not isinstance(text, Quoted)))
+
+
+def shown(value: object) -> str:
+    """A value for people: printable, and not long."""
+    text = str(value)
+    cut = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)

@@ -1,0 +1,216 @@
+"""Commands that write a schema, and a stream file, from rows of a feed: ``schema infer|new``."""
+
+from __future__ import annotations
+
+import os
+import time
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ingest.inference.fitting import Fit, fit_schema
+from ingest.inference.names import identifier
+from ingest.inference.proposal import Proposal, propose
+from ingest.inference.schema_text import SchemaWishes, schema_text
+from ingest.inference.stream_text import StreamWishes, stream_text
+from ingest.samples import Sample
+from ingest.targets import check_zone
+from jobs.context import CliContext
+from jobs.options import DryRun, Json, Verbose, help_end
+from jobs.settings.feed_part import FeedPart, feed_part
+from jobs.settings.stream_file import parse_stream
+from jobs.settings.stream_schema import checked_schema
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import TableName, check_stream
+from store.schema.document.xmlfile import load_schema, parse_schema
+
+ROWS = 10_000
+
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STREAM.toml|FILE",
+        help="A stream file of which [feed] is enough; or a file, directory or glob of JSON, CSV or Parquet.",
+    ),
+]
+RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Most rows of the sample.")]
+ZoneOption = Annotated[
+    str, typer.Option("--zone", metavar="Z", help="Time zone of times without an offset, and of days.")
+]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="OUT", help="File to write.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+
+
+def register(schema: typer.Typer) -> None:
+    """Adds the commands of this module to those on schemas."""
+    lines = (
+        "schema infer feed/trades.json.gz --table Equity.Trade > Equity.Trade.schema",
+        "schema infer ticks.toml --table Equity.Tick --rows 100000 --out Equity.Tick.schema",
+    )
+    codes = {"bad_data": "no record can be read", "retry": "the broker does not answer"}
+    usage = "no such file, a file that is there already, wrong options"
+    schema.command(epilog=help_end(*lines, usage=usage, **codes))(infer)
+    line = "schema new Equity.Trade.schema feed/trades.json.gz --name trades"
+    schema.command(epilog=help_end(line, usage=f"{usage}, a column that no field fits", **codes))(new)
+
+
+def infer(
+    ctx: typer.Context,
+    source: SourceArgument,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table", metavar="NS.T", help="Name of the table; default: that of the stream file, or the file's."
+        ),
+    ] = None,
+    rows: RowsOption = ROWS,
+    zone: ZoneOption = "UTC",
+    partitioning: Annotated[
+        str, typer.Option("--partition-column", metavar="COLUMN", help="Name of the partitioning column.")
+    ] = "Date",
+    grouping: Annotated[
+        list[str] | None, typer.Option("--grouping", metavar="COLUMN", help="Grouping column; default: the best one.")
+    ] = None,
+    blobs: Annotated[
+        list[str] | None, typer.Option("--no-symbols", metavar="COLUMN", help="A String without a symbol table.")
+    ] = None,
+    key_formula: Annotated[
+        str | None, typer.Option("--key-formula", metavar="FORMULA", help="Where a merge puts rows; default: balanced.")
+    ] = None,
+    out: OutOption = None,
+    force: ForceOption = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Infers a schema from rows of a feed.
+
+    Writes a .schema (XML) with the reason for each type as a comment, to standard output or to --out. A column for each
+    field, partitioning, grouping: all are proposals to be looked over. `schema new` writes the stream file.
+    """
+    cli: CliContext = ctx.obj
+    fs = Fs()
+    part = feed_part(fs, source, os.environ)
+    name = TableName.parse(table or part.raw.get("table") or _table_of(source))
+    check_zone(zone, "--zone")
+    wishes = SchemaWishes(identifier(partitioning), zone, tuple(grouping or ()), key_formula)
+    proposal = propose(part.sample(fs, rows), partitioning=wishes.partitioning, zone=zone, blobs=blobs or ())
+    _check_names(proposal, [*(grouping or ()), *(blobs or ())])
+    text = schema_text(name, proposal, wishes)
+    parse_schema(text.encode(), "")
+    _tell(cli, proposal.sample)
+    result = {"table": str(name), **_sample_json(proposal.sample), "columns": _columns_json(proposal)}
+    _put(cli, fs, text, out, result | {"schema": text}, force=force, dry_run=dry_run)
+
+
+def new(
+    ctx: typer.Context,
+    schema_file: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file of the table.")],
+    source: SourceArgument,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="STREAM", help="Name of the stream; default: that of the table.")
+    ] = None,
+    rows: RowsOption = ROWS,
+    zone: ZoneOption = "UTC",
+    out: OutOption = None,
+    force: ForceOption = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Writes the stream file for a schema and a feed.
+
+    Finds the field of each column, and the settings by which all values of the sample are taken. The file stands beside
+    the schema, or at --out; with --dry-run it is printed.
+    """
+    cli: CliContext = ctx.obj
+    fs = Fs()
+    part = feed_part(fs, source, os.environ)
+    schema = load_schema(fs, schema_file).schema
+    check_zone(zone, "--zone")
+    stream = check_stream(name or part.raw.get("name") or schema.name.lower())
+    written = out or schema_file.parent / f"{stream}.toml"
+    target = written.absolute()
+    fit = fit_schema(schema, part.sample(fs, rows), _columns_given(part), zone)
+    beside = os.path.relpath(schema_file.absolute(), target.parent)
+    text = stream_text(schema, part.beside(target.parent), fit, StreamWishes(stream, beside, zone, time.time_ns()))
+    settings = parse_stream(tomllib.loads(text), target, os.environ, fs)
+    checked_schema(fs, settings)
+    _tell(cli, fit.sample, fit)
+    result = {"name": stream, "table": schema.full_name, **_sample_json(fit.sample), "stream": text}
+    _put(cli, fs, text, written, result, force=force, dry_run=dry_run)
+
+
+def _table_of(source: str) -> str:
+    """A name for the table of a file: ``Sample`` and the first part of its name."""
+    stem = identifier(Path(source).name.partition(".")[0].strip("*?")) or "Rows"
+    return f"Sample.{stem[:1].upper()}{stem[1:]}"
+
+
+def _columns_given(part: FeedPart) -> dict[str, Any]:
+    return {key: value for key, value in part.raw.get("columns", {}).items() if key != "ignore"}
+
+
+def _check_names(proposal: Proposal, names: Sequence[str]) -> None:
+    """SettingsError for an option that names no column."""
+    known = {name for column in proposal.stored for name in (column.name, column.source)}
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise SettingsError(
+            "no such column to group by or to store without symbols",
+            where="--grouping, --no-symbols",
+            expected=", ".join(column.name for column in proposal.stored),
+            found=", ".join(wrong),
+            hint="name columns as the schema has them",
+        )
+
+
+def _tell(cli: CliContext, sample: Sample, fit: Fit | None = None) -> None:
+    """What a person should know at once, on standard error."""
+    if sample.unreadable:
+        first = sample.unreadable[0]
+        cli.note(f"{len(sample.unreadable):,} records cannot be read: bad rows; first {first.place}: {first.reason}")
+    for one in fit.columns if fit is not None else ():
+        if one.bad:
+            cli.note(f"column {one.column.name}: {one.bad:,} values of the sample cannot be stored: bad rows")
+
+
+def _sample_json(sample: Sample) -> dict[str, Any]:
+    return {"rows": sample.rows, "whole": sample.whole, "unreadable": len(sample.unreadable)}
+
+
+def _columns_json(proposal: Proposal) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": column.name if column.stored else None,
+            "field": column.source,
+            "type": None if column.reading is None else column.reading.type,
+            "reason": column.reason,
+            "notes": list(column.notes),
+        }
+        for column in proposal.columns
+    ]
+
+
+def _put(
+    cli: CliContext, fs: Fs, text: str, out: Path | None, result: dict[str, Any], *, force: bool, dry_run: bool
+) -> None:
+    """Writes the file, or prints what it would have."""
+    there = out is not None and fs.stat(out) is not None
+    if there and not force:
+        raise SettingsError(
+            "the file is there already",
+            where=out,
+            expected="no file yet",
+            found="a file",
+            hint="name another with --out, or replace it with --force",
+        )
+    if out is not None and not dry_run:
+        fs.replace(out, text.encode("utf-8"))
+        cli.result(result | {"file": str(out)}, f"{out}: written")
+        return
+    cli.result(result, text.removesuffix("\n"))

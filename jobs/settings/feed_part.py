@@ -1,0 +1,94 @@
+"""The feed that a schema is inferred from: of a stream file that may lack all but ``[feed]``, or of files by name."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingest.feeds.table import planned_class
+from ingest.inference.file_feed import file_feed
+from ingest.inference.toml_text import literal
+from ingest.options.traits import FeedOptions
+from ingest.samples import Sample
+from jobs.settings.stream_file import parse_stream
+from store.errors import SettingsError
+from store.io.fs import Fs
+
+LACKING: Mapping[str, Any] = {
+    "name": "sample",
+    "table": "Sample.Sample",
+    "schema": "Sample.Sample.schema",
+    "partition": {"internal": {"fixed": "0"}, "value": {"fixed": "all"}},
+}
+"""What a stream file needs and a sample does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPart:
+    """What is known of a stream that has no schema yet.
+
+    ``raw``: its tables as written, paths relative to ``base``. ``files``: no stream file was named, but files.
+    """
+
+    raw: Mapping[str, Any]
+    base: Path
+    options: FeedOptions
+    files: bool = False
+
+    def sample(self, fs: Fs, rows: int) -> Sample:
+        """Rows of the feed."""
+        found: Sample = planned_class(self.options.traits.feed).sample(fs, self.options, rows)
+        return found
+
+    def beside(self, directory: Path) -> dict[str, Any]:
+        """The tables as they are written in a file of another directory."""
+        moved: dict[str, Any] = deepcopy(dict(self.raw))
+        feed = moved["feed"]
+        if self.files:
+            feed["path"] = os.path.relpath(feed["path"], directory)
+        elif directory != self.base:
+            avro, protobuf = feed.get("avro"), feed.get("protobuf")
+            for table, key in ((feed, "path"), (avro, "schema"), (avro, "registry"), (protobuf, "schema")):
+                if isinstance(table, dict) and isinstance(table.get(key), str):
+                    table[key] = _moved(table[key], self.base, directory)
+        return moved
+
+
+def feed_part(fs: Fs, source: str, environ: Mapping[str, str]) -> FeedPart:
+    """The feed of a stream file (``.toml``), or of a file, directory or glob.
+
+    SettingsError for a faulty stream file, and where there are no such files.
+    """
+    if not source.endswith(".toml"):
+        feed = file_feed(fs, source)
+        base = Path.cwd()
+        raw: dict[str, Any] = {"feed": {**feed, "path": literal(feed["path"])}}
+        settings = parse_stream({**LACKING, **raw}, base / "sample.toml", environ, fs)
+        return FeedPart(raw, base, settings.spec.feed, files=True)
+    path = Path(source)
+    found = fs.stat(path)
+    if found is None or found.is_dir:
+        raise SettingsError(
+            "no such stream file" if found is None else "a stream file is a file, not a directory",
+            where=path,
+            expected="a TOML file with [feed], or files to infer a schema from",
+            hint="check the path",
+        )
+    try:
+        raw = tomllib.loads(fs.read(path).decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError("stream file is not TOML", where=path, found=str(error)) from None
+    settings = parse_stream({**LACKING, **raw}, path, environ, fs)
+    return FeedPart(raw, path.absolute().parent, settings.spec.feed)
+
+
+def _moved(text: str, base: Path, directory: Path) -> str:
+    """A path as it is written from another directory; absolute ones, addresses and names of the environment stay."""
+    if text.startswith(("/", "~", "${")) or "://" in text:
+        return text
+    return os.path.relpath(base / text, directory)
