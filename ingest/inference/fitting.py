@@ -59,7 +59,7 @@ def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, Any], zo
     used: list[str] = []
     for column in schema.stored:
         item = given.get(column.name)
-        one = _fitted(column, schema, sample, by_name, item, zone)
+        one = _fitted(column, sample, by_name, item, zone)
         fitted.append(one)
         if one.source is not None:
             used.append(one.source)
@@ -69,15 +69,13 @@ def fit_schema(schema: TableSchema, sample: Sample, given: Mapping[str, Any], zo
     return Fit(sample, tuple(fitted), _ignored(sample, used), tuple(found))
 
 
-def _fitted(
-    column: Column, schema: TableSchema, sample: Sample, by_name: Mapping[str, str], item: Any, zone: str
-) -> Fitted:
+def _fitted(column: Column, sample: Sample, by_name: Mapping[str, str], item: Any, zone: str) -> Fitted:
     if isinstance(item, Mapping):
         named = None if item.keys() & {"meta", "key"} else str(item.get("from", column.name))
         if named not in sample.fields:
             return Fitted(column, given=item)
         return Fitted(column, named, _given(column, item), given=item)
-    source = _source(column, schema, sample, by_name)
+    source = _source(column, sample, by_name)
     if source is None:
         meta = next((meta for name, _, meta in POSITION if name == column.name and sample.messages), None)
         if meta is not None:
@@ -121,9 +119,9 @@ def _given(column: Column, item: Mapping[str, Any]) -> Reading:
     return Reading(column.type.name, item.get("unit", "iso"), item.get("zone"), plain, item.get("far"))
 
 
-def _source(column: Column, schema: TableSchema, sample: Sample, by_name: Mapping[str, str]) -> str | None:
-    """The field of a column: as inferred, of its name, by its ImportSource; else the only one but for case or place."""
-    for source in (by_name.get(column.name), column.name, schema.import_columns.get(column.name)):
+def _source(column: Column, sample: Sample, by_name: Mapping[str, str]) -> str | None:
+    """The field of a column: as inferred, or of its name; else the only one but for case or place."""
+    for source in (by_name.get(column.name), column.name):
         if source is not None and source in sample.fields:
             return source
     for of in (str, _last):

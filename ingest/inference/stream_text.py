@@ -127,7 +127,12 @@ def _settings(column: str, source: str, reading: Reading) -> dict[str, Any]:
     if reading.far is not None:
         said["far"] = reading.far
     if form is not None:
-        kept = {"format": form.pattern, "trim": form.trim, "quoted": form.quoted, "as_text": form.as_text}
+        kept: dict[str, Any] = {
+            "format": form.pattern,
+            "trim": form.trim,
+            "quoted": form.quoted,
+            "as_text": form.as_text,
+        }
         kept |= {"thousands": form.thousands, "decimal": form.decimal if form.decimal != "." else None}
         kept |= {"true": list(form.true), "false": list(form.false)}
         said |= {key: value for key, value in kept.items() if value}

@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("jobs.cli.checks", "Checks tables for damage; changes nothing."),
     "inspect": ("jobs.cli.checks", "Decodes single files, reports corruption by byte offset."),
     "checkpoint": ("jobs.cli.checkpoint", "Repair Spark's checkpoint of a query."),
-    "schema": ("jobs.cli.schema", "Check and show schemas."),
+    "schema": ("jobs.cli.schema", "Check, show and infer schemas."),
     "partitions": ("jobs.cli.partitions", "List and add storage partitions of history."),
 }
 

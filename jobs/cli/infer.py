@@ -1,4 +1,7 @@
-"""Commands that write a schema, and a stream file, from rows of a feed: ``schema infer|new``."""
+"""Commands that write a schema, and a stream file, from rows of a feed: ``schema infer|new``.
+
+What they need is imported where it is used: ``schema check`` and ``show`` need none of it.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,22 @@ import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest.inference.fitting import Fit, fit_schema
-from ingest.inference.names import identifier
-from ingest.inference.proposal import Proposal, propose
-from ingest.inference.schema_text import SchemaWishes, schema_text
-from ingest.inference.stream_text import StreamWishes, stream_text
-from ingest.samples import Sample
-from ingest.targets import check_zone
 from jobs.context import CliContext
 from jobs.options import DryRun, Json, Verbose, help_end
-from jobs.settings.feed_part import FeedPart, feed_part
-from jobs.settings.stream_file import parse_stream
-from jobs.settings.stream_schema import checked_schema
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import TableName, check_stream
 from store.schema.document.xmlfile import load_schema, parse_schema
+
+if TYPE_CHECKING:
+    from ingest.inference.fitting import Fit
+    from ingest.inference.proposal import Proposal
+    from ingest.samples import Sample
+    from jobs.settings.feed_part import FeedPart
 
 ROWS = 10_000
 
@@ -92,6 +91,12 @@ def infer(
     Writes a .schema (XML) with the reason for each type as a comment, to standard output or to --out. A column for each
     field, partitioning, grouping: all are proposals to be looked over. `schema new` writes the stream file.
     """
+    from ingest.inference.names import identifier
+    from ingest.inference.proposal import propose
+    from ingest.inference.schema_text import SchemaWishes, schema_text
+    from ingest.targets import check_zone
+    from jobs.settings.feed_part import feed_part
+
     cli: CliContext = ctx.obj
     fs = Fs()
     part = feed_part(fs, source, os.environ)
@@ -127,6 +132,13 @@ def new(
     Finds the field of each column, and the settings by which all values of the sample are taken. The file stands beside
     the schema, or at --out; with --dry-run it is printed.
     """
+    from ingest.inference.fitting import fit_schema
+    from ingest.inference.stream_text import StreamWishes, stream_text
+    from ingest.targets import check_zone
+    from jobs.settings.feed_part import feed_part
+    from jobs.settings.stream_file import parse_stream
+    from jobs.settings.stream_schema import checked_schema
+
     cli: CliContext = ctx.obj
     fs = Fs()
     part = feed_part(fs, source, os.environ)
@@ -147,6 +159,8 @@ def new(
 
 def _table_of(source: str) -> str:
     """A name for the table of a file: ``Sample`` and the first part of its name."""
+    from ingest.inference.names import identifier
+
     stem = identifier(Path(source).name.partition(".")[0].strip("*?")) or "Rows"
     return f"Sample.{stem[:1].upper()}{stem[1:]}"
 

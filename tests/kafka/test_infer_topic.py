@@ -15,8 +15,8 @@ from jobs.demo.broker import Broker
 from jobs.settings.stream_file import load_stream_file
 from jobs.settings.stream_schema import checked_schema
 from store.io.fs import Fs
-from tests.support.feed_contract import Planner
-from tests.support.inferring import ok
+from tests.support.ingest.feed_contract import Planner
+from tests.support.ingest.inferring import ok
 from tests.support.kafka.topics import make_topic, send
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]

@@ -28,7 +28,7 @@ from jobs.settings.stream_schema import checked_schema
 from store.io.fs import Fs
 from store.layout import TableName
 from store.schema.document.xmlfile import parse_schema
-from tests.support.inferring import NOW, decoded
+from tests.support.ingest.inferring import NOW, decoded
 
 ZONE = "Europe/Berlin"
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)

@@ -119,7 +119,7 @@ def _csv(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, every:
     names = dict.fromkeys(name for each in headers for name in each)
     fields = {name: [record.get(name) for record in kept] for name in names}
     lacking = tuple(name for name in names if any(name not in each for each in headers if each))
-    unnamed = dict.fromkeys([name for name in fields if not name], WITHOUT_NAME)
+    unnamed: dict[str, str] = dict.fromkeys([name for name in fields if not name], WITHOUT_NAME)
     named = {name: values for name, values in fields.items() if name}
     null, quoted = options.csv.null, options.csv.quoted_null
     return Sample(Path(options.path).name, "csv", named, places, every, tuple(bad), unnamed, lacking, null, quoted)
@@ -170,7 +170,7 @@ def _parquet(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int, ev
         if name
     }
     lacking = tuple(name for name in names if any(name not in columns for columns, _ in parts))
-    unnamed = dict.fromkeys([name for name in names if not name], WITHOUT_NAME)
+    unnamed: dict[str, str] = dict.fromkeys([name for name in names if not name], WITHOUT_NAME)
     return Sample(Path(options.path).name, "parquet", fields, places, every, (), unnamed, lacking)
 
 

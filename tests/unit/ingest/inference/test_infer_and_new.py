@@ -19,7 +19,7 @@ from jobs.demo.feed import json_line, rows
 from store.io.fs import Fs
 from store.schema.document.xmlfile import load_schema
 from tests.support.commands import told
-from tests.support.inferring import Inferred, infer_and_new, json_file, with_schema
+from tests.support.ingest.inferring import Inferred, infer_and_new, json_file, with_schema
 from tests.support.places import REPOSITORY
 
 NS = 10**9

@@ -27,10 +27,10 @@ from store.io.fs import Fs
 from store.layout import TableName
 from store.schema.document.xmlfile import parse_schema
 from tests.support.commands import run
-from tests.support.delta_tables import unpack
-from tests.support.feed_contract import Planner
-from tests.support.inferring import NOW, infer_and_new, json_file, ok, plain, with_schema
-from tests.support.messages import Fake
+from tests.support.ingest.delta_tables import unpack
+from tests.support.ingest.feed_contract import Planner
+from tests.support.ingest.inferring import NOW, infer_and_new, json_file, ok, plain, with_schema
+from tests.support.ingest.messages import Fake
 
 FEED_CSV = CsvOptions(header=False, names=("a", "b"))
 MESSAGES = [

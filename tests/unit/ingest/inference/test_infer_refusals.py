@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.commands import run, told
-from tests.support.inferring import json_file
+from tests.support.ingest.inferring import json_file
 
 ROWS = [{"v": 1, "name": "x"}]
 COLUMNS = '<Column name="v" dataType="int"/><Column name="name" dataType="String"/>'
