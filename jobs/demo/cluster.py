@@ -103,14 +103,24 @@ class Cluster:
     """A master and workers of one core below ``directory``; all end with the body.
 
     ``environ`` is that of the daemons, which executors inherit: PYSPARK_PYTHON names the workers' interpreter.
+    ``options``: further Java options of master and workers. A master that is started again knows its applications.
     """
 
-    def __init__(self, directory: Path, environ: Mapping[str, str], *, workers: int = 2, memory: str = "600m") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        environ: Mapping[str, str],
+        *,
+        workers: int = 2,
+        memory: str = "600m",
+        options: str = "",
+    ) -> None:
         self._directory, self._count, self._memory = directory, workers, memory
         logging = f"-Dlog4j2.configurationFile=file:{directory}/log4j2.properties"
+        recovery = f"-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={directory}/master"
         self._environ = {
             **environ,
-            "SPARK_DAEMON_JAVA_OPTS": f"{logging} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "SPARK_DAEMON_JAVA_OPTS": f"{logging} {recovery} {options} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_IP": "127.0.0.1",
         }

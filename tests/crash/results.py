@@ -31,6 +31,7 @@ from tests.crash.disk.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, 
 from tests.crash.kills import kill_steps, zombies
 from tests.crash.results_page import Line, renewed, section
 from tests.crash.spark import zombies as spark_zombies
+from tests.crash.spark.cluster_kills import run_campaign as run_breakages
 from tests.crash.spark.frame_copies import run_campaign as run_frames
 from tests.crash.spark.kill import run_campaign as run_kills
 from tests.crash.spark.power_cuts import OURS, SinkTally, cut_sink
@@ -148,6 +149,17 @@ def _campaign(line: Line, rounds: int, campaign: Callable[[], str]) -> Line:
     return line
 
 
+def cluster_breakages(base: Path, kills: int) -> Iterator[Line]:
+    """A standalone cluster of two workers that breaks under a stream and under a merge."""
+
+    def campaign() -> str:
+        found = run_breakages(base, kills, 1)
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(found.kills.items()))
+        return f"{kinds}; {found.restarts} restarts of jobs; {found.rows:,} rows"
+
+    yield _campaign(Line("job on a cluster, random moment", "SIGKILL, or cut off", "fsync"), kills, campaign)
+
+
 def model_cuts(base: Path) -> Iterator[Line]:
     """Power cuts on the model of a disk, three in each life, with rollbacks and compactions between."""
     for mode in MODES:
@@ -263,6 +275,9 @@ PARTS = {
     ),
     "frames": Part(
         "Tasks of frames that Spark repeats", lambda base, full, rounds: frame_attempts(base, 25 if full else 2)
+    ),
+    "cluster": Part(
+        "A cluster that breaks under jobs", lambda base, full, rounds: cluster_breakages(base, 40 if full else 4)
     ),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
     "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),

@@ -3,87 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
-import pyspark
 import pytest
 
 from jobs.demo.cluster import Cluster
-from jobs.demo.feed import json_line, rows
-from jobs.session.fast_start import python_launcher
-from jobs.session.spark_session import JVM_OPTIONS
-from jobs.session.zipped import write_zip
 from readers.arrow.opening import open_table
-from store.io.fs import Fs
 from tests.support.places import REPOSITORY
+from tests.support.spark.place import PATIENCE, ROWS, Place, ended
 
-SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-ROWS = 40
 TWO_DAYS = (0, 1, 30, 31)  # files with rows of the first day, and of the second
 ORDER = [(name, "ascending") for name in ("time_hour", "carrier", "flight", "origin", "dest")]
-PATIENCE = 240
 
 pytestmark = pytest.mark.spark
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A directory that is not the repository, with a feed, a stream file and the zip of our packages."""
-
-    base: Path
-    stream: Path
-    environ: dict[str, str]
-
-    @property
-    def zip(self) -> str:
-        return str(self.base / "sparkhaven.zip")
-
-    def put(self, number: int, *extra: str) -> None:
-        """A further file of the feed."""
-        lines = [json_line(row) for row in islice(rows(), number * ROWS, (number + 1) * ROWS)]
-        path = self.base / "feed" / f"{number}.json"
-        path.with_name(f".{path.name}").write_text("".join([*lines, *extra]), encoding="utf-8")
-        path.with_name(f".{path.name}").rename(path)
-
-    def submit(self, entry: str, *words: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        command = [SUBMIT, "--py-files", self.zip, *options, str(REPOSITORY / "jobs" / f"{entry}.py")]
-        return subprocess.Popen(
-            [*command, "--root", str(self.base / "db"), *words, "--json"],
-            cwd=self.base,
-            env=self.environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-
-def ended(job: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]], str]:
-    """Exit code, JSON lines of standard output, standard error."""
-    out, err = job.communicate(timeout=PATIENCE)
-    return job.returncode, [json.loads(line) for line in out.splitlines()], err
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    write_zip(tmp_path / "sparkhaven.zip")
-    (tmp_path / "feed").mkdir()
-    stream = tmp_path / "flights.toml"
-    text = (REPOSITORY / "conf/streams/flights.toml").read_text()
-    stream.write_text(text.replace("../schemas", str(REPOSITORY / "conf/schemas")))
-    (tmp_path / "spark").mkdir()
-    (tmp_path / "spark" / "spark-defaults.conf").write_text("spark.master local[2]\nspark.ui.enabled false\n")
-    environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
-    ours = {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ), "PATH": programs}
-    ours |= {"SPARK_CONF_DIR": str(tmp_path / "spark"), "JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}  # half the time
-    return Place(tmp_path, stream, {**environ, **ours, "FLIGHTS_FEED": str(tmp_path / "feed")})
+    return Place.make(tmp_path)
 
 
 def printed_lines() -> list[str]:

@@ -1,0 +1,215 @@
+"""A standalone cluster that breaks under jobs: ``python -m tests.crash.spark.cluster_kills [--kills N] [--seed N]``.
+
+A master and two workers of one core, and ``ingest`` under spark-submit over a feed of files. Each round feeds files and
+breaks something at a random moment: an executor or a whole worker is killed, the master is killed and started again,
+or a worker is cut off, with all that runs on it, until the cluster has given it up, and then comes back. After each
+round the table must have every row once. At the end the dates are merged on the same cluster, with executors killed
+meanwhile, and history must have the same rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs.demo.cluster import Cluster, Daemon
+from readers import open_table
+from readers.checks.verify import verify
+from store.errors import TableNotFoundError
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.crash.chaos.faults import kill, processes
+from tests.support.spark.place import ROWS, Place, ended
+
+TABLE = "Nyc13.Flight"
+FILES = 6  # of a round, in one batch: three tasks' worth of splits or more
+PATIENCE = 180.0
+LOST = 8  # seconds after which Spark gives up what does not answer
+CUT = 2.0 * LOST
+CONF = {
+    "spark.executor.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.network.timeout": f"{LOST}s",
+    "spark.task.maxFailures": "20",
+}
+MERGE_KILLS = 3  # at most; a merge is short
+KINDS = ("executor", "worker", "master", "cut off")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a campaign has done: kills by kind, and how often a job had to be started again."""
+
+    kills: dict[str, int] = field(default_factory=dict)
+    restarts: int = 0
+    rows: int = 0
+
+    @property
+    def total(self) -> int:
+        """All kills."""
+        return sum(self.kills.values())
+
+    def note(self, kind: str) -> None:
+        """Counts one."""
+        self.kills[kind] = self.kills.get(kind, 0) + 1
+
+
+class Breakage:
+    """The cluster, the job on it and the feed."""
+
+    def __init__(self, place: Place, cluster: Cluster, chance: random.Random, tally: Tally) -> None:
+        self._place, self._cluster, self._chance, self._tally = place, cluster, chance, tally
+        self._fed = 0
+        conf = (word for name, value in CONF.items() for word in ("--conf", f"{name}={value}"))
+        self._options = ("--master", cluster.url, *conf)
+        self._log = place.base / "job.log"
+        self._job = self._start()
+
+    def close(self) -> None:
+        """Ends the job after its batch; may be called twice."""
+        if self._job.poll() is None:
+            self._job.send_signal(signal.SIGTERM)
+            ended(self._job)
+
+    def round(self, kind: str) -> None:
+        """Feeds, breaks, and waits until every row is there once."""
+        for _ in range(FILES):
+            self._place.put(self._fed)
+            self._fed += 1
+        time.sleep(self._chance.uniform(0.0, 2.5))
+        self._break(kind)
+        self._tally.note(kind)
+        self._wait()
+        self._tally.rows = self._fed * ROWS
+        print(f"kill {self._tally.total}: {kind}; {self._tally.rows:,} rows, each once", flush=True)
+
+    def merge(self) -> None:
+        """Merges all dates while executors are killed; a merge that could not go on is run again."""
+        before = rows(self._place.root, "intraday")
+        for attempt in range(10):
+            job = self._place.submit("merge_dates", TABLE, "--closed", options=self._options, log=self._log)
+            while job.poll() is None and attempt < MERGE_KILLS:
+                if found := self._executors():
+                    time.sleep(self._chance.uniform(0.0, 2.0))
+                    if kill(self._chance.choice(found)):
+                        self._tally.note("executor of a merge")
+                    break
+                time.sleep(0.05)
+            code, _, _ = ended(job)
+            if code == 0:
+                break
+            assert code == 3, f"the merge ended with {code}: {self._log.read_text()[-2000:]}"
+            self._tally.restarts += 1
+        assert rows(self._place.root, "history") == before, "lost or doubled rows in history"
+        verdict = verify(Fs(), Layout(self._place.root), deep=True)
+        assert not verdict.errors, f"torn: {verdict.findings[:3]}"
+
+    def _break(self, kind: str) -> None:
+        workers = self._cluster.workers
+        if kind == "executor":
+            if found := self._executors():
+                kill(self._chance.choice(found))
+        elif kind == "master":
+            self._cluster.master.stop(signal.SIGKILL)
+            time.sleep(self._chance.uniform(0.0, 3.0))
+            self._cluster.start_master()
+        elif kind == "worker":
+            gone = workers.pop(self._chance.randrange(len(workers)))
+            self._all_of(gone, signal.SIGKILL)
+            gone.stop(signal.SIGKILL)
+            self._cluster.start_worker()
+        else:
+            worker = self._chance.choice(workers)
+            self._all_of(worker, signal.SIGSTOP)
+            time.sleep(CUT)
+            self._all_of(worker, signal.SIGCONT)
+
+    def _executors(self) -> list[int]:
+        return [
+            process.pid
+            for worker in self._cluster.workers
+            for process in processes(worker.pid)
+            if "CoarseGrainedExecutorBackend" in process.command and process.command.split(" ")[0].endswith("java")
+        ]
+
+    @staticmethod
+    def _all_of(worker: Daemon, number: int) -> None:
+        """A signal to a worker and to all that it has started, as if it were to its machine."""
+        for process in processes(worker.pid):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)
+
+    def _wait(self) -> None:
+        wanted, end = self._fed * ROWS, time.monotonic() + PATIENCE
+        found = 0
+        while found != wanted:
+            assert found < wanted, f"doubled: {found} rows of {wanted}"
+            assert time.monotonic() < end, f"lost: {found} rows of {wanted}; {self._log.read_text()[-2000:]}"
+            if (code := self._job.poll()) is not None:
+                assert code == 3, f"the job ended with {code}: {self._log.read_text()[-2000:]}"
+                self._tally.restarts += 1
+                self._job = self._start()
+            time.sleep(0.1)
+            with suppress(TableNotFoundError):  # before the first batch
+                found = open_table(self._place.root, TABLE).count()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return self._place.submit("ingest_stream", str(self._place.stream), options=self._options, log=self._log)
+
+
+def rows(root: Path, tier: str) -> list[str]:
+    """All rows of a tier as text, in an order of their own."""
+    found = open_table(root, TABLE).to_arrow(tier=tier, dictionaries=False)
+    return sorted(map(repr, found.to_pylist()))
+
+
+@contextmanager
+def broken_cluster(base: Path, seed: int) -> Iterator[tuple[Breakage, Tally]]:
+    """A cluster with a running job below an empty directory."""
+    place, tally = Place.make(base), Tally()
+    daemons = {**place.environ, "SPARK_CONF_DIR": str(base)}
+    # a worker that was given up comes back by itself, and executors may be replaced without end
+    options = f"-Dspark.worker.timeout={LOST} -Dspark.deploy.maxExecutorRetries=-1"
+    with Cluster(base / "cluster", daemons, options=options) as cluster:
+        breakage = Breakage(place, cluster, random.Random(seed), tally)
+        try:
+            yield breakage, tally
+        finally:
+            breakage.close()
+
+
+def run_campaign(base: Path, kills: int, seed: int) -> Tally:
+    """So many rounds over all kinds in turn, then a merge. AssertionError: rows were lost, doubled or torn."""
+    with broken_cluster(base, seed) as (breakage, tally):
+        for number in range(kills):
+            breakage.round(KINDS[number % len(KINDS)])
+        breakage.close()
+        breakage.merge()
+    return tally
+
+
+def main() -> int:
+    """Runs it and prints what came of it."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="cluster-") as directory:
+        print(run_campaign(Path(directory), given.kills, given.seed))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

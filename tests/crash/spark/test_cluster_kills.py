@@ -1,0 +1,15 @@
+"""A cluster that breaks in four ways under a stream, and under a merge; ``make crash`` breaks it forty times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash.spark.cluster_kills import KINDS, run_campaign
+
+
+@pytest.mark.spark
+def test_whatever_of_a_cluster_is_killed_every_row_is_there_once(tmp_path: Path) -> None:
+    done = run_campaign(tmp_path, len(KINDS), 5)
+    assert {kind: done.kills[kind] for kind in KINDS} == dict.fromkeys(KINDS, 1)

@@ -1,0 +1,87 @@
+"""A directory that is not the repository, from which jobs are submitted with the zip of our packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from jobs.demo.feed import json_line, rows
+from jobs.session.fast_start import python_launcher
+from jobs.session.spark_session import JVM_OPTIONS
+from jobs.session.zipped import write_zip
+from store.io.fs import Fs
+from tests.support.places import REPOSITORY
+
+SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+ROWS = 40
+PATIENCE = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A feed, a stream file and the zip."""
+
+    base: Path
+    stream: Path
+    environ: dict[str, str]
+
+    @classmethod
+    def make(cls, base: Path) -> Place:
+        """One in an existing empty directory."""
+        write_zip(base / "sparkhaven.zip")
+        (base / "feed").mkdir()
+        stream = base / "flights.toml"
+        text = (REPOSITORY / "conf/streams/flights.toml").read_text()
+        stream.write_text(text.replace("../schemas", str(REPOSITORY / "conf/schemas")))
+        (base / "spark").mkdir()
+        (base / "spark" / "spark-defaults.conf").write_text("spark.master local[2]\nspark.ui.enabled false\n")
+        environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
+        ours = {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ), "PATH": programs}
+        ours |= {"SPARK_CONF_DIR": str(base / "spark"), "JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}  # half the time
+        return cls(base, stream, {**environ, **ours, "FLIGHTS_FEED": str(base / "feed")})
+
+    @property
+    def zip(self) -> str:
+        """The packages for --py-files."""
+        return str(self.base / "sparkhaven.zip")
+
+    @property
+    def root(self) -> Path:
+        """The database."""
+        return self.base / "db"
+
+    def put(self, number: int, *extra: str) -> None:
+        """A further file of the feed: ``ROWS`` flights."""
+        lines = [json_line(row) for row in islice(rows(), number * ROWS, (number + 1) * ROWS)]
+        path = self.base / "feed" / f"{number}.json"
+        path.with_name(f".{path.name}").write_text("".join([*lines, *extra]), encoding="utf-8")
+        path.with_name(f".{path.name}").rename(path)
+
+    def submit(
+        self, entry: str, *words: str, options: tuple[str, ...] = (), log: Path | None = None
+    ) -> subprocess.Popen[str]:
+        """A job under spark-submit; its standard error goes to ``log``, or into a pipe."""
+        command = [SUBMIT, "--py-files", self.zip, *options, str(REPOSITORY / "jobs" / f"{entry}.py")]
+        return subprocess.Popen(
+            [*command, "--root", str(self.root), *words, "--json"],
+            cwd=self.base,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if log is None else log.open("a", encoding="utf-8"),
+            text=True,
+        )
+
+
+def ended(job: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]], str]:
+    """Exit code, JSON lines of standard output, standard error."""
+    out, err = job.communicate(timeout=PATIENCE)
+    return job.returncode, [json.loads(line) for line in out.splitlines()], err
