@@ -29,11 +29,10 @@ from store.errors import TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.chaos.faults import kill, processes
-from tests.support.spark.place import ROWS, Place, ended
+from tests.support.spark.place import PATIENCE, ROWS, Place
 
 TABLE = "Nyc13.Flight"
 FILES = 6  # of a round, in one batch: three tasks' worth of splits or more
-PATIENCE = 180.0
 LOST = 8  # seconds after which Spark gives up what does not answer
 CUT = 2.0 * LOST
 CONF = {
@@ -42,6 +41,7 @@ CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.heartbeatInterval": "1s",
     "spark.network.timeout": f"{LOST}s",
+    "spark.network.timeoutInterval": "2s",
     "spark.task.maxFailures": "20",
 }
 MERGE_KILLS = 3  # at most; a merge is short
@@ -81,7 +81,7 @@ class Breakage:
         """Ends the job after its batch; may be called twice."""
         if self._job.poll() is None:
             self._job.send_signal(signal.SIGTERM)
-            ended(self._job)
+            exit_code(self._job)
 
     def round(self, kind: str) -> None:
         """Feeds, breaks, and waits until every row is there once."""
@@ -107,7 +107,7 @@ class Breakage:
                         self._tally.note("executor of a merge")
                     break
                 time.sleep(0.05)
-            code, _, _ = ended(job)
+            code = exit_code(job)
             if code == 0:
                 break
             assert code == 3, f"the merge ended with {code}: {self._log.read_text()[-2000:]}"
@@ -167,6 +167,12 @@ class Breakage:
 
     def _start(self) -> subprocess.Popen[str]:
         return self._place.submit("ingest_stream", str(self._place.stream), options=self._options, log=self._log)
+
+
+def exit_code(job: subprocess.Popen[str]) -> int:
+    """Waits for the end of a job."""
+    job.communicate(timeout=PATIENCE)
+    return job.returncode
 
 
 def rows(root: Path, tier: str) -> list[str]:

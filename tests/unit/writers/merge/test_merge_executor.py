@@ -106,9 +106,15 @@ class Rdd:
 
 def spark_executor(root: Path, answer: tuple[Any, ...], error: Exception | None = None) -> SparkExecutor:
     rdd = Rdd([answer], error or AssertionError("a task ran"))
+    known = SimpleNamespace(size=lambda: 2)  # the driver and one executor
     context = SimpleNamespace(
-        master="spark://one:7077", pythonExec="python3", defaultParallelism=2, parallelize=lambda *_: rdd
+        master="spark://one:7077",
+        pythonExec="python3",
+        defaultParallelism=2,
+        parallelize=lambda *_: rdd,
+        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: known)),
     )
+    (root / "marker").touch()
     return SparkExecutor(context, root, root / "marker")
 
 
