@@ -1,16 +1,13 @@
-"""The jobs under spark-submit: lines as the documentation has them, SIGTERM, a standalone cluster with two workers."""
+"""The jobs under spark-submit: lines as the documentation has them. Of a cluster: ``tests.crash.spark``."""
 
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from jobs.demo.cluster import Cluster
-from readers.arrow.opening import open_table
 from tests.support.places import REPOSITORY
 from tests.support.spark.place import PATIENCE, ROWS, Place, ended
 
@@ -63,29 +60,3 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
 def test_a_wrong_name_is_wrong_usage(place: Place) -> None:
     code, (told,), err = ended(place.submit("merge_dates", "Nyc13.Flight", "--date", "../x"))
     assert (code, told["error"]["type"]) == (2, "InvalidNameError"), err
-
-
-def test_a_standalone_cluster_runs_ingest_until_sigterm_to_spark_submit_and_then_a_merge(place: Place) -> None:
-    for number in TWO_DAYS:
-        place.put(number)
-    daemons = {**place.environ, "SPARK_CONF_DIR": str(place.base)}
-    with Cluster(place.base / "cluster", daemons) as cluster:
-        conf = ("spark.executor.memory=512m", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
-        options = ("--master", cluster.url, *(word for value in conf for word in ("--conf", value)))
-        job = place.submit("ingest_stream", str(place.stream), options=options)
-        wanted = f"flights epoch 1: {len(TWO_DAYS) * ROWS} rows"
-        said = next((line for line in iter(job.stderr.readline, "") if wanted in line), "")  # type: ignore[union-attr]
-        job.send_signal(signal.SIGTERM)
-        code, results, err = ended(job)
-        assert said and code == 0 and "Exception" not in err, err
-        assert [(taken["rows"], taken["epoch"]) for taken in results] == [(len(TWO_DAYS) * ROWS, 1)]
-        code, merged, err = ended(place.submit("merge_dates", "Nyc13.Flight", "--closed", options=options))
-        assert code == 0, err
-        found = {result["date"]: (result["outcome"], result["rows_out"]) for result in merged}
-        assert found == dict.fromkeys(("2013-01-01", "2013-01-02"), ("merged", 2 * ROWS))
-        executors = [*(place.base / "cluster").glob("work-*/app-*/*/stderr")]
-        apps = {(path.parents[1].name, path.parents[2].name) for path in executors}
-        assert len(apps) == 4, "both workers have run executors of both jobs"
-    table = open_table(place.base / "db", "Nyc13.Flight")
-    here, there = (table.to_arrow(tier=tier, dictionaries=False).sort_by(ORDER) for tier in ("intraday", "history"))
-    assert here.num_rows == len(TWO_DAYS) * ROWS and there.equals(here.select(there.column_names))

@@ -75,19 +75,20 @@ class Breakage:
         conf = (word for name, value in CONF.items() for word in ("--conf", f"{name}={value}"))
         self._options = ("--master", cluster.url, *conf)
         self._log = place.base / "job.log"
+        self._feed()
         self._job = self._start()
+        self._wait()
 
     def close(self) -> None:
-        """Ends the job after its batch; may be called twice."""
+        """Ends the job after its batch, by SIGTERM to spark-submit; may be called twice."""
         if self._job.poll() is None:
             self._job.send_signal(signal.SIGTERM)
-            exit_code(self._job)
+            code = exit_code(self._job)
+            assert code == 0, f"SIGTERM ended the job with {code}: {self._log.read_text()[-2000:]}"
 
     def round(self, kind: str) -> None:
         """Feeds, breaks, and waits until every row is there once."""
-        for _ in range(FILES):
-            self._place.put(self._fed)
-            self._fed += 1
+        self._feed()
         time.sleep(self._chance.uniform(0.0, 2.5))
         self._break(kind)
         self._tally.note(kind)
@@ -116,11 +117,19 @@ class Breakage:
         verdict = verify(Fs(), Layout(self._place.root), deep=True)
         assert not verdict.errors, f"torn: {verdict.findings[:3]}"
 
+    def _feed(self) -> None:
+        for _ in range(FILES):
+            self._place.put(self._fed)
+            self._fed += 1
+
     def _break(self, kind: str) -> None:
         workers = self._cluster.workers
         if kind == "executor":
-            if found := self._executors():
-                kill(self._chance.choice(found))
+            end = time.monotonic() + PATIENCE
+            while not (found := self._executors()):  # a former one is being replaced
+                assert time.monotonic() < end, "no executor"
+                time.sleep(0.05)
+            kill(self._chance.choice(found))
         elif kind == "master":
             self._cluster.master.stop(signal.SIGKILL)
             time.sleep(self._chance.uniform(0.0, 3.0))

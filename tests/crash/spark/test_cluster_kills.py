@@ -13,3 +13,8 @@ from tests.crash.spark.cluster_kills import KINDS, run_campaign
 def test_whatever_of_a_cluster_is_killed_every_row_is_there_once(tmp_path: Path) -> None:
     done = run_campaign(tmp_path, len(KINDS), 5)
     assert {kind: done.kills[kind] for kind in KINDS} == dict.fromkeys(KINDS, 1)
+    executors = [*(tmp_path / "cluster").glob("work-*/app-*/*/stderr")]
+    workers = {(path.parents[1].name, path.parents[2].name) for path in executors}
+    applications = [application for application, _ in workers]
+    assert len({*applications}) >= 2, "the stream and the merge have run on the cluster"
+    assert all(applications.count(each) >= 2 for each in applications), "two workers have run executors of each"
