@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -71,14 +72,15 @@ class Place:
     ) -> subprocess.Popen[str]:
         """A job under spark-submit; its standard error goes to ``log``, or into a pipe."""
         command = [SUBMIT, "--py-files", self.zip, *options, str(REPOSITORY / "jobs" / f"{entry}.py")]
-        return subprocess.Popen(
-            [*command, "--root", str(self.root), *words, "--json"],
-            cwd=self.base,
-            env=self.environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if log is None else log.open("a", encoding="utf-8"),
-            text=True,
-        )
+        with ExitStack() as opened:
+            return subprocess.Popen(
+                [*command, "--root", str(self.root), *words, "--json"],
+                cwd=self.base,
+                env=self.environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if log is None else opened.enter_context(log.open("a", encoding="utf-8")),
+                text=True,
+            )
 
 
 def ended(job: subprocess.Popen[str]) -> tuple[int, list[dict[str, Any]], str]:
