@@ -205,6 +205,17 @@ def free_port() -> int:
         return number
 
 
+def wait_until_stopped() -> None:
+    """Returns at Ctrl-C or SIGTERM."""
+    print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: stop.set())
+    while not stop.wait(1.0):
+        pass
+    print("stopping")
+
+
 def main() -> int:
     """Starts a broker with the flights of the demo in a topic, and waits for Ctrl-C."""
     from jobs.demo.topic import TOPIC, fill
@@ -220,13 +231,7 @@ def main() -> int:
         print(f"broker at {broker.bootstrap}, log in {broker.log}")
         print(f"topic {TOPIC}: {filled:,} messages sent" if filled else f"topic {TOPIC} exists")
         print(f"try: KAFKA={broker.bootstrap} sparkhaven --root DIR ingest conf/streams/flights-kafka.toml --once")
-        print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, frame: stop.set())
-        while not stop.wait(1.0):
-            pass
-        print("stopping")
+        wait_until_stopped()
     return 0
 
 

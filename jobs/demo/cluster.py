@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -22,7 +21,7 @@ from types import TracebackType
 
 import pyspark
 
-from jobs.demo.broker import free_port
+from jobs.demo.broker import free_port, wait_until_stopped
 from jobs.session.fast_start import python_launcher
 from jobs.session.watchdog import Watchdog
 from store.errors import CommitError, SparkhavenError
@@ -187,13 +186,7 @@ def main() -> int:
         print(f"master at {cluster.url}, {given.workers} workers of one core, logs in {place}")
         print(f"try: make zip && {submit} --master {cluster.url} --py-files sparkhaven.zip \\")
         print("     jobs/ingest_stream.py --root DIR conf/streams/flights.toml --once")
-        print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda number, frame: stop.set())
-        while not stop.wait(1.0):
-            pass
-        print("stopping")
+        wait_until_stopped()
     return 0
 
 
