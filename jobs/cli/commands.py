@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -53,14 +54,19 @@ class LazyCommands(Commands):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
 
+@cache
+def _registered(path: str) -> Mapping[str, Any]:
+    """The commands of a module."""
+    app = typer.Typer(rich_markup_mode=None)
+    import_module(path).register(app)
+    return get_group(app).commands
+
+
 class OnUse(Mapping[str, Any]):
     """The commands, each imported when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        path, _ = COMMANDS[name]
-        app = typer.Typer(rich_markup_mode=None)
-        import_module(path).register(app)
-        return get_group(app).commands[name]
+        return _registered(COMMANDS[name][0])[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Annotated, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 
 from jobs.context import CliContext, table
@@ -89,7 +90,8 @@ def read(
         return
     rows = opened.count(**asked)
     shown = _first(opened, names, asked, limit)
-    listed = shown.to_pylist() if limit else []
+    lines = zip(*map(cell_values, shown.columns), strict=True)
+    listed = [dict(zip(shown.schema.names, line, strict=True)) for line in lines]
     result |= {"rows": rows, "columns": shown.schema.names, "first": listed}
     cli.result(result, lambda: _show(opened, shown.schema.names, listed, rows))
 
@@ -128,6 +130,15 @@ def cell_text(value: object) -> object:
     """A value of a table as it is shown: instants in ISO form."""
     isoformat = getattr(value, "isoformat", None)
     return isoformat() if isoformat else value
+
+
+def cell_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column; instants that a datetime cannot hold as ISO texts."""
+    try:
+        return list(column.to_pylist())
+    except ValueError:  # nanoseconds: PyArrow would need pandas, which commands do without
+        texts = pc.strftime(column, "%Y-%m-%dT%H:%M:%S").to_pylist()
+        return [None if text is None else f"{text}+00:00" for text in texts]
 
 
 def note_set_aside(cli: CliContext, opened: Table) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 
-from jobs.cli.read import cell_text, note_set_aside, pinned
+from jobs.cli.read import cell_text, cell_values, note_set_aside, pinned
 from jobs.context import CliContext, table
 from jobs.options import (
     Json,
@@ -134,17 +133,8 @@ def _first(batches: pa.RecordBatchReader, limit: int) -> tuple[int, list[list[An
 
 
 def _lines(batch: pa.RecordBatch) -> Iterator[list[Any]]:
-    columns = [[_number(value) for value in _values(column)] for column in batch.columns]
+    columns = [[_number(value) for value in cell_values(column)] for column in batch.columns]
     return (list(line) for line in zip(*columns, strict=True))
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """The values of a column; instants that a datetime cannot hold as ISO texts."""
-    try:
-        return list(column.to_pylist())
-    except ValueError:
-        texts = pc.strftime(column, "%Y-%m-%dT%H:%M:%S").to_pylist()
-        return [None if text is None else f"{text}+00:00" for text in texts]
 
 
 def _number(value: object) -> object:

@@ -54,7 +54,7 @@ class MergeInput:
 
     @property
     def key(self) -> InputKey:
-        """Which location it is: one that was removed and made again is another."""
+        """Which location it is: one that was removed and created again is another."""
         return self.stream, self.internal, self.since
 
 
