@@ -30,12 +30,11 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> StructType:
         """The columns of the data frame; pins the snapshot that it shows."""
-        from readers.spark.batch import chosen_columns
         from readers.spark.types import spark_schema
 
         options = self._options()
         self._table = self._opened(options)
-        return spark_schema(chosen_columns(self._table.schema, options, self._table), options)
+        return spark_schema(self._table.columns(options.columns), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query."""
@@ -54,11 +53,10 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
     def _given(self, schema: StructType, options: ReadOptions) -> Table:
         """The pinned snapshot, or a new one for a frame whose schema the user has given."""
-        from readers.spark.batch import chosen_columns
         from readers.spark.types import require_schema, spark_schema
 
         table, self._table = self._table or self._opened(options), None
-        require_schema(schema, spark_schema(chosen_columns(table.schema, options, table), options), table.name)
+        require_schema(schema, spark_schema(table.columns(options.columns), options), table.name)
         return table
 
     def _options(self, *, stream: bool | None = None) -> ReadOptions:

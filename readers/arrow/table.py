@@ -103,7 +103,7 @@ class Table:
 
     def arrow_schema(self, columns: Names | None = None, *, dictionaries: bool = True) -> pa.Schema:
         """Fields of a result; default: symbol columns and the partitioning column are dictionaries of strings."""
-        shown = self._columns(columns)
+        shown = self.columns(columns)
         return pa.schema([pa.field(c.name, arrow_type(c, dictionaries=dictionaries)) for c in shown])
 
     def __arrow_c_schema__(self) -> object:
@@ -191,7 +191,7 @@ class Table:
         chunks.
         """
         predicate = self._predicate(where)
-        shown = self._columns(columns)
+        shown = self.columns(columns)
         parts = list(self._parts(shown, predicate, None, None, dates=dates, sources=sources, tier=tier))
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
         chunks = [pa.chunked_array([part[i] for part in parts], field.type) for i, field in enumerate(schema)]
@@ -217,7 +217,7 @@ class Table:
         Arrow stream, which other libraries take as it is, once: ``polars.DataFrame(t.to_batches(["Sym", "Px"]))``.
         """
         predicate = self._predicate(where)
-        shown = self._columns(columns)
+        shown = self.columns(columns)
         parts = self._parts(shown, predicate, batch_rows, on_read, dates=dates, sources=sources, tier=tier)
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
         batches = (pa.RecordBatch.from_arrays(part, schema=schema) for part in parts)
@@ -250,7 +250,7 @@ class Table:
         batch_rows: int = BATCH_ROWS,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of some slices of a plan, in batches like those of ``to_batches``."""
-        shown = self._columns(columns)
+        shown = self.columns(columns)
         schema = pa.schema([pa.field(c.name, arrow_type(c)) for c in shown])
         for part in self._read(slices, shown, where, batch_rows):
             yield pa.RecordBatch.from_arrays(part, schema=schema)
@@ -289,8 +289,11 @@ class Table:
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
         return parse_predicate(where, self.schema) if isinstance(where, str) else where
 
-    def _columns(self, names: Names | None) -> tuple[Column, ...]:
-        """The named columns in the requested order; None: all in the order of the definition."""
+    def columns(self, names: Names | None = None) -> tuple[Column, ...]:
+        """The named columns in the requested order; None: all in the order of the definition.
+
+        SchemaMismatchError for a name that the table does not have, or that is named twice.
+        """
         if names is None:
             return self.schema.columns
         asked = [names] if isinstance(names, str) else list(names)

@@ -20,12 +20,6 @@ from store.predicate.expression import Predicate
 from store.types.model import Column, TableSchema
 
 
-def chosen_columns(schema: TableSchema, options: ReadOptions, table: Table) -> tuple[Column, ...]:
-    """The columns of the data frame; SchemaMismatchError for a name that the table does not have."""
-    names = table.arrow_schema(options.columns).names
-    return tuple(column for name in names for column in schema.columns if column.name == name)
-
-
 def read_columns(schema: TableSchema, shown: Iterable[Column], where: Predicate | None) -> list[Column]:
     """The columns that a task opens: those that it returns, and those that the expression compares."""
     names = {column.name for column in shown} | {*(where.columns if where else ())}
@@ -38,7 +32,7 @@ class SnapshotReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, table: Table, options: ReadOptions) -> None:
         self._table: Table | None = table
         self._options = options
-        self._columns = chosen_columns(table.schema, options, table)
+        self._columns = table.columns(options.columns)
         self._where = pushed_predicate((), table.schema, options)
 
     def __getstate__(self) -> dict[str, object]:
