@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from store.epochs.log import StreamLog
 from store.epochs.state.values import FileId, Split
@@ -157,9 +158,9 @@ def _by_date(given: pa.Table, schema: TableSchema, date: str) -> Iterator[tuple[
     if strange:
         known = ", ".join(column.name for column in schema.stored)
         raise SchemaMismatchError(f"{schema.full_name} has no such column", expected=known, found=", ".join(strange))
-    dates = given.column(partitioning).to_pylist() if partitioning in given.column_names else [date] * given.num_rows
-    for value in sorted(set(dates)):
-        rows = given.filter(pa.array([each == value for each in dates]))
+    dates = given.column(partitioning) if partitioning in given.column_names else pa.repeat(date, given.num_rows)
+    for value in sorted(pc.unique(dates).to_pylist()):
+        rows = given.filter(pc.equal(dates, value))
         arrays = []
         for column in schema.stored:
             array = rows.column(column.name) if column.name in rows.column_names else pa.nulls(rows.num_rows)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from jobs.streams.process import stopping
 from store.io.fs import Fs
+from tests.crash.chaos.pair import run_pair
 from tests.crash.chaos.tally import Campaign
 from tests.crash.disk import strace_faults
 from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
@@ -187,29 +187,11 @@ def _line(tally: Tally) -> Line:
 
 
 def chaos(base: Path, kills: int) -> Iterator[Line]:
-    """Every process of real jobs on real topics, killed at random, beside readers.
-
-    Two campaigns run side by side, each with a broker, a topic and a table of its own: one alone waits more than it
-    works. SIGTERM lets them end after their round and keeps what they have found.
-    """
-    sums = [base / f"{seed}.json" for seed in (1, 2)]
-    words = ["-m", "tests.crash.chaos.campaign", "--kills", str(-(-kills // len(sums)))]
-    runs = [subprocess.Popen([sys.executable, *words, "--seed", file.stem, "--sum", str(file)]) for file in sums]
-    with stopping() as stop:
-        while any(run.poll() is None for run in runs):
-            if stop.wait(1.0):
-                for run in runs:
-                    run.terminate()
-                break
-        codes = [run.wait() for run in runs]
-    found = Campaign()
-    for file in sums:
-        if file.exists():
-            found.add(Campaign.from_json(file.read_text(encoding="utf-8")))
+    """Every process of real jobs on real topics, killed at random, beside readers."""
+    found, ended = run_pair(base, kills)
     yield from chaos_lines(found)
-    ended = sum(not file.exists() for file in sums)
     if ended:
-        yield Line("real job and topic", "campaign", "fsync", other=ended, remark=f"ended with {codes}")
+        yield Line("real job and topic", "campaign", "fsync", other=ended, remark="ended without a result")
 
 
 def chaos_lines(found: Campaign) -> Iterator[Line]:

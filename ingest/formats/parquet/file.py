@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from ingest.content.file import RawFile
 from store.epochs.state.values import FileId, FilePart
+from store.errors import FeedError
 from store.io.fs import Fs
 
 BATCH_ROWS = 1 << 16
@@ -207,6 +208,17 @@ def _cuts(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
         stop = max(start + 1, int(np.searchsorted(ends, before + BATCH_BYTES, side="right")))
         yield start, stop
         start = stop
+
+
+def no_parquet(path: str, error: Exception, hint: str) -> FeedError:
+    """The error for a file that PyArrow cannot read."""
+    return FeedError(
+        "feed file is no Parquet file, or damaged",
+        where=path,
+        expected="a complete Parquet file",
+        found=str(error).splitlines()[0],
+        hint=hint,
+    )
 
 
 def _has_bytes(kind: pa.DataType) -> bool:

@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects, Unit, bad_row
-from ingest.formats.parquet.file import Batch, ParquetFile
+from ingest.formats.parquet.file import Batch, ParquetFile, no_parquet
 from ingest.formats.parquet.text import row_text
 from ingest.formats.parquet.values import Source, check_type, exact_value, show, typed_values
 from ingest.spec import Target
 from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
 from store.epochs.state.values import FileId
-from store.errors import FeedError
 from store.io.fs import Fs
 
 
@@ -77,12 +76,8 @@ class ParquetRows:
                     rejects.ignored[name] += len(rows)
                 yield rows
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            raise FeedError(
-                "feed file is no Parquet file, or damaged",
-                where=split.path,
-                expected="a complete Parquet file",
-                found=str(error).splitlines()[0],
-                hint="deliver the file again under a new name; nothing of it was committed",
+            raise no_parquet(
+                split.path, error, "deliver the file again under a new name; nothing of it was committed"
             ) from error
 
     def payload(self, fs: Fs, split: FileId) -> Callable[[int], bytes]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from ingest.formats.parquet.file import Batch, ParquetFile
+from ingest.formats.parquet.file import Batch, ParquetFile, no_parquet
 from ingest.samples import TypedPart
 from store.epochs.state.values import FileId
-from store.errors import FeedError
 from store.io.fs import Fs
 
 
@@ -34,13 +33,7 @@ def first_rows(
             if not whole:
                 break
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        raise FeedError(
-            "feed file is no Parquet file, or damaged",
-            where=split.path,
-            expected="a complete Parquet file",
-            found=str(error).splitlines()[0],
-            hint="name a complete file",
-        ) from error
+        raise no_parquet(split.path, error, "name a complete file") from error
     given = constants or {}
     declared = [name for name in file.declared.names if name not in given]
     found = {name: _joined(batches, name, file.declared.field(name).type) for name in declared}
