@@ -5,7 +5,8 @@ zip keeps no bytecode, so each of the five processes of a stream would compile P
 takes the zip off the path, since the same PySpark is installed for this Python.
 
 *The class archive.* Of the 13,000 classes that Spark's JVM loads, nearly all come from an archive, by the JDK's
-class-data sharing. The JVM ignores an archive of other jars or of another JDK.
+class-data sharing. The JVM ignores an archive of another JDK, or of jars with other times of change, even if they are
+the same: its name tells them apart.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jobs.session.jars import cache_directory
 from jobs.session.java import find_java
 from store.io.fs import Fs
 
-OWNER = ".pyspark"  # beside an archive: the path of its PySpark
+OWNER = ".pyspark"  # beside an archive: the path of its PySpark, and a digest of the jars there
 AT_EXIT = "SPARKHAVEN_CLASSES_AT_EXIT"  # the archive that the JVM writes when it ends
 _QUIET = "-Xlog:cds*=off"  # else the JVM reports an archive that does not fit on standard output
 _LAUNCHER = """#!/bin/sh
@@ -55,18 +56,18 @@ def python_launcher(fs: Fs, environ: Mapping[str, str]) -> str:
 
 def class_archive(fs: Fs, environ: Mapping[str, str]) -> Path:
     """The path of the archive for this JDK and this PySpark, existing or not. SettingsError without a JDK."""
-    return cache_directory(environ) / f"classes-{_digest(fs.resolve(find_java(fs, environ)), _pyspark())}.jsa"
+    java = fs.resolve(find_java(fs, environ))
+    return cache_directory(environ) / f"classes-{_digest(java, _change(fs, java), _owner(fs, _pyspark()))}.jsa"
 
 
 def keep_archive(fs: Fs, made: Path, path: Path) -> None:
-    """Gives a new archive its name, and removes those of PySparks that are no longer installed: each has 160 MB."""
-    pyspark = _pyspark()
-    fs.replace(path.with_suffix(OWNER), str(pyspark).encode(), sync=False)
+    """Gives a new archive its name, and removes those of PySparks that are gone or replaced: each has 160 MB."""
+    fs.replace(path.with_suffix(OWNER), _owner(fs, _pyspark()).encode(), sync=False)
     fs.rename(made, path)
     for name in fs.names(path.parent):
-        owner = path.with_name(name)
-        if owner.suffix == OWNER and fs.stat(Path(fs.read(owner).decode())) is None:
-            for gone in (owner.with_suffix(path.suffix), owner):
+        file = path.with_name(name)
+        if file.suffix == OWNER and (owner := fs.read(file).decode()) != _owner(fs, Path(owner.partition("\n")[0])):
+            for gone in (file.with_suffix(path.suffix), file):
                 fs.unlink(gone)
 
 
@@ -76,6 +77,17 @@ def archive_options(fs: Fs, environ: Mapping[str, str]) -> list[str]:
         return [f"-XX:ArchiveClassesAtExit={environ[AT_EXIT]}", _QUIET]
     path = class_archive(fs, environ)
     return [f"-XX:SharedArchiveFile={path}", _QUIET] if fs.stat(path) is not None else []
+
+
+def _owner(fs: Fs, pyspark: Path | None) -> str:
+    """A PySpark at its path, and its jars as the JVM compares them."""
+    jars = [pyspark / "jars" / name for name in fs.names(pyspark / "jars")] if pyspark is not None else []
+    return f"{pyspark}\n{_digest(*((jar.name, _change(fs, jar)) for jar in jars))}"
+
+
+def _change(fs: Fs, path: Path) -> tuple[int, int] | None:
+    found = fs.stat(path)
+    return (found.size, found.mtime_ns) if found is not None else None
 
 
 def _pyspark() -> Path | None:

@@ -1,7 +1,8 @@
-"""Archives of classes in the cache: those whose PySpark is gone go too."""
+"""Archives of classes in the cache: those whose PySpark is gone or was installed again go too."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,21 +14,57 @@ from store.io.fs import Fs
 FS = Fs()
 
 
-def test_an_archive_goes_when_its_pyspark_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    environ = {"XDG_CACHE_HOME": str(tmp_path), "JAVA_HOME": str(tmp_path / "jdk"), "PATH": ""}
-    (tmp_path / "jdk" / "bin").mkdir(parents=True)
-    (tmp_path / "jdk" / "bin" / "java").touch(0o755)
-    kept = []
-    for name in ("first", "second", "third"):
-        installed = tmp_path / name
-        installed.mkdir()
-        monkeypatch.setattr(fast_start, "_pyspark", lambda installed=installed: installed)
-        path = class_archive(FS, environ)
+class Machine:
+    """A JDK, a cache, and PySparks of one jar each."""
+
+    def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base, self.patch = base, monkeypatch
+        self.environ = {"XDG_CACHE_HOME": str(base), "JAVA_HOME": str(base / "jdk"), "PATH": ""}
+        self.java = base / "jdk" / "bin" / "java"
+        self.java.parent.mkdir(parents=True)
+        self.java.touch(0o755)
+
+    def install(self, name: str, seconds: int = 1) -> Path:
+        """A PySpark with a jar of this time of change; the path of its archive."""
+        jar = self.base / name / "jars" / "spark.jar"
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        jar.touch()
+        os.utime(jar, (seconds, seconds))
+        self.patch.setattr(fast_start, "_pyspark", lambda: self.base / name)
+        return class_archive(FS, self.environ)
+
+    def keep(self, path: Path) -> Path:
         path.parent.mkdir(exist_ok=True)
-        (made := tmp_path / "made").write_text(name)
-        if name == "third":
-            (tmp_path / "first").rmdir()
+        (made := self.base / "made").write_text("classes")
         keep_archive(FS, made, path)
-        kept.append(path)
+        return path
+
+
+def test_an_archive_goes_when_its_pyspark_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(tmp_path, monkeypatch)
+    kept = [machine.keep(machine.install(name)) for name in ("first", "second")]
+    (tmp_path / "first" / "jars" / "spark.jar").unlink()
+    kept.append(machine.keep(machine.install("third")))
     assert [path.exists() for path in kept] == [False, True, True]
-    assert sorted(path.parent.iterdir()) == sorted([*kept[1:], *(path.with_suffix(".pyspark") for path in kept[1:])])
+    owners = [path.with_suffix(".pyspark") for path in kept[1:]]
+    assert sorted(kept[0].parent.iterdir()) == sorted([*kept[1:], *owners])
+
+
+def test_a_pyspark_installed_again_at_its_path_needs_another_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The JVM compares times of change and would silently load each class from its jar."""
+    machine = Machine(tmp_path, monkeypatch)
+    before = machine.keep(machine.install("pyspark"))
+    assert machine.install("pyspark") == before
+    after = machine.install("pyspark", seconds=2)
+    assert after != before
+    machine.keep(after)
+    assert (before.exists(), after.exists()) == (False, True)
+
+
+def test_another_jdk_at_the_same_path_needs_another_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(tmp_path, monkeypatch)
+    before = machine.install("pyspark")
+    machine.java.write_text("upgraded")
+    assert machine.install("pyspark") != before
