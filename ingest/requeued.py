@@ -17,10 +17,9 @@ from ingest.feeds.table import planned_feed
 from ingest.router import Routed, Router, reference_ns
 from ingest.spec import StreamSpec
 from ingest.targets import resolve_targets
+from store.instants import NS_PER_SECOND
 from store.layout import LocationKey
 from store.types.model import TableSchema
-
-NS = 1_000_000_000
 
 
 def decode_requeued(
@@ -36,7 +35,7 @@ def decode_requeued(
 
     Rows that belong to the locations ``late`` are rejected as well as routed, for a caller who only tries.
     """
-    targets, now_ns = resolve_targets(spec, schema), round(clock() * NS)
+    targets, now_ns = resolve_targets(spec, schema), round(clock() * NS_PER_SECOND)
     feed = planned_feed(spec)
     by_source = groupby(table.to_pylist(), key=lambda row: row["SourcePartition"])
     groups = [feed.requeue(source, list(rows), targets, now_ns, rejects) for source, rows in by_source]

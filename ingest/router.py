@@ -21,8 +21,9 @@ from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from ingest.spec import PartitionSpec, Target, ValueRule
 from ingest.values.instants import UNIT_NS
 from ingest.values.rows import Ints, Rows
-from ingest.values.zones import NS, zone_table
+from ingest.values.zones import zone_table
 from store.errors import ErrorBudgetExceeded, InvalidNameError
+from store.instants import NS_PER_SECOND
 from store.layout import LocationKey, encode_internal
 
 NULL_DATE, OUT_OF_BOUNDS = "null partition value", "instant out of bounds"
@@ -159,7 +160,7 @@ class Router:
             return _Keys([str(rule.fixed)], np.zeros(len(rows), np.int64))
         array = rows.columns[_place(self.targets, rule.column)]
         instants, null = instants_of(array, rule)
-        past, future = (round(s * NS) for s in (self.partition.max_past_s, self.partition.max_future_s))
+        past, future = (round(s * NS_PER_SECOND) for s in (self.partition.max_past_s, self.partition.max_future_s))
         low, high = (min(max(b, -(2**63) + 1), 2**63 - 1) for b in (self.clock_ns - past, self.clock_ns + future))
         outside = ((instants < low) | (instants > high)) & ~null
         bad = null | outside
@@ -188,7 +189,7 @@ def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
 def date_names(instants: Ints, rule: ValueRule) -> tuple[list[str], Ints]:
     """Distinct partition values of instants (ns), and for each instant which of them."""
     step, unit = (_HOUR_S, "h") if rule.format == "yyyy-MM-dd-HH" else (_DAY_S, "D")
-    local = instants // NS + zone_table(rule.zone).offset_s(instants)
+    local = instants // NS_PER_SECOND + zone_table(rule.zone).offset_s(instants)
     units, codes = np.unique(local // step, return_inverse=True)
     texts = units.astype(f"datetime64[{unit}]").astype(str).tolist()
     return [text.replace("T", "-") for text in texts], codes.astype(np.int64)

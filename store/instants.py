@@ -11,6 +11,7 @@ _FORM = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
+NS_PER_SECOND = 1_000_000_000
 MIN_NS, MAX_NS = -(2**63) + 1, 2**63 - 1  # the smallest long is the null
 
 
@@ -24,7 +25,7 @@ def parse_instant(text: str) -> int:
         raise ValueError("an instant with zone, such as 2013-01-01T05:00:00Z")
     day, clock, fraction, zone = found.groups()
     moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}")
-    nanos = (moment - _EPOCH) // _SECOND * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
+    nanos = (moment - _EPOCH) // _SECOND * NS_PER_SECOND + int((fraction or "").ljust(9, "0"))
     if not MIN_NS <= nanos <= MAX_NS:
         raise ValueError("an instant from 1677-09-21T00:12:43.145224193Z to 2262-04-11T23:47:16.854775807Z")
     return nanos

@@ -11,9 +11,10 @@ from ingest.inference.fitting import Fit, Fitted
 from ingest.inference.partitions import DateColumn, date_column, internal_column
 from ingest.inference.readings import Reading
 from ingest.inference.toml_text import comment, literal, toml_key, toml_value
+from store.instants import NS_PER_SECOND
 from store.types.model import TableSchema
 
-DAY_NS = 86_400 * 10**9
+DAY_NS = 86_400 * NS_PER_SECOND
 WALL_DAYS = 30  # of ``max_past`` and ``max_future`` where nothing is said
 FAR_DAYS = 3650  # around the sample, for feeds of the past
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -166,7 +167,7 @@ def _bounds(dates: DateColumn, wishes: StreamWishes) -> Iterator[str]:
     if wishes.now_ns - near <= dates.low and dates.high <= wishes.now_ns + near:
         return
     past = max(FAR_DAYS, 2 * -(-(dates.high - dates.low) // DAY_NS))
-    newest = _EPOCH + timedelta(seconds=dates.high // 10**9)
+    newest = _EPOCH + timedelta(seconds=dates.high // NS_PER_SECOND)
     yield f'clock = "{newest:%Y-%m-%dT%H:%M:%SZ}"   # the newest of the sample: by the wall clock it is out of bounds'
     yield f'max_past = "{past} d"   # rows further away are bad rows'
     yield f'max_future = "{FAR_DAYS} d"'

@@ -10,6 +10,7 @@ from ingest.spec import Target
 from ingest.values.columns import Mask, Typed, compact, either, instants, join, mask_of, outside, some, try_cast
 from ingest.values.instants import INSTANT_HIGH
 from ingest.values.zones import zone_table
+from store.instants import NS_PER_SECOND
 
 _DAY = (  # the days that there are, in the years from 1700 to 2199
     r"(?:(?:1[7-9]|2[01])[0-9]{2}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)"
@@ -24,7 +25,7 @@ _DAY_FAR = (  # days of 2263 to 9999, but for leap days
     r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
 )
 _ISO_FAR, _ISO_FAR_ZONED = f"^{_DAY_FAR}{_CLOCK}$", f"^{_DAY_FAR}{_TIME}{_OFFSET}$"
-_SAFE_LOW, _SAFE_HIGH = -9_214_560_000 * 10**9, 9_214_646_400 * 10**9  # 1678 to 2262-01-01, in ns
+_SAFE_LOW, _SAFE_HIGH = -9_214_560_000 * NS_PER_SECOND, 9_214_646_400 * NS_PER_SECOND  # 1678 to 2262-01-01, in ns
 
 
 def iso_instants(texts: pa.StringArray, target: Target) -> Typed:

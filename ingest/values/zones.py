@@ -14,9 +14,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
+from store.instants import NS_PER_SECOND
+
 Int64s = npt.NDArray[np.int64]
 
-NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PROBE_S = 6 * 3600  # two changes of one zone within six hours do not occur
 
@@ -40,7 +41,7 @@ class ZoneTable:
         """Seconds to add to each instant for local time."""
         if not len(utc_ns):
             return np.empty(0, np.int64)
-        seconds = utc_ns // NS
+        seconds = utc_ns // NS_PER_SECOND
         self._cover(int(seconds.min()), int(seconds.max()))
         return self._at(seconds)
 
@@ -48,7 +49,7 @@ class ZoneTable:
         """Instants of local times (ns as if UTC), and a mask of those that never happened."""
         if not len(local_ns):
             return local_ns, np.zeros(0, np.bool_)
-        local = local_ns // NS
+        local = local_ns // NS_PER_SECOND
         self._cover(int(local.min()) - 2 * 86_400, int(local.max()) + 2 * 86_400)
         # Offsets of a day before and after enclose any change near by; the earlier reading that is consistent wins.
         before = self._at(local - 86_400)
@@ -58,7 +59,7 @@ class ZoneTable:
         second_fits = self._at(second) == local - second
         utc = np.where(first_fits, first, second)
         gap = ~(first_fits | second_fits)
-        return utc * NS + (local_ns - local * NS), gap
+        return utc * NS_PER_SECOND + (local_ns - local * NS_PER_SECOND), gap
 
     def _at(self, seconds: Int64s) -> Int64s:
         return self._offsets[np.searchsorted(self._starts, seconds, side="right") - 1]

@@ -16,6 +16,7 @@ from store.epochs.recovery.witnesses import require_stream
 from store.epochs.state.replay import StreamState
 from store.epochs.state.versions import TABLE, packed
 from store.errors import CorruptFileError, SettingsError, TableNotFoundError
+from store.instants import NS_PER_SECOND
 from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import lock_table
@@ -59,7 +60,7 @@ def _moment(text: str | None) -> int | None:
         expected = "ISO, like 2026-11-21T09:30:00Z"
         raise SettingsError("--taken-until is no time", expected=expected, found=repr(text)) from None
     zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    return int(zoned.timestamp()) * 10**9
+    return int(zoned.timestamp()) * NS_PER_SECOND
 
 
 def rebuild_stream(

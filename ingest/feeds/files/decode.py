@@ -33,11 +33,11 @@ from ingest.targets import resolve_targets
 from ingest.values.rows import Rows
 from store.epochs.state.values import FileId, FilePart
 from store.errors import SettingsError
+from store.instants import NS_PER_SECOND
 from store.io.fs import Fs
 from store.types.model import TableSchema
 
 Payload = Callable[[int], bytes]
-NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def _clock_ns(
     A batch is put together anew after a crash; a file is not. So the same file gives the same rows each time.
     """
     chosen = [target for target in targets if target.column.name == spec.partition.value.column]
-    now_ns = round(clock() * NS)
+    now_ns = round(clock() * NS_PER_SECOND)
     if spec.partition.clock.kind == "batch" and any(target.meta is not None for target in chosen):
         return _time_ns(split, known) if chosen[0].meta == "timestamp" else now_ns
 
@@ -205,5 +205,5 @@ def _meta(target: Target, rows: Rows, split: FileId, clock: Clock, known: Known)
         return pa.repeat(split.path, len(rows))
     if target.meta == "line":
         return pa.array(rows.numbers, pa.int64()).cast(target.column.type.arrow)
-    stamp = _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS)
+    stamp = _time_ns(split, known) if target.meta == "timestamp" else round(clock() * NS_PER_SECOND)
     return pa.array(np.full(len(rows), stamp, np.int64)).view(target.column.type.arrow)

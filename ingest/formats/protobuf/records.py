@@ -23,8 +23,8 @@ from ingest.options.formats import ProtobufSource
 from ingest.spec import Target
 from ingest.values.instants import check_instant
 from ingest.values.refusals import Refusal, Value
+from store.instants import NS_PER_SECOND
 
-NS = 1_000_000_000
 Message = Any
 
 
@@ -62,9 +62,9 @@ class ProtobufRecords:
         if leaf.kind == "STRING" and isinstance(found, bytes):  # proto2 does not look when it parses
             return _not_text(found)
         if leaf.kind == TIMESTAMP:
-            if not 0 <= found.nanos < NS:
+            if not 0 <= found.nanos < NS_PER_SECOND:
                 return Refusal(f"no timestamp (nanos {found.nanos})", "nanos from 0 to 999,999,999")
-            return check_instant(found.seconds * NS + found.nanos, target, self._alias)
+            return check_instant(found.seconds * NS_PER_SECOND + found.nanos, target, self._alias)
         low, high = BOUNDS.get(leaf.last.type, (None, None))
         if low is not None and high is not None and not low <= found <= high:
             return Refusal("overflow", f"{leaf.kind.lower()}, a whole number from {low} to {high}")
