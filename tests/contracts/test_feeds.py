@@ -18,11 +18,12 @@ import pytest
 
 from examples.sqlite_feed import NAME, SqliteOptions
 from ingest.feeds.frames.feed import FramesFeed
-from ingest.feeds.kafka.topics import Bounds, Place, TopicView
+from ingest.feeds.kafka.topics import Bounds, TopicView
 from ingest.feeds.table import GIVEN, PLANNED, feed_class, planned_class
 from ingest.options.formats import Limit
 from ingest.options.frames import FrameBatch, FramesOptions
 from jobs.settings.stream_file import StreamSettings, parse_stream
+from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
 from store.errors import SettingsError
 from tests.support.ingest.delta_tables import put_version, unpack
@@ -115,7 +116,7 @@ class Partition:
     def look(self) -> dict[str, TopicView]:
         return {"t": TopicView("id", {0: Bounds(0, len(self.messages))})}
 
-    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+    def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: len(self.messages) for place in places}
 
     def read(self, wanted: OffsetRange) -> Iterator[list[Message]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ingest.feeds.kafka.errors import place_name
+from ingest.feeds.kafka.errors import partition_name
 from ingest.feeds.kafka.topics import KafkaTopics
 from ingest.options.kafka import KafkaOptions
 from store.errors import RetryableFeedError
@@ -34,8 +34,10 @@ class Broker:
     def ends(self, known: Sequence[str]) -> Mapping[str, int]:
         """Ends by ``topic/partition``: of the ``known`` ones that are of the feed, else of all that it has."""
         named = (name.rpartition("/") for name in known if "/" in name)
-        places = [(topic, int(number)) for topic, _, number in named if self._options.takes(topic)]
-        if places:
-            return {place_name(*place): end for place, end in self._topics.ends(places).items()}
+        partitions = [(topic, int(number)) for topic, _, number in named if self._options.takes(topic)]
+        if partitions:
+            return {partition_name(*partition): end for partition, end in self._topics.ends(partitions).items()}
         view = self._topics.look()
-        return {place_name(name, n): bounds.end for name, now in view.items() for n, bounds in now.partitions.items()}
+        return {
+            partition_name(name, n): bounds.end for name, now in view.items() for n, bounds in now.partitions.items()
+        }

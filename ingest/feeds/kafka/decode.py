@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import SILENT, Block, Clock
-from ingest.feeds.kafka.errors import place_name
+from ingest.feeds.kafka.errors import partition_name
 from ingest.feeds.kafka.messages import MessageBlock, MessageRows
 from ingest.feeds.kafka.reader import KafkaReader
 from ingest.options.kafka import KafkaOptions
@@ -17,12 +17,12 @@ from ingest.spec import StreamSpec, Target
 from ingest.targets import resolve_targets
 from store.collector import gc_paused
 from store.epochs.state.values import OffsetRange
+from store.instants import NS_PER_SECOND
 from store.types.model import TableSchema
 
 BLOCK_MESSAGES = 100_000
 BLOCK_BYTES = 16 << 20
 HELD_BYTES, HELD_MESSAGES = 64 << 20, 4 * BLOCK_MESSAGES  # of a range that is looked at twice without a second fetch
-NS = 1_000_000_000
 
 Sized = tuple[MessageBlock, int]
 
@@ -44,7 +44,7 @@ def message_blocks(
     """
     targets = resolve_targets(spec, schema)
     decoder = MessageRows(targets, options, spec)
-    place = place_name(split.topic, split.partition)
+    place = partition_name(split.topic, split.partition)
     blocks: Iterable[Sized] = _blocks(reader.read(split))
     chosen = spec.partition.clock
     clock_ns = chosen.now_ns(clock)
@@ -54,7 +54,7 @@ def message_blocks(
     router = Router(targets, spec.partition, place, clock_ns, "offset")
     for block, _ in blocks:
         with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
-            rows = decoder.decode(block, place, round(clock() * NS), rejects)
+            rows = decoder.decode(block, place, round(clock() * NS_PER_SECOND), rejects)
         yield router, rows, block.value_at
         rejects.complete = None
 

@@ -14,7 +14,7 @@ from store.errors import FeedError, FeedSettingsError, PositionGapError, Retryab
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
-def place_name(topic: str, partition: int) -> str:
+def partition_name(topic: str, partition: int) -> str:
     """How a partition is named in messages and offsets."""
     return f"{topic}/{partition}"
 
@@ -23,7 +23,7 @@ def retention_passed(topic: str, partition: int, ours: int, beginning: int) -> S
     """The broker has deleted messages that we have not read."""
     return PositionGapError(
         "messages were deleted before they were read: retention has passed our position",
-        where=place_name(topic, partition),
+        where=partition_name(topic, partition),
         expected=f"offset {ours}, where the last epoch ends",
         found=f"the first message has offset {beginning}; {beginning - ours} offsets are lost",
         hint="get the messages from another copy of the topic; or set allow_gap = true in [feed] to go on behind the"
@@ -35,7 +35,7 @@ def end_before_position(topic: str, partition: int, ours: int, end: int) -> Spar
     """The log is shorter than what we have read: the broker was restored from a backup, or lost its disk."""
     return PositionGapError(
         "the partition ends before our position: the broker has lost messages that are in the table",
-        where=place_name(topic, partition),
+        where=partition_name(topic, partition),
         expected=f"an end at or after offset {ours}, where the last epoch ends",
         found=f"end at offset {end}",
         hint="was the broker restored from a backup? Roll the stream back to an epoch at or before this end, or read"
@@ -55,11 +55,11 @@ def recreated(topic: str, ours: str, found: str) -> SparkhavenError:
     )
 
 
-def topic_gone(place: str) -> SparkhavenError:
+def topic_gone(name: str) -> SparkhavenError:
     """The topic or the partition does not exist."""
     return FeedSettingsError(
         "there is no such topic, or it has no such partition",
-        where=place,
+        where=name,
         found="nothing at the broker",
         hint="correct feed.topics or feed.bootstrap, or create the topic; a topic that is recreated is another one",
     )

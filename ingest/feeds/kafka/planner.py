@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from ingest.feeds.kafka.errors import end_before_position, place_name, recreated, retention_passed, topic_gone
-from ingest.feeds.kafka.topics import Place, TopicView
+from ingest.feeds.kafka.errors import end_before_position, partition_name, recreated, retention_passed, topic_gone
+from ingest.feeds.kafka.topics import TopicView
+from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
 
 SMALL_BATCH = 20_000  # messages that one task does alone
@@ -30,14 +31,14 @@ class Position:
 
 
 def verified(
-    positions: Mapping[Place, Position], view: Mapping[str, TopicView], *, allow_gap: bool = False
-) -> dict[Place, Position]:
+    positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView], *, allow_gap: bool = False
+) -> dict[TopicPartition, Position]:
     """The positions of the viewed topics, each proven to be readable; moved behind a gap where that is allowed.
 
     Raises PositionGapError, a different one for each way in which a topic and a position can disagree, and FeedError
     for a partition that is gone.
     """
-    found: dict[Place, Position] = {}
+    found: dict[TopicPartition, Position] = {}
     for (topic, partition), position in positions.items():
         if topic not in view:
             continue  # no longer of this feed
@@ -50,7 +51,7 @@ def verified(
                 found[topic, partition] = Position(bounds.beginning, now.topic_id)
             continue
         if bounds is None:
-            raise topic_gone(place_name(topic, partition))
+            raise topic_gone(partition_name(topic, partition))
         if position.offset > bounds.end:  # allow_gap does not help: it would have to go back
             raise end_before_position(topic, partition, position.offset, bounds.end)
         if position.offset < bounds.beginning:
@@ -61,45 +62,48 @@ def verified(
     return found
 
 
-def newcomers(positions: Mapping[Place, Position], view: Mapping[str, TopicView]) -> list[Place]:
+def newcomers(positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView]) -> list[TopicPartition]:
     """Partitions without a position, in order."""
     there = ((topic, partition) for topic, now in view.items() for partition in now.partitions)
-    return sorted(place for place in there if place not in positions)
+    return sorted(partition for partition in there if partition not in positions)
 
 
-def lag(positions: Mapping[Place, Position], view: Mapping[str, TopicView]) -> dict[Place, int]:
+def lag(positions: Mapping[TopicPartition, Position], view: Mapping[str, TopicView]) -> dict[TopicPartition, int]:
     """Offsets between each position and the end of its partition; compaction may have left fewer messages."""
     return {
-        place: max(0, view[place[0]].partitions[place[1]].end - position.offset)
-        for place, position in positions.items()
-        if place[0] in view and place[1] in view[place[0]].partitions
+        partition: max(0, view[partition[0]].partitions[partition[1]].end - position.offset)
+        for partition, position in positions.items()
+        if partition[0] in view and partition[1] in view[partition[0]].partitions
     }
 
 
-def fair_amounts(waiting: Mapping[Place, int], limit: int | None) -> dict[Place, int]:
+def fair_amounts(waiting: Mapping[TopicPartition, int], limit: int | None) -> dict[TopicPartition, int]:
     """How much of each partition a batch of ``limit`` messages takes: equal shares, and what a short partition leaves
     of its share goes to the others, so that none waits for another's backlog."""
     if limit is None or sum(waiting.values()) <= limit:
-        return {place: amount for place, amount in waiting.items() if amount}
-    found: dict[Place, int] = {}
+        return {partition: amount for partition, amount in waiting.items() if amount}
+    found: dict[TopicPartition, int] = {}
     left = limit
-    todo = sorted((amount, place) for place, amount in waiting.items() if amount)
-    for done, (amount, place) in enumerate(todo):
+    todo = sorted((amount, partition) for partition, amount in waiting.items() if amount)
+    for done, (amount, partition) in enumerate(todo):
         share = left // (len(todo) - done)
-        found[place] = min(amount, share)
-        left -= found[place]
-    return {place: amount for place, amount in found.items() if amount}
+        found[partition] = min(amount, share)
+        left -= found[partition]
+    return {partition: amount for partition, amount in found.items() if amount}
 
 
 def next_ranges(
-    positions: Mapping[Place, Position], waiting: Mapping[Place, int], limit: int | None, unwritten: Sequence[Place]
+    positions: Mapping[TopicPartition, Position],
+    waiting: Mapping[TopicPartition, int],
+    limit: int | None,
+    unwritten: Sequence[TopicPartition],
 ) -> list[OffsetRange]:
-    """The ranges of the next batch in order. ``unwritten`` places have a range even if it is empty."""
+    """The ranges of the next batch in order. ``unwritten`` partitions have a range even if it is empty."""
     amounts = fair_amounts(waiting, limit)
-    places = sorted({*amounts, *unwritten})
+    partitions = sorted({*amounts, *unwritten})
     return [
-        OffsetRange(*place, at.offset, at.offset + amounts.get(place, 0), at.topic_id)
-        for place, at in ((place, positions[place]) for place in places)
+        OffsetRange(*partition, at.offset, at.offset + amounts.get(partition, 0), at.topic_id)
+        for partition, at in ((partition, positions[partition]) for partition in partitions)
     ]
 
 
@@ -115,8 +119,8 @@ def share_out(ranges: Sequence[OffsetRange], tasks: int, small: int = SMALL_BATC
         return [tuple(ranges)] if ranges else []
     share = total / tasks
     cuts = set()
-    for place in range(1, tasks):
-        even = round(share * place)
+    for cut in range(1, tasks):
+        even = round(share * cut)
         near = min(borders, key=lambda border: abs(border - even))
         cuts.add(near if abs(near - even) <= max(UNEVEN * share, LEAST_PIECE) else even)
     runs: list[list[OffsetRange]] = [[]]

@@ -15,21 +15,23 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import methodcaller
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
 from ingest.feeds.kafka.clients import Troubles, make_admin, make_consumer
 from ingest.feeds.kafka.errors import (
     end_before_position,
-    place_name,
+    partition_name,
     recreated,
     retention_passed,
     translated,
     unreachable,
 )
-from ingest.feeds.kafka.topics import Place, topic_partitions
+from ingest.feeds.kafka.topics import topic_partitions
 from ingest.options.kafka import KafkaOptions
 from store.collector import gc_paused
+from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError
 
@@ -64,7 +66,7 @@ class KafkaReader:
     ) -> None:
         self._feed, self._patience, self._clock = feed, patience, clock
         self._troubles = Troubles(feed)
-        self._held: dict[Place, _Held] = {}
+        self._held: dict[TopicPartition, _Held] = {}
         self._admin: AdminClient | None = None
 
     def read(self, wanted: OffsetRange) -> Iterator[list[Message]]:
@@ -76,19 +78,19 @@ class KafkaReader:
         """
         if wanted.start >= wanted.stop:
             return
-        place = wanted.topic, wanted.partition
-        held = self._hold(place, wanted)
+        partition = wanted.topic, wanted.partition
+        held = self._hold(partition, wanted)
         try:
             yield from self._messages(held, wanted)
             self._prove_topic(wanted)
         except BaseException:
-            self._drop(place)  # where the consumer stands is not known for sure
+            self._drop(partition)  # where the consumer stands is not known for sure
             raise
 
     def close(self) -> None:
         """Lets all consumers go."""
-        for place in list(self._held):
-            self._drop(place)
+        for partition in list(self._held):
+            self._drop(partition)
         self._admin = None
 
     def _messages(self, held: _Held, wanted: OffsetRange) -> Iterator[list[Message]]:
@@ -134,8 +136,8 @@ class KafkaReader:
         else:
             held.surplus.extend(found)
 
-    def _hold(self, place: Place, wanted: OffsetRange) -> _Held:
-        held = self._held.pop(place, None)
+    def _hold(self, partition: TopicPartition, wanted: OffsetRange) -> _Held:
+        held = self._held.pop(partition, None)
         if held is not None and held.topic_id != wanted.topic_id:
             held.consumer.close()
             held = None
@@ -143,14 +145,14 @@ class KafkaReader:
             while len(self._held) >= MAX_CONSUMERS:
                 self._drop(next(iter(self._held)))
             consumer = make_consumer(self._feed, self._troubles)
-            consumer.assign([TopicPartition(*place, wanted.start)])
+            consumer.assign([ClientPartition(*partition, wanted.start)])
             held = _Held(consumer, wanted.topic_id, wanted.start)
         elif held.position != wanted.start:
-            self._seek(held, place, wanted)
-        self._held[place] = held  # the last used is the last to go
+            self._seek(held, partition, wanted)
+        self._held[partition] = held  # the last used is the last to go
         return held
 
-    def _seek(self, held: _Held, place: Place, wanted: OffsetRange) -> None:
+    def _seek(self, held: _Held, partition: TopicPartition, wanted: OffsetRange) -> None:
         if wanted.start > held.position and held.surplus and held.surplus[-1].offset() >= wanted.start:
             while held.surplus[0].offset() < wanted.start:
                 held.surplus.popleft()
@@ -158,25 +160,25 @@ class KafkaReader:
             held.surplus.clear()
             held.end = -1
             # not seek(): an assignment leaves no message of the old position in the client's queue
-            held.consumer.assign([TopicPartition(*place, wanted.start)])
+            held.consumer.assign([ClientPartition(*partition, wanted.start)])
         held.position = wanted.start
 
-    def _drop(self, place: Place) -> None:
-        held = self._held.pop(place, None)
+    def _drop(self, partition: TopicPartition) -> None:
+        held = self._held.pop(partition, None)
         if held is not None:
             held.consumer.close()
 
     def _error(self, held: _Held, wanted: OffsetRange, error: KafkaError) -> Exception:
         code = error.code()
-        place = place_name(wanted.topic, wanted.partition)
+        name = partition_name(wanted.topic, wanted.partition)
         if code not in _NOT_THERE:
-            return translated(error, place, self._feed.client.hide(error.str()))
+            return translated(error, name, self._feed.client.hide(error.str()))
         try:
             low, high = held.consumer.get_watermark_offsets(
-                TopicPartition(wanted.topic, wanted.partition), timeout=self._patience
+                ClientPartition(wanted.topic, wanted.partition), timeout=self._patience
             )
         except KafkaException as failed:
-            return translated(failed.args[0], place, self._feed.client.hide(failed.args[0].str()))
+            return translated(failed.args[0], name, self._feed.client.hide(failed.args[0].str()))
         if low > wanted.start:
             return retention_passed(wanted.topic, wanted.partition, wanted.start, low)
         if high < wanted.stop:

@@ -6,7 +6,7 @@ from ingest.bad_rows import Rejects
 from ingest.content.lines import framed_block
 from ingest.encodings import to_utf8
 from ingest.feeds.base import SILENT
-from ingest.feeds.kafka.errors import place_name
+from ingest.feeds.kafka.errors import partition_name
 from ingest.feeds.kafka.messages import MessageBlock
 from ingest.feeds.kafka.reader import KafkaReader
 from ingest.feeds.kafka.topics import KafkaTopics
@@ -24,20 +24,20 @@ def sample_topics(options: KafkaOptions, rows: int) -> Sample:
     """At most so many of the newest messages, about as many of each partition; FeedError if there are none."""
     require_format(options)
     view = KafkaTopics(options).look()
-    places = [(topic, number) for topic in sorted(view) for number in sorted(view[topic].partitions)]
+    partitions = [(topic, number) for topic in sorted(view) for number in sorted(view[topic].partitions)]
     reader = KafkaReader(options)
     found: dict[str, MessageBlock] = {}
     whole, left = True, rows
     try:
-        for place, (topic, number) in enumerate(places):
+        for done, (topic, number) in enumerate(partitions):
             bounds = view[topic].partitions[number]
-            first = max(bounds.beginning, bounds.end - -(-left // (len(places) - place)))
+            first = max(bounds.beginning, bounds.end - -(-left // (len(partitions) - done)))
             whole &= first == bounds.beginning
             wanted = OffsetRange(topic, number, first, bounds.end, view[topic].topic_id)
             messages = [message for some in reader.read(wanted) for message in some]
             left -= len(messages)
             if messages:
-                found[place_name(topic, number)] = MessageBlock.of(messages)
+                found[partition_name(topic, number)] = MessageBlock.of(messages)
     finally:
         reader.close()
     return sample_of(found, options, whole=whole)

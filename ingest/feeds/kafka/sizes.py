@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ingest.feeds.kafka.planner import Position
 from ingest.feeds.kafka.reader import KafkaReader
-from ingest.feeds.kafka.topics import Place
 from ingest.options.kafka import KafkaOptions
+from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
 
 SAMPLE = 200  # messages that are looked at
@@ -22,17 +22,19 @@ class MessageSizes:
         self._guess = 0.0
         self._left = 0
 
-    def bytes_per_message(self, positions: Mapping[Place, Position], waiting: Mapping[Place, int]) -> float:
+    def bytes_per_message(
+        self, positions: Mapping[TopicPartition, Position], waiting: Mapping[TopicPartition, int]
+    ) -> float:
         """Bytes of key and value; at least 1."""
         if self._left <= 0:
             self._guess, self._left = self._look(positions, waiting), LASTS
         self._left -= 1
         return max(self._guess, 1.0)
 
-    def _look(self, positions: Mapping[Place, Position], waiting: Mapping[Place, int]) -> float:
-        place = max(waiting, key=lambda place: waiting[place])
-        start, topic_id = positions[place].offset, positions[place].topic_id
-        sample = OffsetRange(*place, start, start + min(SAMPLE, waiting[place]), topic_id)
+    def _look(self, positions: Mapping[TopicPartition, Position], waiting: Mapping[TopicPartition, int]) -> float:
+        partition = max(waiting, key=lambda partition: waiting[partition])
+        start, topic_id = positions[partition].offset, positions[partition].topic_id
+        sample = OffsetRange(*partition, start, start + min(SAMPLE, waiting[partition]), topic_id)
         reader = KafkaReader(self._feed)
         try:
             found = [len(m.value() or b"") + len(m.key() or b"") for some in reader.read(sample) for m in some]

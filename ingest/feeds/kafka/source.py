@@ -16,10 +16,11 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from ingest.feeds.kafka.planner import Position, lag, newcomers, next_ranges, share_out, verified
 from ingest.feeds.kafka.sizes import MessageSizes
 from ingest.feeds.kafka.starts import first_offsets
-from ingest.feeds.kafka.topics import KafkaTopics, Place, TopicView
+from ingest.feeds.kafka.topics import KafkaTopics, TopicView
 from ingest.feeds.planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
 from ingest.options.formats import Limit
 from ingest.options.kafka import KafkaOptions
+from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError, carrying
 from store.io.fs import Fs
@@ -38,15 +39,15 @@ def open_reader(stream: KafkaStream) -> TopicReader:
     return TopicReader(stream, KafkaTopics(stream.feed), committed(Fs(), stream))
 
 
-def committed(fs: Fs, stream: KafkaStream) -> dict[Place, Position]:
+def committed(fs: Fs, stream: KafkaStream) -> dict[TopicPartition, Position]:
     """The positions that the commit log has; none before the first epoch of a stream."""
-    return {place: Position(end.stop, end.topic_id) for place, end in committed_ends(fs, stream).items()}
+    return {partition: Position(end.stop, end.topic_id) for partition, end in committed_ends(fs, stream).items()}
 
 
 class TopicReader(RangeReader):
     """``positions`` are those of the commit log."""
 
-    def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[Place, Position]) -> None:
+    def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[TopicPartition, Position]) -> None:
         self._feed, self._tasks = stream.feed, max(stream.tasks, 1)
         self.own, self.scratch = stream.feed.max_per_trigger, stream.scratch
         self._topics = topics
@@ -75,7 +76,7 @@ class TopicReader(RangeReader):
             self._begun = True
             waiting = lag(moved, self._view)
             rows = self._rows(self.limited(limit), moved, waiting)
-            unwritten = [place for place in moved if moved[place] != before.get(place)]
+            unwritten = [partition for partition in moved if moved[partition] != before.get(partition)]
             ranges = next_ranges(moved, waiting, rows, unwritten)
             if not ranges:
                 return start
@@ -112,27 +113,29 @@ class TopicReader(RangeReader):
 
     def _follow(self, start: Offset) -> None:
         """Takes over positions that Spark remembers and this reader has not planned: those of its checkpoint."""
-        for place, offset in _places(start).items():
-            known = self._positions.get(place)
+        for partition, offset in _partitions(start).items():
+            known = self._positions.get(partition)
             if known is None or known.offset < offset:
-                self._positions[place] = Position(offset, known.topic_id if known else "")
+                self._positions[partition] = Position(offset, known.topic_id if known else "")
 
     def _between(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """A batch that Spark repeats from its checkpoint; the commit log decides about it."""
-        first = _places(start)
+        first = _partitions(start)
         ranges = []
-        for place, stop in _places(end).items():
-            begin = first.get(place, self._committed[place].offset if place in self._committed else stop)
-            topic_id = self._committed[place].topic_id if place in self._committed else ""
+        for partition, stop in _partitions(end).items():
+            begin = first.get(partition, self._committed[partition].offset if partition in self._committed else stop)
+            topic_id = self._committed[partition].topic_id if partition in self._committed else ""
             if begin > stop:
                 raise PositionGapError(
-                    "Spark's checkpoint goes back", where=place, expected=f"offset {begin} or later", found=stop
+                    "Spark's checkpoint goes back", where=partition, expected=f"offset {begin} or later", found=stop
                 )
             if begin < stop:
-                ranges.append(OffsetRange(*place, begin, stop, topic_id))
+                ranges.append(OffsetRange(*partition, begin, stop, topic_id))
         return ranges
 
-    def _rows(self, own: Limit, positions: Mapping[Place, Position], waiting: Mapping[Place, int]) -> int | None:
+    def _rows(
+        self, own: Limit, positions: Mapping[TopicPartition, Position], waiting: Mapping[TopicPartition, int]
+    ) -> int | None:
         """The most messages of this batch, by the limits in rows and in bytes."""
         if own.bytes is None or not any(waiting.values()):
             return own.rows
@@ -140,11 +143,11 @@ class TopicReader(RangeReader):
         return by_bytes if own.rows is None else min(own.rows, by_bytes)
 
 
-def _offset(positions: Mapping[Place, Position]) -> Offset:
+def _offset(positions: Mapping[TopicPartition, Position]) -> Offset:
     return {f"{topic}/{partition}": positions[topic, partition].offset for topic, partition in sorted(positions)}
 
 
-def _places(offset: Offset) -> dict[Place, int]:
+def _partitions(offset: Offset) -> dict[TopicPartition, int]:
     split = ((*name.rpartition("/"), stop) for name, stop in offset.items())
     return {(topic, int(partition)): stop for topic, _, partition, stop in split}
 

@@ -5,49 +5,61 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ingest.feeds.kafka.planner import Position
-from ingest.feeds.kafka.topics import KafkaTopics, Place, TopicView
+from ingest.feeds.kafka.topics import KafkaTopics, TopicView
 from ingest.options.kafka import Start
+from store.epochs.state.offsets import TopicPartition
 from store.errors import SettingsError
 
 
 def first_offsets(
-    start: Start, places: Sequence[Place], view: Mapping[str, TopicView], topics: KafkaTopics, *, begun: bool
-) -> dict[Place, Position]:
-    """Where each of ``places`` begins.
+    start: Start,
+    partitions: Sequence[TopicPartition],
+    view: Mapping[str, TopicView],
+    topics: KafkaTopics,
+    *,
+    begun: bool,
+) -> dict[TopicPartition, Position]:
+    """Where each of ``partitions`` begins.
 
-    ``begun``: the stream has an epoch, or has looked at its topics before; then these places are newcomers, and all
+    ``begun``: the stream has an epoch, or has looked at its topics before; then these partitions are newcomers, and all
     that is in them came, or became part of the feed, after the stream had begun: they are read from their beginning,
     except where the feed names an offset. SettingsError for a named offset that its partition does not have.
     """
-    if not places:
+    if not partitions:
         return {}
-    bounds = {place: view[place[0]].partitions[place[1]] for place in places}
-    offsets: Mapping[Place, int | None] = {}
+    bounds = {partition: view[partition[0]].partitions[partition[1]] for partition in partitions}
+    offsets: Mapping[TopicPartition, int | None] = {}
     if start.kind == "offsets":
-        offsets = _given(start, places, view)
+        offsets = _given(start, partitions, view)
     elif begun:
         pass
     elif start.kind == "latest":
-        offsets = {place: found.end for place, found in bounds.items()}
+        offsets = {partition: found.end for partition, found in bounds.items()}
     elif start.kind == "timestamp":
-        later = topics.at_time(places, start.at_ms or 0)
-        offsets = {place: bounds[place].end if offset is None else offset for place, offset in later.items()}
+        later = topics.at_time(partitions, start.at_ms or 0)
+        offsets = {
+            partition: bounds[partition].end if offset is None else offset for partition, offset in later.items()
+        }
     elif start.kind == "committed":
-        offsets = topics.committed(places)
-    found: dict[Place, Position] = {}
-    for place in places:
-        offset = offsets.get(place)
-        found[place] = Position(bounds[place].beginning if offset is None else offset, view[place[0]].topic_id)
+        offsets = topics.committed(partitions)
+    found: dict[TopicPartition, Position] = {}
+    for partition in partitions:
+        offset = offsets.get(partition)
+        found[partition] = Position(
+            bounds[partition].beginning if offset is None else offset, view[partition[0]].topic_id
+        )
     return found
 
 
-def _given(start: Start, places: Sequence[Place], view: Mapping[str, TopicView]) -> dict[Place, int | None]:
-    found: dict[Place, int | None] = {}
+def _given(
+    start: Start, partitions: Sequence[TopicPartition], view: Mapping[str, TopicView]
+) -> dict[TopicPartition, int | None]:
+    found: dict[TopicPartition, int | None] = {}
     for topic, partition, offset in start.offsets:
         bounds = view[topic].partitions.get(partition) if topic in view else None
         if bounds is None or not bounds.beginning <= offset <= bounds.end:
             there = _partitions(topic, view) if bounds is None else f"offsets {bounds.beginning} to {bounds.end}"
-            if (topic, partition) in places or bounds is None:
+            if (topic, partition) in partitions or bounds is None:
                 raise SettingsError(
                     "the partition has no such start offset",
                     where=f"feed.start {topic}:{partition}",

@@ -8,12 +8,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ingest.feeds.kafka.clients import Troubles, make_admin, make_consumer
-from ingest.feeds.kafka.errors import place_name, topic_gone, translated
+from ingest.feeds.kafka.errors import partition_name, topic_gone, translated
 from ingest.options.kafka import KafkaOptions
+from store.epochs.state.offsets import TopicPartition
 from store.errors import SparkhavenError
 
 PATIENCE_SECONDS = 30.0
@@ -23,8 +25,6 @@ _NO_ID = "A" * 22
 _READ_UNCOMMITTED = "read_uncommitted"
 
 _WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
-
-Place = tuple[str, int]  # topic, partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,40 +59,40 @@ class KafkaTopics:
         """All topics of the feed. FeedError when a named one does not exist, RetryableFeedError without an answer."""
         names = self._names()
         described = topic_partitions(self._admin, self._feed, names, self._troubles, self._patience)
-        places = [(name, number) for name in names for number in described[name][1]]
-        beginnings = self._ask(places, lambda place: OffsetSpec.earliest())
-        ends = self._ask(places, lambda place: OffsetSpec.latest())
+        partitions = [(name, number) for name in names for number in described[name][1]]
+        beginnings = self._ask(partitions, lambda partition: OffsetSpec.earliest())
+        ends = self._ask(partitions, lambda partition: OffsetSpec.latest())
         first, last = self._offsets(beginnings), self._offsets(ends)
         return {
             name: TopicView(topic_id, {n: Bounds(first[name, n], last[name, n]) for n in numbers})
             for name, (topic_id, numbers) in described.items()
         }
 
-    def ends(self, places: Sequence[Place]) -> dict[Place, int]:
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions end, by one question to the broker; those that it has not are left out.
 
         Raises what ``look`` raises when it tells none.
         """
-        found: dict[Place, int] = {}
+        found: dict[TopicPartition, int] = {}
         failed: SparkhavenError | None = None
-        for place, future in self._ask(places, lambda place: OffsetSpec.latest()).items():
+        for partition, future in self._ask(partitions, lambda partition: OffsetSpec.latest()).items():
             try:
-                found |= self._offsets({place: future})
+                found |= self._offsets({partition: future})
             except SparkhavenError as error:
                 failed = failed or error
         if failed is not None and not found:
             raise failed
         return found
 
-    def at_time(self, places: Sequence[Place], at_ms: int) -> dict[Place, int | None]:
+    def at_time(self, partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time; None where there is no such message yet."""
-        found = self._offsets(self._ask(places, lambda place: OffsetSpec.for_timestamp(at_ms)))
-        return {place: offset if offset >= 0 else None for place, offset in found.items()}
+        found = self._offsets(self._ask(partitions, lambda partition: OffsetSpec.for_timestamp(at_ms)))
+        return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
 
-    def committed(self, places: Sequence[Place]) -> dict[Place, int | None]:
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         """What the consumer group of the client's settings has committed; None where it has nothing."""
         consumer = make_consumer(self._feed, self._troubles)
-        asked = [TopicPartition(*place) for place in places]
+        asked = [ClientPartition(*partition) for partition in partitions]
         try:
             found = self._patiently(lambda seconds: consumer.committed(asked, timeout=seconds), "committed offsets")
         finally:
@@ -106,20 +106,20 @@ class KafkaTopics:
         wanted = re.compile(self._feed.pattern)
         return sorted(name for name in listed if wanted.fullmatch(name) and not name.startswith("__"))
 
-    def _ask(self, places: Iterable[Place], spec: Any) -> dict[Place, Future[Any]]:
-        asked = {TopicPartition(*place): spec(place) for place in places}
+    def _ask(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, Future[Any]]:
+        asked = {ClientPartition(*partition): spec(partition) for partition in partitions}
         if not asked:
             return {}
         futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=self._patience)
         return {(item.topic, item.partition): future for item, future in futures.items()}
 
-    def _offsets(self, futures: Mapping[Place, Future[Any]]) -> dict[Place, int]:
-        found: dict[Place, int] = {}
-        for place, future in futures.items():
+    def _offsets(self, futures: Mapping[TopicPartition, Future[Any]]) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for partition, future in futures.items():
             try:
-                found[place] = _result(future, self._admin, self._troubles, self._patience).offset
+                found[partition] = _result(future, self._admin, self._troubles, self._patience).offset
             except KafkaException as error:
-                raise self._translated(error, place_name(*place)) from None
+                raise self._translated(error, partition_name(*partition)) from None
         return found
 
     def _patiently(self, ask: Callable[[float], Any], where: str) -> Any:

@@ -9,8 +9,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from ingest.feeds.kafka.planner import Position
 from ingest.feeds.kafka.source import KafkaStream, TopicReader
-from ingest.feeds.kafka.topics import Bounds, Place, TopicView
+from ingest.feeds.kafka.topics import Bounds, TopicView
 from ingest.options.kafka import KafkaOptions, Start
+from store.epochs.state.offsets import TopicPartition
 from store.layout import TableName
 
 View = Mapping[str, TopicView]
@@ -28,12 +29,12 @@ class Topics:
             for name, ends in self.now.items()
         }
 
-    def at_time(self, places: Sequence[Place], at_ms: int) -> dict[Place, int | None]:
+    def at_time(self, places: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int | None]:
         return dict.fromkeys(places)
 
 
 def reader(
-    tmp_path: Path, topics: Topics, start: Start, positions: Mapping[Place, Position] | None = None
+    tmp_path: Path, topics: Topics, start: Start, positions: Mapping[TopicPartition, Position] | None = None
 ) -> TopicReader:
     feed = KafkaOptions("nowhere", pattern="t.*", start=start)
     stream = KafkaStream(tmp_path, TableName("Test", "Tick"), "ticks", feed, 1)
