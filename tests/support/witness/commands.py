@@ -1,11 +1,11 @@
 """The commands of the table of damages, each called on a damaged tree, and a word for what came of it.
 
-``right``       the command ends well, and every row is read as it was committed
-``told``        it ends with an error that says what is wrong; of a check, it reports an error
-``read tells``  it ends well without a look at what is damaged; the next reader that needs it is told
-``remarked``    a check has a remark, and finds nothing lost
-``no look``     ``verify`` without ``--deep`` does not look there; ``--deep`` tells
-``harmless``    a check says nothing: every command is right, and the file is a cache or lost nothing that is committed
+``correct``        the command succeeds, and every row is read as it was committed
+``error``          it ends with an error that says what is wrong; of a check, it reports an error
+``error on read``  it succeeds without a look at what is damaged; the next reader that needs it ends with an error
+``remark``         a check reports a remark, and finds nothing lost
+``deep only``      ``verify`` without ``--deep`` does not look there; ``--deep`` reports it
+``harmless``       nothing to report: every command is correct, and the file is a cache or lost nothing committed
 ``SILENTLY WRONG``, ``RAW ERROR``  what may not be
 """
 
@@ -24,7 +24,7 @@ from tests.support.witness.damage import Kind, Trees, permissions_hold
 from tests.support.witness.story import OPEN, TABLE, Row, Writer, expected, read_rows, rows
 
 COMMANDS = ("read", "ingest", "recover", "merge", "verify", "verify --deep")
-RIGHT, TOLD, READ_TELLS, REMARKED, NO_LOOK = "right", "told", "read tells", "remarked", "no look"
+CORRECT, ERROR, ERROR_ON_READ, REMARK, DEEP_ONLY = "correct", "error", "error on read", "remark", "deep only"
 HARMLESS = "harmless"
 WRONG, RAW = "SILENTLY WRONG", "RAW ERROR"
 NEW = (*rows(range(600, 610), "a", OPEN), *rows(range(610, 620), "e", OPEN))
@@ -51,12 +51,12 @@ def outcomes(trees: Trees, base: Path, kind: Kind, damage: str, seed: int = 0) -
             trees.damaged(changed, kind, damage, seed)
             found[name] = change(changed, kind)
             shutil.rmtree(changed)
-        if deep.word == RIGHT:
+        if deep.word == CORRECT:
             needless = kind.cache or damage in ("older copy", "newer copy")
-            harmless = needless and all(each.word == RIGHT for each in found.values())
+            harmless = needless and all(each.word == CORRECT for each in found.values())
             deep = Outcome(HARMLESS if harmless else WRONG, deep.said)
-        if shallow.word == RIGHT:
-            shallow = Outcome(NO_LOOK if deep.word in (TOLD, REMARKED) else deep.word, shallow.said)
+        if shallow.word == CORRECT:
+            shallow = Outcome(DEEP_ONLY if deep.word in (ERROR, REMARK) else deep.word, shallow.said)
         found |= {"verify": shallow, "verify --deep": deep}
         return {name: found[name] for name in COMMANDS}
     finally:
@@ -72,7 +72,7 @@ def _read(root: Path, more: Sequence[Row] = ()) -> Outcome:
                 there, due = {row["N"] for row in found}, {row["N"] for row in wanted}
                 parts = f"lost {sorted(due - there)[:5]}, more {list(there - due)[:5]}"
                 return Outcome(WRONG, f"tier {tier}: {len(found)} rows for {len(wanted)}; {parts}")
-        return Outcome(RIGHT)
+        return Outcome(CORRECT)
 
     return _caught(look)
 
@@ -80,33 +80,33 @@ def _read(root: Path, more: Sequence[Row] = ()) -> Outcome:
 def _ingest(root: Path, kind: Kind) -> Outcome:
     def take() -> Outcome:
         Writer(root, Fs()).take(20, NEW)
-        return Outcome(RIGHT)
+        return Outcome(CORRECT)
 
     done = _caught(take)
-    return done if done.word != RIGHT else _after(root, kind, NEW)
+    return done if done.word != CORRECT else _after(root, kind, NEW)
 
 
 def _recover(root: Path, kind: Kind) -> Outcome:
     done = _called(root, "recover")
-    return done if done.word != RIGHT else _after(root, kind)
+    return done if done.word != CORRECT else _after(root, kind)
 
 
 def _merge(root: Path, kind: Kind) -> Outcome:
     done = _called(root, "merge", str(TABLE), "--date", OPEN, "--local", "--workers", "1")
-    return done if done.word != RIGHT else _after(root, kind)
+    return done if done.word != CORRECT else _after(root, kind)
 
 
 def _after(root: Path, kind: Kind, more: Sequence[Row] = ()) -> Outcome:
-    """How a command that ended well stands once its work is read: it may leave alone what it did not need."""
+    """What a reader finds after a command that succeeded: it may have left alone a file that it did not need."""
     found = _read(root, more)
-    if found.word != TOLD:
+    if found.word != ERROR:
         return found
-    return Outcome(WRONG if kind.state else READ_TELLS, f"ended well, then read: {found.said}")
+    return Outcome(WRONG if kind.state else ERROR_ON_READ, f"succeeded, then read: {found.said}")
 
 
 def _check(root: Path, *words: str) -> Outcome:
     done = _called(root, "verify", *words)
-    return Outcome(REMARKED, done.said) if done.word == RIGHT and not done.said.endswith("0 remarks") else done
+    return Outcome(REMARK, done.said) if done.word == CORRECT and not done.said.endswith("0 remarks") else done
 
 
 def _called(root: Path, *words: str) -> Outcome:
@@ -115,7 +115,7 @@ def _called(root: Path, *words: str) -> Outcome:
         said = done.output.strip()
         if "unexpected error" in said:
             return Outcome(RAW, said)
-        return Outcome(RIGHT if done.exit_code == 0 else TOLD, said)
+        return Outcome(CORRECT if done.exit_code == 0 else ERROR, said)
 
     return _caught(call)
 
@@ -125,6 +125,6 @@ def _caught(call: Callable[[], Outcome]) -> Outcome:
         try:
             return call()
         except (SparkhavenError, OSError) as error:
-            return Outcome(TOLD, str(as_ours(error)))
+            return Outcome(ERROR, str(as_ours(error)))
         except Exception as error:
             return Outcome(RAW, repr(error))

@@ -21,20 +21,22 @@ MEMORY = Path("/dev/shm")
 Cells = Mapping[tuple[str, str], Mapping[str, Outcome] | None]
 INTRO = """# What damage to each file does
 
-Every file of the tree has a witness: something else from which its loss, or another content, is seen. Each line below
-is one file of a small database (two streams; a date that is merged and truncated, one that is merged, one that is
-open) with one damage, and what each command then did. Written by `python -m tests.support.witness.page`, which does all
-of it; the tests do it too and compare.
+Each file of a table is checked against its *witness*: another file that shows its loss or a change of its content. Each
+line below is one file of a small database (two streams; one date that is merged and truncated, one that is merged, one
+that is open) with one kind of damage, and the result of each command on it. `python -m tests.support.witness.page`
+does all of it and writes this page; the tests do the same and compare.
 
-* *right*: the command ends well, and every row is read as it was committed.
-* *told*: it ends with an error that says what is wrong and what to do; of `verify`, it reports an error.
-* *read tells*: it does not need the damaged file and ends well; the next reader that needs the file is told.
-* *remarked*: `verify` has a remark, and finds nothing lost.
-* *no look*: `verify` alone does not look there; `verify --deep` tells.
-* *harmless*: nothing to tell: the file is a cache, or nothing of what it lost is committed.
+* *correct*: the command succeeds, and every row is read as it was committed.
+* *error*: it ends with an error that says what is wrong and what to do, and with a nonzero exit code; `verify` reports
+  an error.
+* *error on read*: it succeeds because it does not need the damaged file; the next reader that needs the file ends with
+  an error.
+* *remark*: `verify` reports a remark, and finds nothing lost.
+* *deep only*: `verify` does not check this; `verify --deep` reports it.
+* *harmless*: nothing to report: the file is a cache, or what it lost was not committed.
 
 *older copy* and *newer copy* are the same file from before and after the last epochs, *foreign copy* is a file of the
-same kind that belongs elsewhere. Where a damage is left out it changes nothing for that file.
+same kind that belongs elsewhere. Combinations that leave the file unchanged are not listed.
 """
 
 
