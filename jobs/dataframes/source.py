@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DeephavenSource(DataSource):  # type: ignore[misc]
-    """``spark.read.format("deephaven")`` and ``spark.readStream.format("deephaven")``; modules are imported on use."""
+    """``format("deephaven")`` of ``spark.read``, ``readStream``, ``write``, ``writeStream``; imports modules on use."""
 
     takes_filters = False
     _table: Table | None = None
@@ -50,6 +56,18 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
 
         options = self._options(stream=True)
         return EpochReader(self._given(schema, options), options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """The writer of a batch frame."""
+        from jobs.dataframes.write import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """The writer of the batches of a streaming query."""
+        from jobs.dataframes.write import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
 
     def _given(self, schema: StructType, options: ReadOptions) -> Table:
         """The pinned snapshot, or a new one for a frame whose schema the user has given."""

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
-import uuid
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ingest.feeds.frames.rows import fit_frame
-from ingest.targets import resolve_targets
 from jobs.session.delta_session import require_delta
 from jobs.settings.frame_options import FrameOptions, Rule, frame_options
 from jobs.streams.budget import Budget
-from jobs.streams.decoding import FrameDecoder
-from jobs.streams.quarantines import catch_up, settle
-from store.epochs.log import StreamLog
-from store.epochs.retention import DEFAULTS, Retention
+from jobs.streams.frame_stream import FrameStream, open_stream
+from jobs.streams.quarantines import settle
+from store.epochs.retention import DEFAULTS
 from store.epochs.state.values import Durability, OffsetRange
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout
-from store.schema.deployed.deploy import deploy, load_deployed
-from store.types.model import TableSchema
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome
 from writers.batch.maintenance import Maintenance
-from writers.batch.scratch import remove_scratch
 from writers.quarantine.table import Quarantine
-from writers.spark.frame import FramePlan, batch_of_query, labelled, write_frame_batch
+from writers.spark.frame import Source, batch_of_query, labelled, write_frame_batch
 from writers.spark.stream import refuse_speculation
 from writers.spark.workers import check_workers
-from writers.target import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -138,9 +128,8 @@ class FrameWriter:
     def __init__(self, options: FrameOptions, *, fs: Fs | None = None) -> None:
         self.last: BatchOutcome | None = None
         self._options, self._fs = options, fs or Fs()
-        self._log: StreamLog | None = None
+        self._stream: FrameStream | None = None
         self._maintenance: Maintenance
-        self._schema: TableSchema | None = None
         self._memory = WorkerCache()
         self._budget = Budget(options.spec.bad_rows)
         self._lock = threading.Lock()
@@ -149,7 +138,7 @@ class FrameWriter:
     @property
     def epoch(self) -> int:
         """The newest epoch that this writer knows; 0 before its first batch."""
-        return self._log.state.epoch if self._log is not None else 0
+        return self._stream.log.state.epoch if self._stream is not None else 0
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch of a streaming query."""
@@ -178,9 +167,10 @@ class FrameWriter:
     def close(self) -> None:
         """Makes all commits durable in any mode, and releases the stream."""
         with self._lock:
-            if self._log is not None:
-                log, self._log = self._log, None
-                log.close()
+            if self._stream is not None:
+                stream, self._stream = self._stream, None
+                with stream.log:
+                    self._maintenance.finish()
 
     def __enter__(self) -> FrameWriter:
         return self
@@ -192,41 +182,16 @@ class FrameWriter:
 
     def _write(self, frame: DataFrame, identity: OffsetRange | None, query_id: str, batch_id: int) -> BatchOutcome:
         quarantine = self._quarantine(frame.sparkSession)
-        log, schema = self._open(query_id, quarantine)
-        options, positions = self._options, self._options.positions
+        stream = self._open(query_id, quarantine)
         columns = {column.name: column.dataType.simpleString() for column in frame.schema.fields}
-        names = positions.names if positions else ()
-        _require_positions(columns, names, options.stream)
-        spec = fit_frame(options.spec, schema, columns, names)
-        needed = dict.fromkeys([*(target.source for target in resolve_targets(spec, schema)), *names])
-        target = StreamTarget(
-            Layout(options.root), options.table, options.stream, schema, log.state.generation, options.durability
-        )
+        plan, used = stream.fit(columns, self._budget, quarantine.add if quarantine else None)
+        target = stream.target
         if not self._checked:
-            check_workers(frame.sparkSession.sparkContext, options.root, target.lock_file)
+            check_workers(frame.sparkSession.sparkContext, self._options.root, target.lock_file)
             self._checked = True
-        log.refresh()
-        closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
-        plan = FramePlan(
-            FrameDecoder(spec, schema, closed),
-            positions,
-            self._budget,
-            quarantine=quarantine.add if quarantine else None,
-            allow_gap=options.allow_gap,
-            adopt=options.adopt,
-        )
-        rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in needed))
-        return write_frame_batch(
-            self._fs,
-            log,
-            target,
-            self._memory,
-            rows,
-            plan,
-            query_id=query_id,
-            batch_id=batch_id,
-            identity=None if positions else identity,
-        )
+        rows = frame.select(*(f"`{name.replace('`', '``')}`" for name in used))
+        source = Source(query_id, batch_id, None if plan.positions else identity)
+        return write_frame_batch(self._fs, stream.log, target, self._memory, rows, plan, source)
 
     def _quarantine(self, spark: SparkSession) -> Quarantine | None:
         options, place = self._options, self._options.quarantine
@@ -236,57 +201,21 @@ class FrameWriter:
         layout = Layout(options.root)
         return Quarantine(spark, self._fs, layout, options.table, options.stream, place, clock=time.time)
 
-    def _open(self, query_id: str, quarantine: Quarantine | None) -> tuple[StreamLog, TableSchema]:
-        options, layout = self._options, Layout(self._options.root)
-        if self._log is None or self._schema is None:
-            source = Path(options.schema) if isinstance(options.schema, str) else options.schema
-            if source is None:
-                schema = load_deployed(self._fs, layout, options.table)
-            else:
-                self._fs.mkdirs(layout.root)
-                schema = deploy(self._fs, layout, source)
-            if schema.full_name != str(options.table):
-                raise SettingsError("the schema is of another table", expected=options.table, found=schema.full_name)
-            self._log, self._schema = self._opened(layout, schema, query_id), schema
-            remove_scratch(self._fs, layout.scratch(options.table, options.stream))  # of a process that was killed
+    def _open(self, query_id: str, quarantine: Quarantine | None) -> FrameStream:
+        if self._stream is None:
+            options = self._options
+            self._stream = open_stream(self._fs, options, query_id)
+            log = self._stream.log
             self._maintenance = Maintenance(
-                self._log, options.durability, lambda error: warnings.warn(str(error), stacklevel=1)
+                log, options.durability, lambda error: warnings.warn(str(error), stacklevel=1)
             )
-            catch_up(self._fs, layout, options.table, self._log.state)
             if quarantine is not None:
                 where = f"stream {options.stream}: bad_rows.quarantine"
-                settle(self._fs, layout, options.table, self._log.state, quarantine, where)
-        return self._log, self._schema
-
-    def _opened(self, layout: Layout, schema: TableSchema, query_id: str) -> StreamLog:
-        options = self._options
-        return StreamLog.open(
-            self._fs,
-            layout,
-            options.table,
-            options.stream,
-            schema=schema,
-            query_id=query_id or str(uuid.uuid4()),
-            clock=time.time,
-            pid=os.getpid(),
-            host=socket.gethostname(),
-            retention=Retention(options.durability, options.keep_epochs),
-            zone=options.spec.partition.value.day_zone,
-        )
+                settle(self._fs, Layout(options.root), options.table, log.state, quarantine, where)
+        return self._stream
 
     def _release(self) -> None:
         """Releases the lock without writing to the log, which is read again when the stream is opened."""
-        if self._log is not None:
-            log, self._log = self._log, None
-            log.__exit__(BaseException, None, None)
-
-
-def _require_positions(columns: Mapping[str, str], names: Iterable[str], stream: str) -> None:
-    missing = [name for name in names if name not in columns]
-    if missing:
-        raise SettingsError(
-            "the data frame lacks the columns of its positions",
-            where=f"stream {stream}",
-            expected=", ".join(missing),
-            found=", ".join(columns),
-        )
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            stream.log.__exit__(BaseException, None, None)

@@ -1,4 +1,8 @@
-"""Opens a stream as a new generation: takes its locks, recovers it, and begins its log with an ``open`` record."""
+"""Opens a stream as a new generation: takes its locks, recovers it, and begins its log with an ``open`` record.
+
+A process that cannot live until its commit leaves the generation by a lease, with which another one takes it over. In
+between nobody holds the lock: who opens the stream then begins a later generation, and the lease is void.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from store.collector import gc_paused
-from store.epochs.files.lock import take_commit_lock, take_lock, write_owner
-from store.epochs.files.logfile import LogFile
+from store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
+from store.epochs.files.logfile import Lease, LogFile
 from store.epochs.files.rolled_back import RolledBackEpochs
 from store.epochs.recovery.aside import list_set_aside
 from store.epochs.recovery.recover import RecoveryReport, apply, lost_beyond, plan_recovery, remove_temporaries
@@ -115,6 +119,32 @@ def _begin(
     aside = list_set_aside(fs, layout, table)
     recovery = RecoveryReport.of(state, plan, log_bytes=resumed.dropped_bytes, lost=lost, aside=aside)
     return Generation(lock, guard, file, state, resumed, undone, plan.damaged, recovery)
+
+
+def take_over_generation(
+    fs: Fs, layout: Layout, table: TableName, stream: str, lease: Lease, opening: Opening
+) -> Generation:
+    """Continues a generation that another process has begun and left, without recovery; only the owner is written.
+
+    LockLostError: a later generation has begun, the log has grown, or another process holds the lock for a minute.
+    SettingsError, CommitError: the disk or its permissions do not allow it.
+    """
+    path, synced = layout.stream_lock(table, check_stream(stream)), opening.retention.synced
+    with ExitStack() as held:
+        try:
+            lock = held.enter_context(take_leased_lock(fs, path, lease.generation))
+            guard = None if synced else held.enter_context(closing(SyncGuard(fs, layout.root)))
+            file = LogFile(fs, layout.stream_log(table, stream), path)
+            file.take_over(lease)
+            now = opening.now_ms()
+            with gc_paused(), fs.during("take-over"):
+                resumed = resume(fs, layout, table, stream, boot_id=fs.boot_id(), time_ms=now, settle=False)
+            write_owner(fs, path, pid=opening.pid, host=opening.host, generation=lease.generation, since_ms=now)
+        except OSError as error:
+            raise refused(error, f"stream {stream!r} cannot be opened", layout.streams(table)) from error
+        held.pop_all()
+    recovery = RecoveryReport(stream, lease.generation, resumed.state.epoch)
+    return Generation(lock, guard, file, resumed.state, resumed, resumed.undone, {}, recovery)
 
 
 def _pass_over(state: StreamState, ahead: int, time_ms: int) -> RollbackRecord:

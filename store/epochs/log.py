@@ -25,10 +25,11 @@ from types import TracebackType
 
 from store.epochs.compaction import new_floor
 from store.epochs.files.lock import commits_held
+from store.epochs.files.logfile import Lease
 from store.epochs.files.publish import publish_location
 from store.epochs.files.removals import read_removals
 from store.epochs.files.unsynced import Unsynced
-from store.epochs.generation import Generation, Opening, open_generation
+from store.epochs.generation import Generation, Opening, open_generation, take_over_generation
 from store.epochs.reading.reader import read_rolled_back_epochs
 from store.epochs.recovery.recover import apply
 from store.epochs.requirements import require
@@ -44,7 +45,7 @@ from store.types.model import TableSchema
 
 
 class StreamLog:
-    """One open generation of a stream, made by ``open``; not thread-safe. The driver has one per stream.
+    """One open generation of a stream, by ``open`` or ``take_over``; not thread-safe. The driver has one per stream.
 
     ``state`` is live and belongs to the log; ``recovery`` reports what opening found and dropped.
     """
@@ -88,6 +89,28 @@ class StreamLog:
         """
         opening = Opening(schema, query_id, clock, pid, host, retention, zone, leave_damaged)
         opened = open_generation(fs, layout, table, stream, opening)
+        return cls(fs, layout, table, stream, opened=opened, opening=opening)
+
+    @classmethod
+    def take_over(
+        cls,
+        fs: Fs,
+        layout: Layout,
+        table: TableName,
+        stream: str,
+        lease: Lease,
+        *,
+        clock: Callable[[], float],
+        pid: int,
+        host: str,
+        retention: Retention = DEFAULTS,
+    ) -> StreamLog:
+        """Continues a generation that another process has left with ``hand_over``; recovers nothing.
+
+        Errors are those of ``take_over_generation``.
+        """
+        opening = Opening(None, "", clock, pid, host, retention)
+        opened = take_over_generation(fs, layout, table, stream, lease, opening)
         return cls(fs, layout, table, stream, opened=opened, opening=opening)
 
     def __enter__(self) -> StreamLog:
@@ -208,6 +231,11 @@ class StreamLog:
             self.state.floor, self._undone = done.floor, done.undone
         return True
 
+    @property
+    def compacting(self) -> bool:
+        """Whether a compaction has begun and needs further calls; ``close`` abandons it."""
+        return self._short.running
+
     def _keep_removals(self) -> None:
         """Syncs the removals before a checkpoint folds them in: their writer may have died before its sync."""
         with self._commit_lock() as commit_lock:
@@ -272,6 +300,14 @@ class StreamLog:
                     self.sync_now()
             finally:
                 self._release()
+
+    def hand_over(self) -> Lease:
+        """Closes the stream so that another process can continue this generation; all epochs are durable then."""
+        with self._fs.during("hand-over"):
+            self.sync_now()
+            lease = self._file.lease(self.state.generation)
+            self.close()
+        return lease
 
     # --- inside ----------------------------------------------------------------------------------------
 

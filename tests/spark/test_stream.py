@@ -98,6 +98,17 @@ def test_each_file_once_whatever_happened_to_the_spark_checkpoint(spark: SparkSe
     assert committed(root) == [*range(150)]
 
 
+def test_runs_of_one_batch_each_keep_the_log_short(spark: SparkSession, tmp_path: Path) -> None:
+    feed, root = tmp_path / "feed", tmp_path / "db"
+    root.mkdir()
+    floors = []
+    for number in range(4):
+        put(feed, number, 1)
+        run(spark, feed, root, settings={"keep_epochs": 1, "compact_bytes": 1, "slice_work": 1})
+        floors.append(load_stream(Fs(), Layout(root), TABLE, STREAM).floor)
+    assert floors == [0, 1, 2, 3]
+
+
 def test_errors_of_tasks_driver_and_source_keep_class_and_text(spark: SparkSession, tmp_path: Path) -> None:
     feed, root = tmp_path / "feed", tmp_path / "db"
     root.mkdir()

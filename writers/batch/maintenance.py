@@ -31,8 +31,19 @@ class Maintenance:
     def after_batch(self) -> None:
         """Syncs and compacts if due; raises what ``sync_if_due`` raises."""
         self.sync_if_due()
+        self._compact()
+
+    def finish(self) -> None:
+        """Completes a compaction that has begun; without it a log of which each process writes few batches only grows.
+
+        Called before the log is closed.
+        """
+        if self._log.compacting:
+            self._compact(now=True)
+
+    def _compact(self, *, now: bool = False) -> None:
         try:
-            self._log.compact_if_due()
+            self._log.compact_if_due(now=now)
         except EpochConflictError as error:  # the log is as it was
             self._warn(error)
 

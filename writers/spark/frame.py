@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from store.epochs.log import StreamLog
 from store.epochs.reading.load import list_epochs
 from store.epochs.state.files import refuse_lost_log
 from store.epochs.state.values import OffsetRange
-from store.errors import PositionGapError
+from store.errors import EpochConflictError, PositionGapError
 from store.io.fs import Fs
 from writers.append.empty_location import WorkerCache
 from writers.batch.collect import collect
@@ -67,6 +68,15 @@ class FramePlan:
     adopt: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a batch comes from. ``identity`` is for frames without positions; None writes the rows unconditionally."""
+
+    query_id: str
+    batch_id: int
+    identity: OffsetRange | None = None
+
+
 def batch_of_query(query_id: str, batch_id: int) -> OffsetRange:
     """The identity of a batch of a streaming query."""
     return OffsetRange(QUERY + query_id, 0, batch_id, batch_id + 1)
@@ -84,48 +94,70 @@ def write_frame_batch(
     memory: WorkerCache,
     frame: DataFrame,
     plan: FramePlan,
-    *,
-    query_id: str,
-    batch_id: int,
-    identity: OffsetRange | None,
+    source: Source,
 ) -> BatchOutcome:
     """Commits the new rows of a frame as one epoch; ``epoch`` of the outcome is None if there are none.
 
-    ``identity`` is for frames without positions; None writes the rows unconditionally. PositionGapError,
-    ErrorBudgetExceeded, errors of tasks: nothing was committed.
+    PositionGapError, ErrorBudgetExceeded, errors of tasks: nothing was committed.
     """
     check_lease(fs, log, target, None)
-    scratch = scratch_name(target, batch_id)
-    run = partial(run_frame, fs, target)
+    scratch = scratch_name(target, source.batch_id)
+    work = work_of(log, target, plan, source.identity)
+    with nullcontext() if work.only_look else running(fs, target.scratch(scratch)):
+        found = run_frame(fs, target, frame, work, scratch)
+        return commit_frame(fs, log, target, memory, found, plan, scratch, source)
+
+
+def work_of(log: StreamLog, target: StreamTarget, plan: FramePlan, identity: OffsetRange | None) -> FrameWork:
+    """What the tasks do: write the new rows, or only compute the digest of a batch that is committed already.
+
+    PositionGapError: a batch of this identity cannot be known.
+    """
     origin = f"epoch {log.state.epoch + 1}" if identity is None else f"{identity.topic}/{identity.start}"
-    if identity is not None and plan.positions is None and is_committed(log, target, identity, adopt=plan.adopt):
-        work = FrameWork(plan.decode, None, {}, only_look=True, origin=origin)
-        found = run(frame, work, scratch)
-        _raise_first(found)
-        require_same(fs, log, target, replace(identity, digest=_digest(found)))
-        return BatchOutcome(batch_id, None, replayed=1)
+    if _is_replay(log, target, plan, identity):
+        return FrameWork(plan.decode, None, {}, only_look=True, origin=origin)
     ends = {place: log.state.offsets[place].stop for place in log.state.offsets} if plan.positions else {}
-    with running(fs, target.scratch(scratch)):
-        found = run(
-            frame, FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap, origin=origin), scratch
+    return FrameWork(plan.decode, plan.positions, ends, dense=not plan.allow_gap, origin=origin)
+
+
+def commit_frame(
+    fs: Fs,
+    log: StreamLog,
+    target: StreamTarget,
+    memory: WorkerCache,
+    found: Sequence[FrameResult],
+    plan: FramePlan,
+    scratch: str,
+    source: Source,
+) -> BatchOutcome:
+    """The steps after the tasks: collect, check, quarantine, commit and publish. Errors as ``write_frame_batch``."""
+    identity = source.identity
+    _raise_first(found)
+    if identity is not None and _is_replay(log, target, plan, identity):
+        require_same(fs, log, target, replace(identity, digest=_digest(found)))
+        return BatchOutcome(source.batch_id, None, replayed=1)
+    if any(part.looked for part in found):
+        raise EpochConflictError(
+            "tasks took this batch for a committed one and wrote nothing, but the log does not have it",
+            where=f"stream {target.stream}",
+            hint="run the query again; nothing of this batch was committed",
         )
-        _raise_first(found)
-        dropped = sum(part.dropped for part in found)
-        if plan.positions is not None:
-            ranges = joined((taken for part in found for taken in part.ranges), dense=not plan.allow_gap)
-            if not ranges:
-                return BatchOutcome(batch_id, None, replayed=1 if dropped else 0)
-        else:
-            ranges = (replace(identity, digest=_digest(found)),) if identity is not None else ()
-        collected = collect(fs, target, memory, [part.result for part in found], scratch)
-        collected.splits = ranges
-        collected.notes.count("rows_committed_before", dropped)
-        quarantine_rejected(fs, collected, plan.check_budget, plan.quarantine, log.state.epoch + 1)
-        gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
-        epoch = commit_record(fs, log, target, collected, query_id, batch_id, gaps)
-        publish(fs, log, target, epoch)
+    dropped = sum(part.dropped for part in found)
+    if plan.positions is not None:
+        ranges = joined((taken for part in found for taken in part.ranges), dense=not plan.allow_gap)
+        if not ranges:
+            return BatchOutcome(source.batch_id, None, replayed=1 if dropped else 0)
+    else:
+        ranges = (replace(identity, digest=_digest(found)),) if identity is not None else ()
+    collected = collect(fs, target, memory, [part.result for part in found], scratch)
+    collected.splits = ranges
+    collected.notes.count("rows_committed_before", dropped)
+    quarantine_rejected(fs, collected, plan.check_budget, plan.quarantine, log.state.epoch + 1)
+    gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
+    epoch = commit_record(fs, log, target, collected, source.query_id, source.batch_id, gaps)
+    publish(fs, log, target, epoch)
     return BatchOutcome(
-        batch_id,
+        source.batch_id,
         epoch,
         collected.rows,
         collected.notes.rejected_rows,
@@ -137,6 +169,12 @@ def write_frame_batch(
         dict(collected.notes.counts),
         collected.seconds,
     )
+
+
+def _is_replay(log: StreamLog, target: StreamTarget, plan: FramePlan, identity: OffsetRange | None) -> bool:
+    if identity is None or plan.positions is not None:
+        return False
+    return is_committed(log, target, identity, adopt=plan.adopt)
 
 
 def run_frame(fs: Fs, target: StreamTarget, frame: DataFrame, work: FrameWork, scratch: str) -> list[FrameResult]:

@@ -75,22 +75,35 @@ class FrameWork:
 
 @dataclass(frozen=True, slots=True)
 class FrameResult:
-    """A task's result with the offsets it wrote, the number of dropped rows, and the digest of the others."""
+    """A task's result with the offsets it wrote, the number of dropped rows, and the digest of the others.
+
+    ``looked``: the task only computed the digest.
+    """
 
     result: TaskResult
     ranges: tuple[OffsetRange, ...] = ()
     dropped: int = 0
     digest: int = 0
+    looked: bool = False
 
 
 def frame_task(
     fs: Fs, memory: WorkerCache, target: StreamTarget, work: FrameWork, scratch: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The function of ``mapInArrow``: rows in, one row with the pickled result out; none without rows."""
+    found = write_rows(fs, memory, target, work, scratch, batches)
+    if found is not None:
+        yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(found)], pa.binary())})
+
+
+def write_rows(
+    fs: Fs, memory: WorkerCache, target: StreamTarget, work: FrameWork, scratch: str, batches: Iterator[pa.RecordBatch]
+) -> FrameResult | None:
+    """Runs one task of a frame; None without rows. Errors of rows and disk are in the result."""
     index, attempt = task_number()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
-        return
+        return None
     seen = _Seen(work, target.schema, index, first, batches)
     if work.only_look:
         result = TaskResult(index)
@@ -100,8 +113,7 @@ def frame_task(
         # rows of a location are in task order: without positions only the task number is stable
         split = OffsetRange("task", index, 0, 0)
         result = run_task(fs, memory, target, seen, Task(index, attempt, scratch, [split]))
-    found = FrameResult(result, seen.ranges(), seen.dropped, seen.digest)
-    yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(found)], pa.binary())})
+    return FrameResult(result, seen.ranges(), seen.dropped, seen.digest, work.only_look)
 
 
 _STAND_IN = OffsetRange("task", 0, 0, 0)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from store.epochs.log import StreamLog
 from store.epochs.state.files import refuse_lost_log
 from store.epochs.state.values import Split, add_count
-from store.errors import CommitError, SettingsError, SparkhavenError, carried_error
+from store.errors import CommitError, SparkhavenError, carried_error
 from store.io.fs import Fs
 from store.planned import planned_rows, recorded_end
 from writers.append.empty_location import WorkerCache
@@ -36,7 +36,7 @@ from writers.batch.task import Task, TaskResult, run_task
 from writers.spark.paths import local_uri
 from writers.spark.source_reports import SourceReports
 from writers.spark.splits import SplitOf, file_of
-from writers.spark.tasks import error_summary, jvm_gone, run_each, task_number, tasks_failed
+from writers.spark.tasks import error_summary, jvm_gone, run_each, speculation, task_number, tasks_failed
 from writers.spark.workers import check_workers
 from writers.target import Decode, StreamTarget
 
@@ -176,6 +176,7 @@ def run_stream(
         # an error inside Spark that is not in the query's exception
         raise CommitError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
     reports.look()
+    batches.finish()
     if plan.trigger.get("availableNow") is None:
         log.sync_now()
     batches.totals.seconds = clock() - started
@@ -194,15 +195,9 @@ def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, repor
 
 
 def refuse_speculation(spark: SparkSession) -> None:
-    """SettingsError: speculative execution is on; two copies of a task would write the same files."""
+    """SettingsError: speculative execution is on."""
     if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
-        raise SettingsError(
-            "a stream cannot run with speculative execution",
-            where="spark.speculation",
-            expected="false",
-            found="true",
-            hint="remove the setting from spark-defaults.conf or from the command line",
-        )
+        raise speculation()
 
 
 def renew_checkpoint(fs: Fs, checkpoint: Path, log: StreamLog, stream: str, *, adopt: bool = False) -> None:
@@ -256,6 +251,10 @@ class Batches:
         """Waits for the running batch; no further one begins."""
         with self._batch_lock:
             self._closing = True
+
+    def finish(self) -> None:
+        """Maintenance that further batches would continue, after the last one."""
+        self._maintenance.finish()
 
     def idle(self) -> None:
         """Maintenance while no batch runs: the sync of mode ``periodic``."""

@@ -108,6 +108,26 @@ def task_number() -> tuple[int, int]:
     return (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
 
 
+def local_property(name: str) -> str | None:
+    """A local property of the running task's job; None outside of a task, or where the job has none."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    found: str | None = context.getLocalProperty(name) if context else None
+    return found
+
+
+def speculation() -> SettingsError:
+    """The error for a job with speculative execution: two copies of a task would write the same files."""
+    return SettingsError(
+        "a stream cannot run with speculative execution",
+        where="spark.speculation",
+        expected="false",
+        found="true",
+        hint="remove the setting from spark-defaults.conf or from the command line",
+    )
+
+
 def error_summary(error: BaseException) -> str:
     """One line for a foreign error: the error of the Python traceback inside it, else the first exception."""
     text = str(error)

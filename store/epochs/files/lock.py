@@ -31,6 +31,44 @@ def take_lock(fs: Fs, path: Path, *, make: bool = True) -> Lock:
     return lock
 
 
+def take_leased_lock(fs: Fs, path: Path, generation: int, *, pause: Callable[[float], None] = time.sleep) -> Lock:
+    """The lock of a stream for a process that continues a generation, once it is free.
+
+    LockLostError: another process has opened the stream since, or holds the lock for a minute. A preview of a recovery
+    holds it for a moment, without a new generation.
+    """
+    pauses = iter(COMMIT_LOCK_PAUSES)
+    while True:
+        _require_generation(fs, path, generation)
+        lock = fs.lock(path)
+        if lock is not None:
+            try:
+                _require_generation(fs, path, generation)
+            except BaseException:
+                lock.release()
+                raise
+            return lock
+        wait = next(pauses, None)
+        if wait is None:
+            raise lock_lost(fs, path, "another process has held the stream for a minute; nothing was committed")
+        pause(wait)
+
+
+def _require_generation(fs: Fs, path: Path, generation: int) -> None:
+    owner = _owner(fs, path)
+    if owner.get("generation") != generation:
+        pid, host = owner.get("pid"), owner.get("host")
+        raise LockLostError(
+            "another process has opened the stream since this write began; nothing of the write was committed",
+            where=path,
+            expected=f"generation {generation}",
+            found=f"process {pid} on {host}, generation {owner.get('generation')}" if owner else "no owner",
+            hint="write again when that process has ended; a stream has one writer",
+            pid=pid,
+            host=host,
+        )
+
+
 def take_lock_if_there(fs: Fs, path: Path) -> AbstractContextManager[Lock | None]:
     """The same lock for a read-only caller: without a lock file the stream is not locked, and none is created."""
     return take_lock(fs, path, make=False) if fs.stat(path) is not None else nullcontext()

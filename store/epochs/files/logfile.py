@@ -34,6 +34,19 @@ class Kept:
             yield self.source.read(at, min(PIECE, self.end - at))
 
 
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A generation between two processes, as one leaves it and another continues it: its number and its log. Pickles.
+
+    ``inode``, ``length`` and ``last`` are those of ``LogFile``.
+    """
+
+    generation: int
+    inode: int
+    length: int
+    last: tuple[int, bytes]
+
+
 class LogFile:
     """The file at ``path`` as this generation left it: ``length`` bytes under one inode, or poisoned.
 
@@ -73,6 +86,16 @@ class LogFile:
         found = self._fs.stat(self._path)
         self._inode, self.length = found.inode if found else 0, length
         self.last = self.last[0] - moved, self.last[1]
+
+    def lease(self, generation: int) -> Lease:
+        """The file as it is left to another process."""
+        self.require_usable()
+        return Lease(generation, self._inode, self.length, self.last)
+
+    def take_over(self, lease: Lease) -> None:
+        """Continues the file as it was left. LockLostError: it is another one, or has grown."""
+        self._inode, self.length, self.last = lease.inode, lease.length, lease.last
+        self.require_owned()
 
     @property
     def poisoned(self) -> bool:

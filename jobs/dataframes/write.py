@@ -1,0 +1,193 @@
+"""``df.write`` and ``df.writeStream`` with ``format("deephaven")``: the writers of a Python data source.
+
+Spark calls them in processes of their own, in the steps of ``writers.spark.leased``:
+
+*begin*   for a frame ``batch_writer``; for each batch of a query the pickling of what ``stream_writer`` returns, since
+          Spark calls ``stream_writer`` again for the commit
+*tasks*   ``write``, whose message has the lease
+*commit*  ``commit`` or ``abort`` with the messages of all tasks
+
+The driver's processes have no Spark session, so there is no quarantine: a row that cannot be stored ends the write.
+Each write of a frame, and each micro-batch, is a generation of the stream. ``deephaven_writer`` holds the stream open
+instead, which spares a recovery and two processes per batch.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from jobs.settings.source_options import WriteOptions, write_options
+from jobs.streams.budget import Budget
+from jobs.streams.decoding import FrameDecoder
+from jobs.streams.frame_stream import open_stream, plan_of, take_over_stream
+from store.errors import SettingsError, SparkhavenError
+from store.io.fs import Fs
+from writers.append.empty_location import WorkerCache
+from writers.batch.commit import BatchOutcome
+from writers.batch.maintenance import Maintenance
+from writers.spark.frame import Source, batch_of_query, labelled
+from writers.spark.frame_task import FrameResult
+from writers.spark.leased import LeasedWrite, Ticket, abort_write, begin_write, commit_write, failed, write_task
+from writers.spark.tasks import local_property, speculation
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"  # local properties that Spark sets
+_CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+    """The writer of a batch frame of this schema; it has begun the write.
+
+    SettingsError, InvalidNameError, SchemaMismatchError, LockLostError and what ``StreamLog.open`` raises: nothing was
+    written.
+    """
+    if overwrite:
+        raise _only_append('mode("append")', 'mode("overwrite")')
+    checked = write_options(options, os.environ, streaming=False)
+    return _BatchWriter(checked, begin(Fs(), checked, _types(schema)))
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    """The writer of the batches of a streaming query; SettingsError, InvalidNameError: wrong options.
+
+    It begins a write when it is pickled for the tasks of a batch, and then raises WriteRefused.
+    """
+    if overwrite:
+        raise _only_append('outputMode("append")', 'outputMode("complete")')
+    return _StreamWriter(write_options(options, os.environ, streaming=True), _types(schema))
+
+
+class WriteRefused(pickle.PicklingError):
+    """A write that cannot begin; the text is the whole error. PySpark leaves the text of such errors as it is."""
+
+
+@dataclass(frozen=True)
+class TaskMessage(WriterCommitMessage):  # type: ignore[misc]  # pyspark is not typed here
+    """What a task sends to the commit. ``found`` None: it had no rows; ``query``: id of the streaming query."""
+
+    ticket: Ticket
+    found: FrameResult | None
+    query: str | None = None
+
+
+class _BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    def __init__(self, options: WriteOptions, write: LeasedWrite) -> None:
+        self._options, self._write = options, write
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """Runs in each task."""
+        return run(Fs(), self._write, iterator, streaming=False)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commits the frame as one epoch."""
+        label = self._options.label
+        identity = labelled(label) if label is not None else None
+        commit(Fs(), self._options, _sent(messages), Source("write", 0, identity))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Ends a write that is not committed."""
+        abort_write(Fs(), self._write.ticket)
+
+
+class _StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    def __init__(self, options: WriteOptions, columns: Mapping[str, str]) -> None:
+        self._options, self._columns = options, columns
+        self._write: LeasedWrite | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Begins the write: only the process that plans a batch pickles the writer, for its tasks."""
+        if self._write is None:
+            try:
+                self._write = begin(Fs(), self._options, self._columns)
+            except SparkhavenError as error:
+                raise WriteRefused(f"{type(error).__name__}: {error}") from error
+        return self.__dict__
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        """Runs in each task."""
+        assert self._write is not None  # noqa: S101 - it came pickled
+        return run(Fs(), self._write, iterator, streaming=True)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Commits a micro-batch as one epoch, unless it is committed already."""
+        sent = _sent(messages)
+        query = sent[0].query
+        if query is None:
+            raise SettingsError("the rows are no batch of a streaming query", where="local property " + QUERY_ID)
+        identity = None if self._options.frame.positions else batch_of_query(query, batchId)
+        commit(Fs(), self._options, sent, Source(query, batchId, identity))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Ends the write of a batch that is not committed."""
+        for message in messages:
+            if isinstance(message, TaskMessage):
+                abort_write(Fs(), message.ticket)
+                return
+
+
+def begin(fs: Fs, options: WriteOptions, columns: Mapping[str, str]) -> LeasedWrite:
+    """Begins a write of frames of these columns (name to Spark's simple type)."""
+    frame = options.frame
+    stream = open_stream(fs, frame, "")
+    with stream.log as log:
+        plan, used = stream.fit(columns, Budget(frame.spec.bad_rows))
+        identity = labelled(options.label) if options.label is not None else None
+        return begin_write(fs, log, stream.target, plan, used, identity)
+
+
+def run(fs: Fs, write: LeasedWrite, rows: Iterator[pa.RecordBatch], *, streaming: bool) -> TaskMessage:
+    """Runs a task of a write. Without ``streaming`` it is a frame, even where a batch of some query writes it."""
+    query, batch = (local_property(QUERY_ID), local_property(BATCH_ID)) if streaming else (None, None)
+    identity = batch_of_query(query, int(batch)) if query is not None and batch is not None else None
+    if local_property("spark.speculation") == "true":
+        found: FrameResult | None = failed(speculation())
+    else:
+        found = write_task(fs, _CACHE, write, identity, rows)
+    return TaskMessage(write.ticket, found, query)
+
+
+def commit(fs: Fs, options: WriteOptions, sent: Sequence[TaskMessage], source: Source) -> BatchOutcome:
+    """Commits a write with the messages of all of its tasks."""
+    frame, ticket = options.frame, sent[0].ticket
+    schema = ticket.target.schema
+    found = [message.found for message in sent if message.found is not None]
+    budget = Budget(frame.spec.bad_rows)
+    with take_over_stream(fs, frame, schema, ticket.lease).log as log:
+        plan = plan_of(frame, FrameDecoder(frame.spec, schema), budget)
+        outcome = commit_write(fs, log, ticket, found, plan, source)
+        maintenance = Maintenance(log, frame.durability, lambda error: warnings.warn(str(error), stacklevel=1))
+        maintenance.after_batch()
+        maintenance.finish()
+    return outcome
+
+
+def _sent(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:
+    """The messages of all tasks; SettingsError: they are not of one write."""
+    found = [message for message in messages if isinstance(message, TaskMessage)]
+    if not found or len(found) < len(messages) or len({message.ticket.scratch for message in found}) > 1:
+        raise SettingsError("the messages of the tasks are not those of one write", found=f"{len(found)} messages")
+    return found
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+def _only_append(expected: str, found: str) -> SettingsError:
+    return SettingsError(
+        "a stream of a table can only be appended to",
+        where='format("deephaven")',
+        expected=expected,
+        found=found,
+        hint="remove rows with `sparkhaven epochs rollback`, `truncate` or `delete`",
+    )

@@ -1,0 +1,138 @@
+"""The stream that frames are written to: opened by the options of its writer, with the columns that its table needs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingest.feeds.frames.rows import fit_frame
+from ingest.targets import resolve_targets
+from jobs.settings.frame_options import FrameOptions
+from jobs.streams.budget import Budget
+from jobs.streams.decoding import FrameDecoder
+from jobs.streams.quarantines import catch_up
+from store.epochs.files.logfile import Lease
+from store.epochs.log import StreamLog
+from store.epochs.retention import Retention
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import Layout
+from store.schema.deployed.deploy import deploy, load_deployed
+from store.types.model import TableSchema
+from writers.batch.commit import AddToQuarantine
+from writers.batch.scratch import remove_scratch
+from writers.spark.frame import FramePlan
+from writers.target import StreamTarget
+
+
+@dataclass(frozen=True, slots=True)
+class FrameStream:
+    """An open stream and the schema of its table."""
+
+    options: FrameOptions
+    log: StreamLog
+    schema: TableSchema
+
+    @property
+    def target(self) -> StreamTarget:
+        """What tasks must know."""
+        options, log = self.options, self.log
+        layout = Layout(options.root)
+        return StreamTarget(
+            layout, options.table, options.stream, self.schema, log.state.generation, options.durability
+        )
+
+    def fit(
+        self, columns: Mapping[str, str], budget: Budget, quarantine: AddToQuarantine | None = None
+    ) -> tuple[FramePlan, list[str]]:
+        """How to write frames of these columns (name to Spark's simple type), and those of them that are used.
+
+        SchemaMismatchError, SettingsError: the columns do not fit.
+        """
+        options, log, schema = self.options, self.log, self.schema
+        names = options.positions.names if options.positions else ()
+        _require_positions(columns, names, options.stream)
+        spec = fit_frame(options.spec, schema, columns, names)
+        used = list(dict.fromkeys([*(target.source for target in resolve_targets(spec, schema)), *names]))
+        log.refresh()
+        closed = frozenset(key for key, location in log.state.locations.items() if location.truncated)
+        return plan_of(options, FrameDecoder(spec, schema, closed), budget, quarantine), used
+
+
+def plan_of(
+    options: FrameOptions, decode: FrameDecoder, budget: Budget, quarantine: AddToQuarantine | None = None
+) -> FramePlan:
+    """How to write frames by these options."""
+    return FramePlan(decode, options.positions, budget, quarantine, allow_gap=options.allow_gap, adopt=options.adopt)
+
+
+def open_stream(fs: Fs, options: FrameOptions, query_id: str) -> FrameStream:
+    """Deploys the schema and opens the stream as a new generation, with recovery.
+
+    SettingsError: the schema is of another table. Others as ``deploy`` and ``StreamLog.open``.
+    """
+    layout, table = Layout(options.root), options.table
+    source = Path(options.schema) if isinstance(options.schema, str) else options.schema
+    if source is None:
+        schema = load_deployed(fs, layout, table)
+    else:
+        fs.mkdirs(layout.root)
+        schema = deploy(fs, layout, source)
+    if schema.full_name != str(table):
+        raise SettingsError("the schema is of another table", expected=table, found=schema.full_name)
+    log = StreamLog.open(
+        fs,
+        layout,
+        table,
+        options.stream,
+        schema=schema,
+        query_id=query_id or str(uuid.uuid4()),
+        clock=time.time,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        retention=_retention(options),
+        zone=options.spec.partition.value.day_zone,
+    )
+    try:
+        remove_scratch(fs, layout.scratch(table, options.stream))  # of a process that was killed
+        catch_up(fs, layout, table, log.state)
+    except BaseException as error:
+        log.__exit__(type(error), error, error.__traceback__)
+        raise
+    return FrameStream(options, log, schema)
+
+
+def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: Lease) -> FrameStream:
+    """Continues the generation of a lease; errors as ``StreamLog.take_over``."""
+    log = StreamLog.take_over(
+        fs,
+        Layout(options.root),
+        options.table,
+        options.stream,
+        lease,
+        clock=time.time,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        retention=_retention(options),
+    )
+    return FrameStream(options, log, schema)
+
+
+def _retention(options: FrameOptions) -> Retention:
+    return Retention(options.durability, options.keep_epochs)
+
+
+def _require_positions(columns: Mapping[str, str], names: Iterable[str], stream: str) -> None:
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise SettingsError(
+            "the data frame lacks the columns of its positions",
+            where=f"stream {stream}",
+            expected=", ".join(missing),
+            found=", ".join(columns),
+        )

@@ -1,0 +1,49 @@
+"""A query's batches by data source, told again after every crash: each is begun, run and committed by itself."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from jobs.dataframes.write import BATCH_ID, QUERY_ID, begin, commit, run
+from jobs.settings.source_options import write_options
+from store.io.fs import Fs
+from tests.support.disks.model_fs import CrashingFs
+from tests.support.spark.data_source import TYPES, in_task, options, rows
+from writers.spark.frame import Source, batch_of_query
+
+BATCHES = (
+    [[rows(range(8))]],
+    [[rows(range(8, 12))], [rows(range(12, 16)), rows(range(16, 20))]],
+    [[], [rows(range(20, 24))]],
+)
+ROWS = [*range(24)]
+
+
+def tell(fs: Fs, root: Path, committed: Callable[[int], None] = lambda batch: None) -> None:
+    """All batches from the first, as Spark repeats them from a checkpoint that knows none."""
+    given = write_options(options(root), {}, streaming=True)
+    columns = {field.name: field.dataType.simpleString() for field in TYPES.fields}
+    for number, parts in enumerate(BATCHES):
+        write = begin(fs, given, columns)
+        messages = []
+        for index, part in enumerate(parts):
+            with in_task(index, {QUERY_ID: "q", BATCH_ID: str(number)}):
+                messages.append(run(fs, write, iter(part), streaming=True))
+        sent = [pickle.loads(pickle.dumps(message)) for message in messages]
+        commit(fs, given, sent, Source("q", number, batch_of_query("q", number)))
+        committed(number)
+
+
+def steps_of_the_story(root: Path) -> list[tuple[str, int]]:
+    """Every step with its occurrence."""
+    fs = CrashingFs()
+    tell(fs, root)
+    seen: Counter[str] = Counter()
+    steps = []
+    for name in fs.steps:
+        seen[name] += 1
+        steps.append((name, seen[name]))
+    return steps

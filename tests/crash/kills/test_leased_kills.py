@@ -1,0 +1,82 @@
+"""Writes by data source, killed before and after every named step and before changes of the disk, and powered off."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from store.epochs.reading.load import list_streams, load_stream
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.crash.kills.kill_steps import chosen, in_child
+from tests.crash.kills.leased_story import BATCHES, ROWS, steps_of_the_story, tell
+from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
+from tests.support.spark.frames import STREAM, TABLE, epochs, numbers
+
+pytestmark = pytest.mark.slow
+STEPS = {"hand-over", "take-over", "append", "collect", "commit-record", "log-append", "publish", "recover-files"}
+
+
+def goes_on(root: Path, acknowledged: int, boot: str = "boot-1") -> None:
+    """What was acknowledged is there; telling it all again leads to each row once."""
+    held = epochs(root) if STREAM in list_streams(Fs(), Layout(root), TABLE) else 0
+    assert acknowledged <= held <= len(BATCHES)
+    tell(CrashingFs(boot=boot), root)
+    assert (numbers(root), epochs(root)) == (ROWS, len(BATCHES))
+    scratch = Layout(root).scratch(TABLE, STREAM)
+    assert [*scratch.glob("*")] == []
+
+
+def test_killed_before_and_after_every_step(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    steps = steps_of_the_story(tmp_path / "plain" / "db")
+    assert {name.partition(":")[0] for name, _ in steps} >= STEPS
+    for number, (step, occurrence) in enumerate(chosen(steps)):
+        place = tmp_path / f"{number}"
+        place.mkdir()
+
+        def work(root: Path = place / "db", step: str = step, occurrence: int = occurrence) -> None:
+            def die() -> None:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            tell(CrashingFs(crash_at=step, occurrence=occurrence, die=die), root)
+
+        assert in_child(work) == -signal.SIGKILL, (step, occurrence)
+        goes_on(place / "db", 0)
+
+
+def test_stopped_before_any_change_of_the_disk(tmp_path: Path) -> None:
+    plain = CrashingFs()
+    (tmp_path / "plain").mkdir()
+    tell(plain, tmp_path / "plain" / "db")
+    for change in random.Random(3).sample(range(plain.changes), 20):
+        place = tmp_path / f"{change}"
+        place.mkdir()
+        acknowledged: list[int] = []
+        with pytest.raises(Crash):
+            tell(CrashingFs(crash_after=change), place / "db", acknowledged.append)
+        goes_on(place / "db", len(acknowledged))
+
+
+def test_powered_off_at_any_change_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    def place(name: str) -> Path:
+        (tmp_path / name / "db").mkdir(parents=True)
+        return tmp_path / name / "db"
+
+    first = PowerCutFs(place("plain"))
+    tell(first, tmp_path / "plain" / "db")
+    for seed, change in enumerate(random.Random(5).sample(range(first.changes), 20)):
+        root = place(f"{seed}")
+        fs = PowerCutFs(root)
+        fs.crash_after = change
+        acknowledged: list[int] = []
+        with pytest.raises(Crash):
+            tell(fs, root, acknowledged.append)
+        fs.cut(seed)
+        if acknowledged:
+            assert load_stream(Fs(), Layout(root), TABLE, STREAM).epoch >= len(acknowledged)
+        goes_on(root, len(acknowledged), "boot-2")

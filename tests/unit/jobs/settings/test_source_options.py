@@ -1,0 +1,110 @@
+"""Options of ``df.write.format("deephaven")`` come as texts; wrong ones are refused before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.spec import InternalRule, ValueRule
+from jobs.settings.source_options import WriteOptions, write_options
+from store.errors import InvalidNameError, SettingsError
+from writers.spark.frame_task import PositionColumns
+
+RIGHT = {"root": "/db", "path": "Ns.T", "stream": "ticks", "internal": "Sym", "value": "At"}
+
+
+def made(*, streaming: bool = False, **changes: Any) -> WriteOptions:
+    return write_options({**RIGHT, **changes}, {}, streaming=streaming)
+
+
+def test_right_options_become_those_of_a_writer_of_frames() -> None:
+    plain = made()
+    frame = plain.frame
+    assert (str(frame.table), frame.stream, frame.root, frame.schema) == ("Ns.T", "ticks", Path("/db"), None)
+    assert (frame.durability, frame.keep_epochs, frame.quarantine, frame.positions) == ("fsync", 100, None, None)
+    assert frame.spec.partition.internal == InternalRule("column", "Sym")
+    assert frame.spec.partition.value == ValueRule("At")
+    assert (frame.spec.bad_rows.max_rows, frame.adopt, frame.allow_gap, plain.label) == (0, False, False, None)
+    full = made(
+        SCHEMA="my.schema",
+        internal='{"fixed": "a"}',
+        value='{"column": "time", "zone": "America/New_York"}',
+        positions='{"partition": "p", "offset": "o", "topic": "t"}',
+        Durability="none",
+        ignore="x, y,",
+        allowgap="TRUE",
+        ADOPT="true",
+        keepEpochs="7",
+        bounds='{"max_past": "1 d"}',
+        checkpointLocation="/c",
+        queryName="q",
+    ).frame
+    assert (full.schema, full.durability, full.keep_epochs) == ("my.schema", "none", 7)
+    assert full.positions == PositionColumns("p", "o", "t")
+    assert (full.spec.ignore, full.allow_gap, full.adopt) == (("x", "y"), True, True)
+    assert full.spec.partition.internal == InternalRule("fixed", "a")
+    assert full.spec.partition.value.zone == "America/New_York"
+    assert made(label="first").label == "first"
+    assert made(ignore='["a, b", "c"]').frame.spec.ignore == ("a, b", "c")
+
+
+def test_a_root_that_is_relative_or_of_the_environment() -> None:
+    assert made(root="db").frame.root == Path.cwd() / "db"
+    environ = {"SPARKHAVEN_ROOT": "/other"}
+    assert write_options(RIGHT, environ, streaming=False).frame.root == Path("/db")
+    less = {name: text for name, text in RIGHT.items() if name != "root"}
+    assert write_options(less, environ, streaming=False).frame.root == Path("/other")
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "more"),
+    [
+        ({"keepepoch": "5"}, "unknown option 'keepepoch'", "did you mean 'keepEpochs'?"),
+        ({"ALLOW_GAP": "true"}, "unknown option 'allow_gap'", "did you mean 'allowGap'?"),
+        ({"xyz": "5"}, "unknown option 'xyz'", "remove it"),
+        ({"badRows": "{}"}, "this way of writing has no quarantine", "deephaven_writer"),
+        ({"quarantine": "/q"}, "this way of writing has no quarantine", "deephaven_writer"),
+        ({"root": None}, "option 'root' is missing", "/data/db"),
+        ({"stream": None}, "option 'stream' is missing", "ticks"),
+        ({"internal": None}, "option 'internal' is missing", "Sym"),
+        ({"path": None}, "the write names no table", ".save("),
+        ({"root": ""}, "option 'root' is empty", "/data/db"),
+        ({"internal": ""}, "option 'internal' is empty", "Sym"),
+        ({"value": '{"column": '}, "option 'value' is not JSON", "At"),
+        ({"internal": '{"colum": "x"}'}, "unknown key 'colum'", "column"),
+        ({"positions": "off"}, "option 'positions' is not JSON", "partition"),
+        ({"positions": "[1]"}, "option 'positions' is not an object in JSON", "partition"),
+        ({"positions": '{"offset": "o"}'}, "positions need a column", "partition"),
+        ({"bounds": '{"max_pst": "1 d"}'}, "unknown key 'max_pst'", "max_past"),
+        ({"bounds": '{"internal": "x"}'}, "internal and value are options of their own", "x"),
+        ({"ignore": "[1"}, "option 'ignore' is not JSON", "Note"),
+        ({"ignore": "[1]"}, "ignore: input should be a valid string", "1"),
+        ({"allowGap": "yes"}, "option 'allowGap' is not true or false", "yes"),
+        ({"adopt": ""}, "option 'adopt' is not true or false", "true"),
+        ({"keepEpochs": "0"}, "option 'keepEpochs' is not a whole number from 1 on", "0"),
+        ({"keepEpochs": "1e3"}, "option 'keepEpochs' is not a whole number from 1 on", "1e3"),
+        ({"durability": "FSYNC"}, "durability has a value that is not known", "fsync"),
+        ({"label": "a", "positions": '{"partition": "p", "offset": "o"}'}, "a frame with positions needs no", "a"),
+    ],
+)
+def test_wrong_options(change: dict[str, Any], what: str, more: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        made(**change)
+    assert caught.value.what.startswith(what)
+    assert more in str(caught.value)
+
+
+def test_a_query_has_no_label_and_its_table_is_told_as_of_start() -> None:
+    with pytest.raises(SettingsError, match="a streaming query needs no label"):
+        made(streaming=True, label="a")
+    with pytest.raises(SettingsError) as caught:
+        made(streaming=True, path=None)
+    assert caught.value.expected == '.start("Namespace.Table")'
+
+
+@pytest.mark.parametrize("change", [{"stream": "a/b"}, {"path": "T"}, {"path": "/tmp/x"}, {"path": "a.b/c"}])
+def test_names_that_are_none(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidNameError):
+        made(**change)
