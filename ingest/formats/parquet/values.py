@@ -95,7 +95,7 @@ def _typed(array: pa.Array, target: Target) -> Typed:
     if kinds.is_boolean(kind):
         return array, None
     if name == "char":
-        return array, _mask(pc.equal(array, 0xFFFF), pc.is_in(array, _SURROGATES))
+        return array, _mask(pc.equal(array, 0xFFFF), _surrogates(array))
     if kinds.is_timestamp(kind) and kind.tz is not None:
         return scaled_instants(array.view(pa.int64()), replace(target, unit=kind.unit))
     if kinds.is_signed_integer(kind) or kind in (pa.uint8(), pa.uint16(), pa.uint32()):
@@ -140,7 +140,8 @@ def _is_utf8(value: bytes | None) -> bool:
     return True
 
 
-_SURROGATES = pa.array(range(0xD800, 0xE000), pa.uint16())
+def _surrogates(array: pa.UInt16Array) -> pa.BooleanArray:
+    return pc.and_(pc.greater_equal(array, 0xD800), pc.less(array, 0xE000))
 
 
 def _mask(*found: pa.BooleanArray) -> Mask | None:

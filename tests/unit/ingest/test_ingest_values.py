@@ -112,6 +112,15 @@ def test_parquet_values_of_many_types(tmp_path: Path) -> None:
     assert values(routed, "z") == [None] * 3
 
 
+def test_parquet_chars_at_the_ends_of_the_surrogates(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    units = [*[65] * AMONG, 0xD7FF, 0xD800, 0xDBFF, 0xDFFF, 0xE000, None, 0xFFFE, 0xFFFF]
+    pq.write_table(pa.table({"c": pa.array(units, pa.uint16())}), path)
+    routed, rejects = decode(file_id(path), stream(form="parquet"), schema(c="char"))
+    assert values(routed, "c")[AMONG:] == [0xD7FF, 0xE000, None, 0xFFFE]
+    assert len(rejects.rows) == 4
+
+
 def test_parquet_column_of_another_type_is_an_error_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": ["1"]}), path)
