@@ -174,6 +174,7 @@ def test_a_query_is_exactly_once_through_crashes_and_restarts(spark: SparkSessio
     assert (numbers(root), epochs(root)) == ([*range(20)], 3)
     with pytest.raises(StreamingQueryException, match="another query has written this stream"):
         run(frame, root, tmp_path / "other")
+    put(feed, "4", range(20, 24))  # Spark asks for the writer when there is a batch
     with pytest.raises(StreamingQueryException, match="SettingsError: unknown option 'nothing'"):
         run(frame, root, checkpoint, nothing="x")
     assert epochs(root) == 3
@@ -214,12 +215,12 @@ def test_a_query_with_positions_needs_no_checkpoint(spark: SparkSession, root: P
 
 
 def test_speculation_is_seen_by_the_tasks(spark: SparkSession, root: Path) -> None:
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    context = spark.sparkContext
-    context.setLocalProperty("spark.speculation", "true")
+    spark.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
+    before = spark.conf.get("spark.speculation")
+    spark.conf.set("spark.speculation", "true")  # as each session takes it from Spark's configuration
     try:
         with pytest.raises(PySparkException, match="speculative execution"):
             save(frame_of(spark, range(4)), root)
     finally:
-        context.setLocalProperty("spark.speculation", None)
+        spark.conf.set("spark.speculation", before)
     assert epochs(root) == 0
