@@ -1,9 +1,10 @@
-"""Passes the planned rows of a batch from the source's planner to the driver, without Spark.
+"""Passes the planned rows of a batch from the source's planner to the driver, and back how many tasks may share one.
 
-Through Spark they would need a job of their own, with a second process for each task. The planner, a process of its
+Through Spark the rows would need a job of their own, with a second process for each task. The planner, a process of its
 own, therefore writes its plan to a file, with the end offset that identifies the batch; the driver uses it only for the
-batch that Spark records with the same end, and else asks Spark for the rows. The file is scratch: never synced, and
-meaningless after the batch.
+batch that Spark records with the same end, and else asks Spark for the rows. Only the driver knows which executors are
+there, so it writes the number of tasks to a second file. Both are scratch: never synced, and meaningless after the
+batch.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from store.io.fs import Fs
 
 Row = dict[str, Any]
 NAME = "planned.json"
+TASKS = "tasks"
 OFFSETS_VERSION = "v1"
 
 
@@ -36,6 +38,20 @@ def planned_rows(fs: Fs, scratch: Path, offsets: Path) -> list[Row] | None:
     except ValueError:
         return None  # torn: Spark is asked for the rows
     return list(plan["rows"]) if plan["end"] == end else None
+
+
+def note_tasks(fs: Fs, scratch: Path, tasks: int) -> None:
+    """Writes how many tasks may share a batch from now on."""
+    fs.mkdirs(scratch)
+    fs.replace(scratch / TASKS, b"%d" % tasks, sync=False)
+
+
+def noted_tasks(fs: Fs, scratch: Path) -> int | None:
+    """The number that was written last, at least 1; None if there is none, or it is torn."""
+    if fs.stat(scratch / TASKS) is None:
+        return None
+    text = fs.read(scratch / TASKS)
+    return max(1, int(text)) if text.isdigit() else None
 
 
 def recorded_end(fs: Fs, offsets: Path) -> Any:

@@ -1,7 +1,7 @@
 """What the Spark sources of all feeds share: they plan splits, and their rows name them.
 
 Spark pickles a reader for its workers, which only ask it to ``read``; what plans stays where it is. Limits come from
-Spark and from the feed, and both hold.
+Spark and from the feed, and both hold. The number of tasks that share a batch follows the executors that are there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from store.epochs.state.values import OffsetRange
 from store.errors import TableNotFoundError, carrying
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.planned import leave_plan
+from store.planned import leave_plan, noted_tasks
 
 RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, task int, waiting bigint"
 
@@ -38,10 +38,14 @@ Offset = dict[str, Any]
 
 
 class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Plans micro-batches for Spark, up to ``own`` limits; ``scratch`` is where they are left for the driver."""
+    """Plans micro-batches for Spark, up to ``own`` limits; ``scratch`` is where they are left for the driver.
+
+    ``given_tasks``: how many tasks may share a batch, until the driver has noted another number.
+    """
 
     own: Limit
     scratch: Path
+    given_tasks: int = 1
     columns = RANGES
 
     def __getstate__(self) -> dict[str, object]:
@@ -68,21 +72,33 @@ class PlanningReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # ty
             return replace(self.own, files=limit.max_files)
         return self.own
 
+    def tasks_now(self) -> int:
+        """How many tasks may share the batch that is planned now."""
+        return noted_tasks(Fs(), self.scratch) or max(1, self.given_tasks)
+
     def planned(self, start: Offset, end: Offset) -> Offset:
-        """``end``, with the rows up to it left for the driver."""
+        """``end``, with the rows up to it left for the driver; those of a large task say so."""
         names = [column.split()[0] for column in self.columns.split(", ")]
-        rows = (row for run in self.partitions(start, end) for row in self.read(run))
-        leave_plan(Fs(), self.scratch, end, [dict(zip(names, row, strict=True)) for row in rows])
+        rows = [
+            dict(zip(names, row, strict=True)) | ({"large": True} if getattr(run, "large", False) else {})
+            for run in self.partitions(start, end)
+            for row in self.read(run)
+        ]
+        leave_plan(Fs(), self.scratch, end, rows)
         return end
 
 
 @dataclass
 class RangeRun(InputPartition):  # type: ignore[misc]
-    """The ranges of one task in order, its number in the batch, and what waits behind the batch."""
+    """The ranges of one task in order, its number in the batch, and what waits behind the batch.
+
+    ``large``: more than the driver of a cluster does itself.
+    """
 
     ranges: tuple[OffsetRange, ...]
     task: int
     waiting: int
+    large: bool = False
 
 
 class RangeReader(PlanningReader):
@@ -98,7 +114,7 @@ class RangeReader(PlanningReader):
 
 @dataclass(frozen=True)  # no slots: a generic alias, when called, sets an attribute
 class RangeStream(Generic[Feed]):
-    """One stream over a feed of offsets: where its log is, and how many tasks may share a batch."""
+    """One stream over a feed of offsets: where its log is, and how many tasks may share a batch when it starts."""
 
     root: Path
     table: TableName

@@ -36,7 +36,7 @@ from writers.batch.maintenance import Maintenance
 from writers.spark.frame import Source, batch_of_query, labelled
 from writers.spark.frame_task import FrameResult
 from writers.spark.leased import LeasedWrite, Ticket, abort_write, begin_write, commit_write, failed, write_task
-from writers.spark.tasks import local_property, speculation
+from writers.spark.tasks import is_on, local_property, speculation
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -149,7 +149,7 @@ def run(fs: Fs, write: LeasedWrite, rows: Iterator[pa.RecordBatch], *, streaming
     """Runs a task of a write. Without ``streaming`` it is a frame, even where a batch of some query writes it."""
     query, batch = (local_property(QUERY_ID), local_property(BATCH_ID)) if streaming else (None, None)
     identity = batch_of_query(query, int(batch)) if query is not None and batch is not None else None
-    if local_property("spark.speculation") == "true":
+    if is_on(local_property("spark.speculation")):
         found: FrameResult | None = failed(speculation())
     else:
         found = write_task(fs, _CACHE, write, identity, rows)

@@ -15,13 +15,13 @@ from pyspark.sql import SparkSession
 
 from store.epochs.reading.load import load_stream
 from store.epochs.state.values import FileId
-from store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError, SettingsError
+from store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.spark.stream_job import run, session
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.support.witness.damage import permissions_hold
-from writers.spark.stream import Batches, BatchProgress, refuse_speculation
+from writers.spark.stream import Batches, BatchProgress
 from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark
@@ -215,15 +215,3 @@ def test_who_was_overtaken_is_told_so_where_spark_meets_the_successor_first(
     with pytest.raises(LockLostError):
         run(spark, feed, root, per_batch=1, progress=overtake)
     assert committed(root) == [*range(10)]
-
-
-def test_speculation_is_refused() -> None:
-    class Context:
-        def getConf(self) -> dict[str, str]:
-            return {"spark.speculation": "true"}
-
-    class Session:
-        sparkContext = Context()
-
-    with pytest.raises(SettingsError, match="speculative"):
-        refuse_speculation(Session())

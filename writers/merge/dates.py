@@ -156,7 +156,7 @@ class _Merge:
     ) -> None:
         self.on_progress = on_progress
         self.fs, self.layout, self.table = fs, layout, table
-        self.options = replace(options, workers=max(options.workers, executor.workers))
+        self.given, self.options = options, options
         self.executor, self.clock = executor, clock
         self.pins = Pins(fs, layout, table)
         self.closing = PublishPhase(fs, layout, table, clock)
@@ -164,9 +164,12 @@ class _Merge:
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
         """All dates, in waves: each wave is published before the next begins."""
-        wave = WAVE_DATES * self.options.workers
-        for first in range(0, len(values), wave):
-            yield from self._wave(values[first : first + wave])
+        done = 0
+        while done < len(values):
+            self.options = replace(self.given, workers=max(self.given.workers, self.executor.workers))
+            wave = values[done : done + WAVE_DATES * self.options.workers]
+            yield from self._wave(wave)
+            done += len(wave)
 
     def _wave(self, values: Sequence[str]) -> Iterator[DateResult]:
         """Small dates in groups, one task each; large ones one after the other, over all workers."""

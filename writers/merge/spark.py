@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from store.errors import MergeError, SparkhavenError
+from writers.spark.slots import TaskSlots
 from writers.spark.tasks import error_summary, host_of, jvm_gone, lacks_package
 from writers.spark.workers import check_workers
 
@@ -20,18 +21,22 @@ class SparkExecutor:
     """A few Spark tasks per worker, each with a share of the merge's tasks; ``context`` is a live SparkContext.
 
     The workers must be able to import sparkhaven's packages (``--py-files``) and see ``root``: before the first task
-    they are asked for ``marker``, an existing file in it.
+    they are asked for ``marker``, an existing file in it. ``workers`` None: as many as there are.
     """
 
     def __init__(self, context: Any, root: Path, marker: Path, workers: int | None = None) -> None:
         self._context, self._root, self._marker = context, root, marker
         self._checked = False
-        self._workers = workers or int(context.defaultParallelism)
+        self._slots: Callable[[], int] = TaskSlots(context) if workers is None else lambda: workers
 
     @property
     def workers(self) -> int:
-        """How many tasks run at once."""
-        return self._workers
+        """How many tasks run at once, as it is now; the first call waits until a worker has answered.
+
+        Raises what ``run`` raises for workers that cannot run tasks.
+        """
+        self._check()
+        return self._slots()
 
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results, in the order of ``tasks``; one Spark job for all.
@@ -43,10 +48,7 @@ class SparkExecutor:
             return
         from py4j.protocol import Py4JError
 
-        if not self._checked:
-            check_workers(self._context, self._root, self._marker)
-            self._checked = True
-        slices = min(len(tasks), SLICES * self._workers)
+        slices = min(len(tasks), SLICES * self.workers)
         try:
             found = self._context.parallelize(list(tasks), slices).map(partial(_attempt, fn)).collect()
         except (Py4JError, ConnectionError) as error:
@@ -61,6 +63,11 @@ class SparkExecutor:
             if failure is not None:
                 raise failure
             yield result
+
+    def _check(self) -> None:
+        if not self._checked:
+            check_workers(self._context, self._root, self._marker)
+            self._checked = True
 
 
 def _attempt(fn: Callable[[T], R], task: T) -> tuple[R | None, SparkhavenError | OSError | None]:

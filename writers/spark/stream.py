@@ -2,8 +2,9 @@
 
 The source's rows name splits (``writers.spark.splits``), with ``task``, the number of the split's task, and
 ``waiting``, the backlog for later batches if the source counts it. The planner writes them to a file for the driver
-(``store.planned``). A single task runs in the driver, several are one Spark job over their splits. A task opens and
-decodes splits itself, so no row of data crosses the JVM; it returns its result, errors included.
+(``store.planned``). A single task runs in the driver, several are one Spark job over their splits; so does a large one
+of a cluster, because the driver commits for all streams. A task opens and decodes splits itself, so no row of data
+crosses the JVM; it returns its result, errors included.
 
 Spark's checkpoint is a cache: positions are in the commit log, and the source plans from it. Spark never syncs its
 checkpoint, so after a crash it may be old, empty or torn; every start therefore renews it, after a check whether it has
@@ -34,9 +35,10 @@ from writers.batch.maintenance import SYNC_SECONDS, Maintenance
 from writers.batch.scratch import remove_scratch
 from writers.batch.task import Task, TaskResult, run_task
 from writers.spark.paths import local_uri
+from writers.spark.slots import SlotNotes, TaskSlots, is_local
 from writers.spark.source_reports import SourceReports
 from writers.spark.splits import SplitOf, file_of
-from writers.spark.tasks import error_summary, jvm_gone, run_each, speculation, task_number, tasks_failed
+from writers.spark.tasks import error_summary, is_on, jvm_gone, run_each, speculation, task_number, tasks_failed
 from writers.spark.workers import check_workers
 from writers.target import Decode, StreamTarget
 
@@ -157,9 +159,12 @@ def run_stream(
     check_workers(spark.sparkContext, target.layout.root, target.lock_file, plan.warn)
     checkpoint = target.layout.spark_checkpoint(target.table, target.stream)
     renew_checkpoint(fs, checkpoint, log, target.stream, adopt=plan.adopt)
-    remove_scratch(fs, target.layout.scratch(target.table, target.stream))
+    scratch = target.layout.scratch(target.table, target.stream)
+    remove_scratch(fs, scratch)
+    slots = SlotNotes(fs, scratch, TaskSlots(spark.sparkContext))
+    slots.renew()
     started = clock()
-    batches = Batches(fs, log, target, plan, clock)
+    batches = Batches(fs, log, target, plan, clock, slots.renew)
     writer = source.writeStream.foreachBatch(batches).trigger(**plan.trigger)
     query = writer.option("checkpointLocation", local_uri(checkpoint)).start()
     reports = SourceReports(query, plan.report, clock)
@@ -196,7 +201,7 @@ def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, repor
 
 def refuse_speculation(spark: SparkSession) -> None:
     """SettingsError: speculative execution is on."""
-    if spark.sparkContext.getConf().get("spark.speculation", "false") == "true":
+    if is_on(spark.sparkContext.getConf().get("spark.speculation")):
         raise speculation()
 
 
@@ -217,11 +222,18 @@ def _took_nothing(fs: Fs, checkpoint: Path, batch: int) -> bool:
 class Batches:
     """The foreachBatch function. ``error``: the exception that stopped it; Spark passes on only its text.
 
-    ``refused``: a batch began after the stream was asked to stop; Spark then reports a failed query.
+    ``refused``: a batch began after the stream was asked to stop; Spark then reports a failed query. ``count_slots``
+    is called before the next batch is planned.
     """
 
     def __init__(
-        self, fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan, clock: Callable[[], float]
+        self,
+        fs: Fs,
+        log: StreamLog,
+        target: StreamTarget,
+        plan: StreamPlan,
+        clock: Callable[[], float],
+        count_slots: Callable[[], None] = lambda: None,
     ) -> None:
         self.error: BaseException | None = None
         self.refused = False
@@ -229,6 +241,7 @@ class Batches:
         self._fs, self._log, self._target, self._plan, self._clock = fs, log, target, plan, clock
         self._scratch = target.layout.scratch(target.table, target.stream)
         self._offsets = target.layout.spark_checkpoint(target.table, target.stream) / "offsets"
+        self._count_slots = count_slots
         self._batch_lock = threading.Lock()
         self._closing = False
         self._memory = WorkerCache()
@@ -243,6 +256,7 @@ class Batches:
             try:
                 self._write(splits, batch_id)
                 self._maintenance.after_batch()
+                self._count_slots()
             except BaseException as error:  # noqa: BLE001 run_stream raises it
                 self.error = error
                 raise StreamStopping from None
@@ -257,10 +271,11 @@ class Batches:
         self._maintenance.finish()
 
     def idle(self) -> None:
-        """Maintenance while no batch runs: the sync of mode ``periodic``."""
+        """What is due while no batch runs: the sync of mode ``periodic``, a look at the executors."""
         if self.error is None and self._batch_lock.acquire(blocking=False):
             try:
                 self._maintenance.sync_if_due()
+                self._count_slots()
             except BaseException as error:  # noqa: BLE001 run_stream raises it after it has stopped the query
                 self.error = error
             finally:
@@ -273,12 +288,14 @@ class Batches:
             rows = [row.asDict() for row in splits.collect()]
         split_of = self._plan.split_of
         runs = [[split_of(row) for row in run] for _, run in groupby(rows, itemgetter("task"))]
+        context = splits.sparkSession.sparkContext
+        here = len(runs) == 1 and (not rows[0].get("large") or is_local(context.master))
         outcome = write_batch(
             self._fs,
             self._log,
             self._target,
             self._memory,
-            partial(self._run, splits.sparkSession.sparkContext, runs),
+            partial(self._run, context, runs, here),
             query_id=self._plan.query_id,
             batch_id=batch_id,
             proposed=[split for run in runs for split in run],
@@ -296,13 +313,13 @@ class Batches:
         self,
         context: SparkContext,
         runs: Sequence[Sequence[Split]],
+        here: bool,
         scratch: str,
         instead: Mapping[Split, Split | None],
     ) -> list[TaskResult]:
-        """Runs a task per run of splits: several in Spark, one in this process."""
-        alone = len(runs) == 1
-        tasks = [Task(n, 0, scratch, run, alone=alone, instead=instead) for n, run in enumerate(runs)]
-        if not alone:
+        """Runs a task per run of splits, in Spark or, the only one, in this process."""
+        tasks = [Task(n, 0, scratch, run, alone=here, instead=instead) for n, run in enumerate(runs)]
+        if not here:
             return run_each(context, partial(run_attempt, self._fs, self._target, self._plan.decode), tasks)
         try:
             return [run_task(self._fs, self._memory, self._target, self._plan.decode, tasks[0])]

@@ -117,6 +117,11 @@ def local_property(name: str) -> str | None:
     return found
 
 
+def is_on(setting: str | None) -> bool:
+    """Whether Spark takes a setting for true, which it writes in any case."""
+    return (setting or "").strip().lower() == "true"
+
+
 def speculation() -> SettingsError:
     """The error for a job with speculative execution: two copies of a task would write the same files."""
     return SettingsError(

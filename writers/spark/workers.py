@@ -6,7 +6,6 @@ sparkhaven's tasks, and its error names neither the machine nor the interpreter.
 
 from __future__ import annotations
 
-import re
 import shutil
 import socket
 import sys
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from store.errors import SettingsError, SparkhavenError
 from writers.shared_root import unseen
+from writers.spark.slots import is_local
 from writers.spark.tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
 
 if TYPE_CHECKING:
@@ -155,8 +155,7 @@ def cannot_run(context: SparkContext, error: BaseException) -> SettingsError:
 
 
 def _same_here(context: SparkContext) -> bool:
-    local = re.fullmatch(r"local(\[.*\])?", context.master) is not None
-    return local and shutil.which(context.pythonExec) == sys.executable
+    return is_local(context.master) and shutil.which(context.pythonExec) == sys.executable
 
 
 def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator[tuple[Any, ...]]]:

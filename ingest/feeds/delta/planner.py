@@ -51,6 +51,11 @@ class Planned:
     stop: int
     entries: tuple[Entry, ...]
 
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(entry.file.size for entry in self.entries)
+
 
 class DeltaPlanner:
     """Follows one table. ``position`` and ``table_id`` are those of the commit log, None before the first epoch."""
@@ -198,7 +203,7 @@ class DeltaPlanner:
 
 def share_out(batch: Planned, table_id: str, tasks: int, small: int = SMALL_BATCH) -> list[OffsetRange]:
     """At most ``tasks`` ranges that follow each other, about even in bytes; one if the files are small together."""
-    total = sum(entry.file.size for entry in batch.entries)
+    total = batch.bytes
     starts = [batch.start]
     done = size = 0
     for entry in batch.entries if tasks > 1 and total > small else ():

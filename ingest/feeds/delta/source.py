@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
+from ingest.content.parts import SMALL_BATCH
 from ingest.feeds.delta.log import Added
 from ingest.feeds.delta.planner import DeltaPlanner, Planned, share_out
 from ingest.feeds.files.row_size import row_bytes
@@ -47,7 +48,7 @@ class VersionReader(RangeReader):
 
     def __init__(self, stream: DeltaStream, planner: DeltaPlanner) -> None:
         self.own, self.scratch = stream.feed.max_per_trigger, stream.scratch
-        self._tasks = max(stream.tasks, 1)
+        self.given_tasks = stream.tasks
         self._planner, self._first = planner, planner.position
         self._batch: Planned | None = None
 
@@ -89,8 +90,9 @@ class VersionReader(RangeReader):
                     hint="start the stream again: each start renews Spark's checkpoint, and the commit log decides",
                 )
         waiting, _ = self._planner.waiting()
-        ranges = share_out(batch, self._planner.table_id, self._tasks)
-        return [RangeRun((item,), task, waiting) for task, item in enumerate(ranges)]
+        ranges = share_out(batch, self._planner.table_id, self.tasks_now())
+        large = batch.bytes > SMALL_BATCH
+        return [RangeRun((item,), task, waiting, large) for task, item in enumerate(ranges)]
 
 
 def _offset(position: int) -> Offset:

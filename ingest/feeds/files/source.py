@@ -68,11 +68,15 @@ def source_options(
 
 @dataclass
 class Run(InputPartition):  # type: ignore[misc]
-    """The files of one task, a run of the batch's files in order; its number in the batch; the files left after it."""
+    """The files of one task, a run of the batch's files in order; its number in the batch; the files left after it.
+
+    ``large``: more than the driver of a cluster does itself.
+    """
 
     files: tuple[FileId, ...]
     task: int
     waiting: int
+    large: bool = False
 
 
 class FilesSource(DataSource):  # type: ignore[misc]
@@ -104,7 +108,7 @@ class FilesReader(PlanningReader):
             self._feed = _feed(given)
             self.own = self._feed.max_per_trigger
             self.scratch = Layout(Path(given["root"])).scratch(TableName.parse(given["table"]), given["stream"])
-            self._tasks = max(int(given.get("tasks", "1")), 1)
+            self.given_tasks = int(given.get("tasks", "1"))
             self._fs, self._parts = fs, given.get("parts") == "true"
             self._planner = FilePlanner(
                 fs,
@@ -157,9 +161,10 @@ class FilesReader(PlanningReader):
         with carrying():
             files = _files(end)
             self._planner.take(files)
-        runs = group_files(files, self._tasks, cuttable=lambda file: self._parts and is_cuttable(self._fs, file))
+        runs = group_files(files, self.tasks_now(), cuttable=lambda file: self._parts and is_cuttable(self._fs, file))
         waiting, _ = self._planner.waiting()
-        return [Run(run, task, waiting) for task, run in enumerate(runs)]
+        large = cost_of(files) > SMALL_BATCH
+        return [Run(run, task, waiting, large) for task, run in enumerate(runs)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, int, int, int, int, int, int]]:
         """One row for each file of a run, or part of one."""
@@ -181,7 +186,7 @@ def group_files(
 
     A file that costs more than its run is cut where the runs meet, if it is ``cuttable`` and its parts are not small.
     """
-    total = sum(file.size + per_file for file in files)
+    total = cost_of(files, per_file)
     if not files or tasks == 1 or total <= small:
         return [tuple(files)] if files else []
     runs: list[tuple[FileId, ...]] = []
@@ -195,6 +200,11 @@ def group_files(
         run.append(file)
         done += cost
     return [*runs, tuple(run)]
+
+
+def cost_of(files: Sequence[FileId], per_file: int = FILE_COST) -> int:
+    """What reading files costs, in bytes."""
+    return sum(file.size + per_file for file in files)
 
 
 def _pieces(

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from ingest.content.parts import SMALL_BATCH as SMALL_BYTES
 from ingest.feeds.kafka.errors import end_before_position, partition_name, recreated, retention_passed, topic_gone
 from ingest.feeds.kafka.topics import TopicView
 from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
 
-SMALL_BATCH = 20_000  # messages that one task does alone
+SMALL_BATCH = 20_000  # messages up to which one task does a batch alone
 LEAST_PIECE = 20_000  # messages for which a partition is cut between two tasks
 UNEVEN = 0.15  # part of a fair share that a task may have too much before a partition is cut
 
@@ -105,6 +106,11 @@ def next_ranges(
         OffsetRange(*partition, at.offset, at.offset + amounts.get(partition, 0), at.topic_id)
         for partition, at in ((partition, positions[partition]) for partition in partitions)
     ]
+
+
+def small_batch(bytes_per_message: float | None) -> int:
+    """Messages up to which one task does a batch alone; fewer where they are known to be heavy."""
+    return SMALL_BATCH if bytes_per_message is None else min(SMALL_BATCH, int(SMALL_BYTES / bytes_per_message))
 
 
 def share_out(ranges: Sequence[OffsetRange], tasks: int, small: int = SMALL_BATCH) -> list[tuple[OffsetRange, ...]]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from ingest.feeds.kafka.planner import Position, lag, newcomers, next_ranges, share_out, verified
+from ingest.feeds.kafka.planner import Position, lag, newcomers, next_ranges, share_out, small_batch, verified
 from ingest.feeds.kafka.sizes import MessageSizes
 from ingest.feeds.kafka.starts import first_offsets
 from ingest.feeds.kafka.topics import KafkaTopics, TopicView
@@ -48,7 +48,7 @@ class TopicReader(RangeReader):
     """``positions`` are those of the commit log."""
 
     def __init__(self, stream: KafkaStream, topics: KafkaTopics, positions: Mapping[TopicPartition, Position]) -> None:
-        self._feed, self._tasks = stream.feed, max(stream.tasks, 1)
+        self._feed, self.given_tasks = stream.feed, stream.tasks
         self.own, self.scratch = stream.feed.max_per_trigger, stream.scratch
         self._topics = topics
         self._committed = dict(positions)
@@ -57,6 +57,7 @@ class TopicReader(RangeReader):
         self._frozen = self._begun = False
         self._planned: dict[str, list[OffsetRange]] = {}
         self._sizes = MessageSizes(stream.feed)
+        self._small = small_batch(None)
 
     def initialOffset(self) -> Offset:
         """The committed positions."""
@@ -104,9 +105,10 @@ class TopicReader(RangeReader):
         if ranges is None:
             with carrying():
                 ranges = self._between(start, end)
-        runs = share_out(ranges, self._tasks)
+        runs = share_out(ranges, self.tasks_now(), self._small)
         left = sum(lag(self._positions, self._view).values())
-        return [RangeRun(run, task, left) for task, run in enumerate(runs)]
+        large = sum(item.stop - item.start for item in ranges) > self._small
+        return [RangeRun(run, task, left, large) for task, run in enumerate(runs)]
 
     def _look(self) -> None:
         self._view = self._topics.look()
@@ -139,7 +141,9 @@ class TopicReader(RangeReader):
         """The most messages of this batch, by the limits in rows and in bytes."""
         if own.bytes is None or not any(waiting.values()):
             return own.rows
-        by_bytes = max(1, int(own.bytes / self._sizes.bytes_per_message(positions, waiting)))
+        each = self._sizes.bytes_per_message(positions, waiting)
+        self._small = small_batch(each)
+        by_bytes = max(1, int(own.bytes / each))
         return by_bytes if own.rows is None else min(own.rows, by_bytes)
 
 

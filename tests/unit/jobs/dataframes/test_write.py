@@ -173,7 +173,7 @@ def test_overwriting_is_refused(root: Path) -> None:
 
 def test_speculation_is_refused_by_the_tasks(root: Path) -> None:
     begun = Write(options(root))
-    messages = begun.tasks([rows(range(4))], **{"spark.speculation": "true"})
+    messages = begun.tasks([rows(range(4))], **{"spark.speculation": "True"})
     with pytest.raises(SettingsError, match="speculative execution"):
         begun.commit(messages)
     assert epochs(root) == 0

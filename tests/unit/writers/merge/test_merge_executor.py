@@ -111,6 +111,7 @@ def spark_executor(root: Path, answer: tuple[Any, ...], error: Exception | None 
         master="spark://one:7077",
         pythonExec="python3",
         defaultParallelism=2,
+        getConf=dict,
         parallelize=lambda *_: rdd,
         _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: known)),
     )

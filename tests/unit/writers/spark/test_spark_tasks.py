@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from store.errors import EXIT_RETRY
+from store.errors import EXIT_RETRY, SettingsError
 from writers.spark.paths import local_pattern, local_uri
+from writers.spark.stream import refuse_speculation
 from writers.spark.tasks import error_summary, jvm_gone
 
 CALL = "An error occurred while calling o158.awaitTermination"
@@ -43,3 +46,14 @@ def test_local_paths_as_spark_has_to_be_told_them() -> None:
     assert local_uri(Path("/a b/100%[1]")) == "file:/a b/100%[1]"
     assert local_pattern(Path("/a/{b}[1]*")) == r"file:/a/\{b\}\[1\]\*"
     assert local_uri(Path("db")) == f"file:{Path.cwd()}/db"
+
+
+@pytest.mark.parametrize("setting", ["true", "True", " TRUE "])
+def test_speculation_is_refused_however_it_is_spelled(setting: str) -> None:
+    def spark(**conf: str) -> Any:
+        return SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: conf))
+
+    with pytest.raises(SettingsError, match="speculative execution"):
+        refuse_speculation(spark(**{"spark.speculation": setting}))
+    refuse_speculation(spark(**{"spark.speculation": "false"}))
+    refuse_speculation(spark())
