@@ -37,7 +37,7 @@ from tests.crash.spark.kill import run_campaign as run_kills
 from tests.crash.spark.power_cuts import OURS, SinkTally, cut_sink
 from tests.crash.spark.sink_job import SINKS
 from tests.support.disks.cuts import problems
-from tests.support.disks.model_fs import PowerCutFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.stream_story import STORIES, Groups
 from tests.support.streams.whole_story import write_feed
 

@@ -18,10 +18,16 @@ from types import FrameType
 import pyarrow as pa
 
 from store.io.fs import Lock, Stat
-from tests.support.disks.model_fs import PowerCutFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY
 
-_THROUGH = ("store/io/fs.py", "store/io/sync.py", "tests/crash/disk/call_sites.py", "tests/support/disks/model_fs.py")
+_THROUGH = (
+    "store/io/fs.py",
+    "store/io/sync.py",
+    "tests/crash/disk/call_sites.py",
+    "tests/support/disks/model_fs.py",
+    "tests/support/disks/power_cut_fs.py",
+)
 WRITES = ("write", "create", "mkdir", "rename", "symlink", "truncate")
 SYNCS = ("sync", "sync-dir", "sync-fs")
 

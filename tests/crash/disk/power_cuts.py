@@ -204,7 +204,7 @@ if __name__ == "__main__":
     parser.add_argument("--sabotage", default="", choices=["", "file", "log"])
     given = parser.parse_args()
     if why := missing():
-        print(f"no power cuts on real file systems here: {why}; the model of tests/support/disks/model_fs.py stands in")
+        print(f"no power cuts on real file systems here: {why}; tests/support/disks/power_cut_fs.py models them")
         sys.exit(0)
     found = main(given.rounds, given.seed, given.kinds, given.modes, given.sabotage)
     sys.exit(any(tally.bad for tally in found))

@@ -21,7 +21,8 @@ from store.layout import Layout, LocationKey
 from store.schema.deployed.deploy import deploy, load_deployed
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage
-from tests.support.disks.model_fs import Crash, PowerCutFs
+from tests.support.disks.model_fs import Crash
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.stream_kit import SCHEMA as EVENTS_SCHEMA
 from tests.support.streams.stream_kit import STREAM, ingest, numbers, open_log, put_file, record, run_alone, target_of
 from tests.support.streams.stream_kit import TABLE as EVENTS

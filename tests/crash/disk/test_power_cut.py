@@ -16,7 +16,7 @@ from store.epochs.recovery import durable_prefix
 from store.io.fs import Fs
 from store.io.opened import Opened
 from tests.support.disks.cuts import problems
-from tests.support.disks.model_fs import PowerCutFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,8 @@ from store.epochs.reading.load import load_stream
 from store.epochs.state.removal import Removal
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from tests.support.disks.model_fs import Crash, PowerCutFs
+from tests.support.disks.model_fs import Crash
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch
 
 KEYS = [LocationKey(name, "d") for name in "abcdefgh"]

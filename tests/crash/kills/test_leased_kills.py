@@ -14,7 +14,8 @@ from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.kills.kill_steps import chosen, in_child
 from tests.crash.kills.leased_story import BATCHES, ROWS, steps_of_the_story, tell
-from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,8 @@ import pytest
 from store.epochs.files.publish import TABLE_SIZE, read_published
 from store.format.table.tablesize import decode
 from store.layout import Layout, LocationKey
-from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import TABLE, open_log, read_state, write_batch
 
 A, B, C = (LocationKey(name, "d") for name in "abc")

@@ -16,7 +16,8 @@ from store.epochs.state.files import Resolution
 from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError, LockLostError
 from store.io.fs import Fs, Lock
-from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.after_a_crash import EXACT, goes_on
 from tests.support.streams.stream_kit import ingest, numbers, open_log, put_file, record
 from tests.support.streams.stream_story import Groups, tell, write_feed

@@ -15,7 +15,8 @@ from store.epochs.reading.load import list_streams, load_stream
 from store.errors import CommitError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs, PowerCutFs
+from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY
 from tests.support.streams.after_a_crash import EXACT, goes_on
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers

@@ -13,7 +13,8 @@ from store.epochs.state.values import OffsetRange
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from tests.support.disks.model_fs import Crash, PowerCutFs
+from tests.support.disks.model_fs import Crash
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
 
 KEYS = [LocationKey(internal, value) for internal in "ab" for value in ("d1", "d2")]

@@ -10,7 +10,8 @@ import pytest
 
 from store.errors import CorruptFileError
 from store.io.fs import SYNCFS_FROM, Fs
-from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs, PowerCutFs
+from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 
 
 class Recording(Fs):

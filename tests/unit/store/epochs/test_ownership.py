@@ -16,7 +16,8 @@ from store.epochs.state.values import FileId
 from store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from store.io.fs import Fs, SyncGuard
 from store.layout import Layout, LocationKey
-from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.stream_kit import TABLE, ingest, numbers, open_log, put_file, record
 from tests.support.streams.tiny_writer import TABLE as TINY
 from tests.support.streams.tiny_writer import open_log as open_tiny

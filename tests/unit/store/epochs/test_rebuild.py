@@ -19,7 +19,8 @@ from store.errors import CorruptFileError, PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.commands import told
-from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
 from tests.support.tables.small_tables import SmallTable
 

@@ -21,7 +21,8 @@ from store.errors import CorruptFileError, UnsupportedVersionError
 from store.framing.frames import REMOVALS_MAGIC_1, read_header
 from store.io.fs import Fs, Lock, Stat
 from store.layout import Layout, LocationKey
-from tests.support.disks.model_fs import Crash, CrashingFs, PowerCutFs
+from tests.support.disks.model_fs import Crash, CrashingFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch
 
 FS = CrashingFs()

@@ -19,7 +19,7 @@ from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.commands import told
-from tests.support.disks.model_fs import PowerCutFs
+from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM as TINY_STREAM
 from tests.support.streams.tiny_writer import TABLE as TINY
 from tests.support.streams.tiny_writer import open_log, remove, write_batch
