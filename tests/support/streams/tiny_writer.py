@@ -46,11 +46,21 @@ def open_log(fs: Fs, root: Path, **settings: Any) -> StreamLog:
     return open_stream_log(fs, Layout(root), TABLE, STREAM, settings.pop("schema", SCHEMA), **settings)
 
 
+def log_path(root: Path) -> Path:
+    """Where the log of the test stream is."""
+    return Layout(root).stream_log(TABLE, STREAM)
+
+
+def location_path(root: Path, key: LocationKey) -> Path:
+    """Where a location of the test table is."""
+    return Layout(root).intraday_location(TABLE, key)
+
+
 def append(
     fs: Fs, root: Path, base: LocationState | None, key: LocationKey, values: Sequence[int], *, sync: bool = True
 ) -> LocationReport:
     """Cuts the tail, appends rows, syncs files and then directories, reports."""
-    directory = Layout(root).intraday_location(TABLE, key)
+    directory = location_path(root, key)
     fs.mkdirs(directory)
     start = base.rows if base else 0
     committed = base.files if base else {}
@@ -134,7 +144,7 @@ def write_batch(
 
 def read_location(fs: Fs, root: Path, location: LocationState) -> list[int]:
     """The committed rows of a location, by numpy alone; fails where columns or checksums do not agree."""
-    directory = Layout(root).intraday_location(TABLE, location.key)
+    directory = location_path(root, location.key)
     if location.rows == 0:
         return []
     data = {

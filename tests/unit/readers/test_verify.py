@@ -20,6 +20,7 @@ from store.epochs.state.values import OffsetRange
 from store.framing.frames import frame
 from store.merges.records import MergeInput, Proof, load_record, store_record
 from store.types.committed import RangeStats
+from tests.support.disks.contents import flip
 from tests.support.tables.small_tables import SmallTable
 
 DATE = "2026-11-20"
@@ -42,12 +43,6 @@ def check(small: SmallTable, *, deep: bool = True) -> Report:
 def only(report: Report) -> Finding:
     assert len(report.findings) == 1, "\n".join(f.text() for f in report.findings)
     return report.findings[0]
-
-
-def flip(path: Path, byte: int, mask: int = 1) -> None:
-    data = bytearray(path.read_bytes())
-    data[byte] ^= mask
-    path.write_bytes(data)
 
 
 def test_temporaries_of_a_running_compaction_are_no_finding(tmp_path: Path) -> None:

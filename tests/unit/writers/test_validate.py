@@ -11,6 +11,7 @@ import pytest
 from store.errors import TableNotFoundError, ValidationFailedError
 from store.layout import LocationKey
 from store.merges.validations import RuleResult, Validation
+from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table
 from tests.support.writers.merge_runs import FS, merge
@@ -59,9 +60,7 @@ def test_after_truncate_the_record_stands_for_intraday(tmp_path: Path) -> None:
 def test_a_changed_value_in_history_fails_the_digest_of_its_column(tmp_path: Path) -> None:
     house, _ = validated(tmp_path, "", plain_rows())
     path = house.layout.history_location(TABLE, LocationKey("0", DAY)) / "L.dat"
-    data = bytearray(path.read_bytes())
-    data[4096] ^= 1
-    path.write_bytes(data)
+    flip(path, 4096)
     found = validate_date(FS, house.layout, TABLE, DAY)
     assert [r.column for r in found.results if r.passed is False] == ["L"]
     with pytest.raises(ValidationFailedError, match="1 of 14 rules failed"):

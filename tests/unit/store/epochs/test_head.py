@@ -17,6 +17,7 @@ from store.epochs.state.removal import Removal
 from store.errors import CorruptFileError
 from store.framing.frames import LOG_MAGIC, frame, header, scan
 from store.layout import Layout
+from tests.support.disks.contents import flip
 from tests.support.disks.model_fs import CrashingFs
 from tests.support.streams.head_cases import FS, A, B, epochs, made, newest, place, resumed
 from tests.support.streams.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, remove, write_batch
@@ -114,9 +115,7 @@ def test_a_log_with_a_gap_is_told_though_the_head_would_cover_it(made: Path) -> 
 
 def test_damage_of_the_log_before_it_is_told_by_a_start_and_by_verify(made: Path) -> None:
     path = Layout(made).stream_log(TABLE, STREAM)
-    data = bytearray(path.read_bytes())
-    data[60] ^= 1
-    path.write_bytes(data)
+    flip(path, 60)
     assert load_stream(FS, Layout(made), TABLE, STREAM).epoch == 6  # nothing of it is used
     with pytest.raises(CorruptFileError, match="damaged"):
         load_stream(FS, Layout(made), TABLE, STREAM, cached=False)

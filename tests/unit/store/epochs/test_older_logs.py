@@ -16,6 +16,7 @@ from store.epochs.state.removal import Phase, Removal
 from store.errors import CorruptFileError
 from store.layout import LocationKey
 from tests.support.commands import told
+from tests.support.disks.contents import contents
 from tests.support.tables.small_tables import SmallTable
 
 DAY = "2026-11-20"
@@ -113,7 +114,7 @@ def test_every_command_tells_of_a_log_of_an_older_generation_than_a_removal(tmp_
     assert _remove(small, "truncate").generation == 2
     _close(small)
     _restore(small, copy, but=(".removals",))
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     for words in COMMANDS:
         code, result = told(tmp_path, *words)
         assert code == 1, (words, result)

@@ -19,6 +19,7 @@ from store.errors import CorruptFileError, PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.commands import told
+from tests.support.disks.contents import contents, flip
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
@@ -65,13 +66,13 @@ def _sizes(root: Path) -> list[Any]:
 
 def test_a_dry_run_says_what_would_be_and_changes_nothing(tmp_path: Path) -> None:
     _older(tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = contents(tmp_path)
     code, result = told(tmp_path, *RECOVER, "--dry-run")
     assert code == 0
     rebuilt = result["rebuilt"]
     assert (rebuilt["rows"], rebuilt["known_epoch"], rebuilt["positions"]) == (3, 1, "unknown")
     assert "epochs 2 to 3" in rebuilt["unknown"][0]
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("damage", [_older, _lost])
@@ -184,9 +185,7 @@ def test_a_sound_log_is_not_rebuilt(tmp_path: Path) -> None:
 def test_bytes_that_are_not_what_was_published_are_refused_or_set_aside(tmp_path: Path) -> None:
     _lost(tmp_path)
     path = tmp_path / "Intraday/NS/T/b" / DAY / "T/Size.dat"
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip(path, -1)
     code, result = told(tmp_path, *RECOVER)
     assert code == 1
     assert "checksum" in str(result)

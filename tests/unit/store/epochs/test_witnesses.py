@@ -19,6 +19,7 @@ from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.commands import told
+from tests.support.disks.contents import contents
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM as TINY_STREAM
 from tests.support.streams.tiny_writer import TABLE as TINY
@@ -153,20 +154,16 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (
 )
 
 
-def _tree(root: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_every_command_tells_of_a_log_that_is_lost_or_older(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     damage(tmp_path)
-    before = _tree(tmp_path)
+    before = contents(tmp_path)
     for words in COMMANDS:
         code, result = told(tmp_path, *words)
         assert code == 1, (words, result)
         assert "acknowledged records are lost" in str(result) or "committed rows cannot be read" in str(result), words
         assert "restore" in str(result), words
-    left = {path: data for path, data in _tree(tmp_path).items() if not path.name.endswith((".lock", ".removals"))}
+    left = {path: data for path, data in contents(tmp_path).items() if not path.name.endswith((".lock", ".removals"))}
     assert left == {path: data for path, data in before.items() if path in left}
 
 

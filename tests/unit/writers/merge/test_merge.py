@@ -15,6 +15,7 @@ from store.format.table import tablesize
 from store.layout import LocationKey
 from store.merges.records import lock_table, newest, store_record
 from store.scan.columnfile import read_grouping
+from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import (
     DAY,
@@ -217,9 +218,7 @@ def test_a_failing_date_does_not_stop_the_others(tmp_path: Path) -> None:
     house, rows = make(tmp_path, 30)
     house.commit({("a", "2024-03-06"): as_table(rows)})
     broken = house.layout.intraday_location(TABLE, LocationKey("a", DAY)) / "I.dat"
-    data = bytearray(broken.read_bytes())
-    data[4100] ^= 1
-    broken.write_bytes(data)
+    flip(broken, 4100)
     first, second = merge_dates(
         FS,
         house.layout,

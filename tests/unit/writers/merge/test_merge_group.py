@@ -13,6 +13,7 @@ from store.format.index.tlmi import decode_tlmi
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.merges.records import newest
+from tests.support.disks.contents import flip
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import SCHEMA, TABLE, as_table, random_row, read_location
 from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, QuickFs, history_bytes
@@ -62,9 +63,7 @@ def check_all(layout: Layout, days: Iterable[str]) -> None:
 
 def damage(layout: Layout, day: str) -> None:
     broken = layout.intraday_location(TABLE, LocationKey("a", day)) / "I.dat"
-    data = bytearray(broken.read_bytes())
-    data[4100] ^= 1
-    broken.write_bytes(data)
+    flip(broken, 4100)
 
 
 def test_one_date_fails_and_the_others_of_its_group_do_not(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from store.layout import Layout, LocationKey
 from store.merges.records import lock_table, newest
 from store.merges.validations import validation_path
 from tests.support.commands import run, told
+from tests.support.disks.contents import flip
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
 from tests.support.writers.removals import empty
@@ -381,9 +382,7 @@ def test_validate_names_what_failed_first_and_hides_digests(tmp_path: Path) -> N
     house, _ = make(tmp_path, 30)
     merge(house.layout)
     path = house.layout.history_location(TABLE, LocationKey("0", DAY)) / "L.dat"
-    data = bytearray(path.read_bytes())
-    data[4096] ^= 1
-    path.write_bytes(data)
+    flip(path, 4096)
     house.log.close()
     code, value = told(tmp_path, "validate", NAME, "--date", DAY)
     assert code == 1

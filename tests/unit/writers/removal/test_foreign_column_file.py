@@ -13,6 +13,7 @@ from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.merges.records import newest
+from tests.support.disks.contents import flip
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
 from writers.removal.proof import prove
@@ -24,9 +25,7 @@ NOW = 1_700_000_000.0
 
 def other_id(path: Path) -> None:
     """Flips the lowest bit of the column's id in a prefix."""
-    data = bytearray(path.read_bytes())
-    data[data.index(b"columnId") + 8 + 6 + 3] ^= 1
-    path.write_bytes(data)
+    flip(path, path.read_bytes().index(b"columnId") + 8 + 6 + 3)
 
 
 def read(layout: Layout) -> object:
