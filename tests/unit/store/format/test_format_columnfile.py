@@ -1,8 +1,7 @@
-"""What opening a column refuses, and with which words; grouping kept inline, in an overflow file, or nowhere."""
+"""Opening a column: its prefix, its lengths, and a grouping kept inline, in an overflow file, or nowhere."""
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,26 +11,15 @@ import pyarrow as pa
 import pytest
 
 from store.errors import CorruptFileError, FormatError, SchemaMismatchError, SparkhavenError, UnsupportedVersionError
-from store.format.column.codecs import Base, encode_column
 from store.format.column.prefix import decode_prefix, encode_prefix, prefix_with_grouping
 from store.format.index.grouping import encode_ovr
 from store.format.java.values import JInt, JLong
 from store.format.java.writer import dumps
-from store.io.fs import Fs
-from store.scan.columnfile import (
-    column_header,
-    open_column,
-    read_column,
-    read_grouping,
-)
-from store.types.datatypes import BY_NAME, data_type
-from store.types.model import Column, Kind, Storage
+from store.scan.columnfile import open_column, read_column, read_grouping
+from store.types.model import Column, Storage
+from tests.support.tables.column_cases import FS, NOTE, SIZE, SYM, refused, write
 from tests.support.tables.column_files import add_grouping, create_column, group_ranges, overflow_byte
 
-FS = Fs()
-SIZE = Column("Size", BY_NAME["int"], Kind.NORMAL, Storage.FIXED, 3)
-SYM = Column("Sym", BY_NAME["String"], Kind.GROUPING, Storage.SYMBOL, 2, "UTF_8")
-NOTE = Column("Note", BY_NAME["String"], Kind.NORMAL, Storage.BLOB, 4, "UTF_8")
 HEAD = {
     "version": JInt(1),
     "byteOrder": "LITTLE_ENDIAN",
@@ -42,22 +30,6 @@ HEAD = {
     "overflow": False,
     "metadata": None,
 }
-
-
-def write(directory: Path, column: Column, values: list[Any]) -> dict[str, int]:
-    create_column(FS, directory, column)
-    kind = pa.string() if column.type.name == "String" else column.type.arrow
-    made = encode_column(column, pa.array(values, kind), Base())
-    for name, data in made.parts.items():
-        FS.write_at(directory / name, 4096 if name.endswith(".dat") else 0, data)
-    return {name: len(data) for name, data in made.parts.items()}
-
-
-def refused(error: type[SparkhavenError], directory: Path, column: Column, sizes: dict[str, int], rows: int) -> Any:
-    with pytest.raises(error) as caught:
-        read_column(FS, directory, column, sizes, rows)
-    assert pickle.loads(pickle.dumps(caught.value)).where == caught.value.where
-    return caught.value
 
 
 def put_prefix(directory: Path, entries: dict[str, Any]) -> dict[str, int]:
@@ -209,133 +181,6 @@ def test_declared_width_charset_or_storage_differs(tmp_path: Path) -> None:
     sizes |= {"Note.sym": 0, "Note.sym.bytes": 0}
     error = refused(SchemaMismatchError, tmp_path, replace(NOTE, storage=Storage.SYMBOL), sizes, 1)
     assert error.expected == "type java.lang.String, width 4, encoding UTF_8"
-
-
-def test_unset_charset_is_latin_1(tmp_path: Path) -> None:
-    column = replace(NOTE, encoding=None)
-    sizes = write(tmp_path, column, ["é"])
-    assert (tmp_path / "Note.bytes").read_bytes() == b"\xe9"
-    assert column_header(FS, tmp_path / "Note.dat").encoding == "ISO_8859_1"
-    assert read_column(FS, tmp_path, column, sizes, 1).to_pylist() == ["é"]
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "data", "words", "where"),
-    [
-        ("Sym.dat", 4100, b"\2\0\0\0", "row has a symbol that is not in the table", "Sym.dat, row 1"),
-        ("Sym.dat", 4104, b"\xff\xff\xff\xff", "row has a symbol that is not in the table", "Sym.dat, row 2"),
-        ("Sym.sym", 7, b"\x80", "end of a value is negative", "Sym.sym, entry 0"),
-        ("Sym.sym", 8, b"\3", "end of a value is negative", "Sym.sym, entry 1"),
-        ("Sym.sym", 8, b"\4", "last symbol does not end with the committed bytes", "Sym.sym, entry 1"),
-        ("Sym.sym.bytes", 5, b"\xff", "bytes are not text in the column's charset", "Sym.sym, entry 1"),
-    ],
-)
-def test_damaged_symbols(tmp_path: Path, name: str, at: int, data: bytes, words: str, where: str) -> None:
-    sizes = write(tmp_path, SYM, ["AAPL", None, "é"])
-    FS.write_at(tmp_path / name, at, data)
-    error = refused(CorruptFileError, tmp_path, SYM, sizes, 3)
-    assert error.what.startswith(words)
-    assert error.where.startswith(f"{tmp_path}/{where}")
-
-
-def test_symbol_offsets_must_be_whole(tmp_path: Path) -> None:
-    sizes = write(tmp_path, SYM, ["AAPL", None, "é"])
-    error = refused(CorruptFileError, tmp_path, SYM, sizes | {"Sym.sym": 12}, 3)
-    assert (error.what, error.found) == ("symbol offsets are truncated", "12")
-
-
-@pytest.mark.parametrize(
-    ("name", "at", "data", "words", "where"),
-    [
-        ("Note.dat", 4096 + 8, b"\1", "end of a value is negative", "Note.dat, entry 1, byte 8 of the data"),
-        ("Note.dat", 4096 + 16, b"\x09", "last value does not end with the committed bytes", "Note.dat, row 2"),
-        ("Note.bytes", 3, b"x", "bytes are not text in the column's charset", "Note.dat, row 2"),
-    ],
-)
-def test_damaged_blobs(tmp_path: Path, name: str, at: int, data: bytes, words: str, where: str) -> None:
-    sizes = write(tmp_path, NOTE, ["hi", None, "é"])
-    FS.write_at(tmp_path / name, at, data)
-    error = refused(CorruptFileError, tmp_path, NOTE, sizes, 3)
-    assert error.what.startswith(words)
-    assert error.where == f"{tmp_path}/{where}"
-
-
-def test_damage_is_named_by_its_row_in_the_location(tmp_path: Path) -> None:
-    sizes = write(tmp_path, NOTE, ["hi", None, "é", "z"])
-    FS.write_at(tmp_path / "Note.bytes", 2, b"x")
-    opened = open_column(FS, tmp_path, NOTE, sizes, 4)
-    assert opened.read(0, 2).to_pylist() == ["hi", None]
-    with pytest.raises(CorruptFileError) as caught:
-        opened.read(1)
-    assert caught.value.where == f"{tmp_path}/Note.dat, row 2"
-
-
-def test_an_end_beyond_the_committed_bytes_is_found_in_a_part(tmp_path: Path) -> None:
-    sizes = write(tmp_path, NOTE, ["hi", "x", "é", "z"])
-    FS.write_at(tmp_path / "Note.bytes", 6, b"never committed")
-    FS.write_at(tmp_path / "Note.dat", 4096 + 8, b"\7")
-    with pytest.raises(CorruptFileError) as caught:
-        open_column(FS, tmp_path, NOTE, sizes, 4).read(0, 2)
-    assert (caught.value.expected, caught.value.found) == ("2 to 6", "7")
-
-
-def blobs(directory: Path, encoding: str, *values: bytes) -> list[str | None]:
-    """Reads values whose bytes are given."""
-    column = replace(NOTE, encoding=encoding)
-    create_column(FS, directory, column)
-    ends = np.cumsum([len(value) for value in values]).astype("<i8")
-    FS.write_at(directory / "Note.dat", 4096, ends.tobytes())
-    FS.write_at(directory / "Note.bytes", 0, b"".join(values))
-    sizes = {"Note.dat": ends.nbytes, "Note.bytes": int(ends[-1])}
-    return list(read_column(FS, directory, column, sizes, len(values)).to_pylist())
-
-
-def test_utf_16_follows_its_mark_and_is_big_endian_without(tmp_path: Path) -> None:
-    little = b"\xff\xfe" + "aé\U0001f600".encode("utf-16-le")
-    big = b"\xfe\xff" + "aé\U0001f600".encode("utf-16-be")
-    values = (little, b"\0", big, b"", "z日".encode("utf-16-be"), b"\xfe\xff")
-    expected = ["aé\U0001f600", "", "aé\U0001f600", None, "z日", ""]
-    assert blobs(tmp_path, "UTF_16", *values) == expected
-
-
-@pytest.mark.parametrize("encoding", ["UTF_16", "UTF_16BE", "UTF_16LE"])
-@pytest.mark.parametrize(
-    ("units", "row", "found"),
-    [
-        (["\ud83d", "\ude00"], 0, "stray surrogate d83d"),  # a pair, but in two values
-        (["ok", "a\ude00"], 1, "stray surrogate de00"),
-        (["ok", "\ud83da"], 1, "stray surrogate"),
-        (["ok", "\ud83d\ud83d\ude00"], 1, "stray surrogate"),
-    ],
-)
-def test_stray_surrogates(tmp_path: Path, encoding: str, units: list[str], row: int, found: str) -> None:
-    codec = "utf-16-le" if encoding.endswith("LE") else "utf-16-be"
-    with pytest.raises(CorruptFileError, match="not text in the column's charset") as caught:
-        blobs(tmp_path, encoding, *(text.encode(codec, "surrogatepass") for text in units))
-    assert caught.value.where == f"{tmp_path}/Note.dat, row {row}"
-    assert caught.value.found is not None
-    assert caught.value.found.startswith(found)
-
-
-def test_utf_16_of_an_odd_length(tmp_path: Path) -> None:
-    with pytest.raises(CorruptFileError) as caught:
-        blobs(tmp_path, "UTF_16BE", b"\0a", b"\0ab")
-    assert (caught.value.where, caught.value.found) == (f"{tmp_path}/Note.dat, row 1", "an odd number of bytes")
-
-
-@pytest.mark.parametrize("spelling", ["BigDecimal", "double[]", "StringSet", "LocalDate", "com.example.Thing"])
-def test_types_that_are_not_stored_are_named(tmp_path: Path, spelling: str) -> None:
-    column = Column("Odd", data_type(spelling), Kind.NORMAL, Storage.BLOB, 1)
-    error = refused(UnsupportedVersionError, tmp_path, column, {}, 1)
-    assert error.what == f"column Odd has type {spelling}, which this release cannot store or read"
-    with pytest.raises(UnsupportedVersionError, match="column Odd has type"):
-        encode_column(column, pa.array(["x"]), Base())
-
-
-def test_wrong_array_type_is_refused() -> None:
-    with pytest.raises(SchemaMismatchError) as caught:
-        encode_column(SIZE, pa.array([1], pa.int64()), Base())
-    assert (caught.value.expected, caught.value.found) == ("int32", "int64")
 
 
 # --- grouping ----------------------------------------------------------------------------------------------
