@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.content.lines import line_blocks
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec
 from store.epochs.state.values import FileId, FilePart
 from tests.support.ingest.ingest_cases import decode, schema, stream, values, write
 from tests.support.ingest.naive_lines import Found, csv_records
+from tests.support.ingest.small_blocks import small_blocks
 
 TABLE = schema(a="String", b="String", at="long")
 KEPT = 8  # bytes of a payload that are compared: a long one is kept as far as it was held
@@ -47,21 +44,6 @@ def content_of(lines: list[tuple[str, str]], head: bytes, last: bool) -> bytes:
         (line if line != "\xff" else "\udcff").encode("utf-8", "surrogateescape") + end.encode() for line, end in lines
     )
     return head + (text if last else text.removesuffix(b"\n"))
-
-
-def small(patch: pytest.MonkeyPatch, block: int, chunk: int, lines: int, max_line: int, max_record: int) -> None:
-    """Small blocks, lines and records, so that small files reach over their ends."""
-    blocks = partial(line_blocks, block=block, max_line=max_line, lines=lines)
-    for module in ("feeds.files.decode", "formats.csv.parts"):
-        patch.setattr(f"ingest.{module}.line_blocks", blocks)
-    patch.setattr("ingest.feeds.files.decode.chunks", lambda fs, split: pieces(Path(split.path).read_bytes(), chunk))
-    patch.setattr("ingest.content.parts.CHUNK", chunk)
-    patch.setattr("ingest.formats.csv.parts.BLOCK", block)
-    patch.setattr("ingest.formats.csv.spans.MAX_RECORD", max_record)
-
-
-def pieces(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[at : at + size] for at in range(0, len(data), size))
 
 
 def told(splits: list[FileId], options: CsvOptions) -> tuple[Found, int]:
@@ -120,8 +102,9 @@ def test_blocks_and_parts_of_any_size_say_what_a_naive_reader_says(
     places = sorted(data.draw(st.sets(st.integers(1, max(file.size - 1, 1)), max_size=4)))
     spans = pairwise([0, *(place for place in places if place < file.size), file.size])
     parts: list[FileId] = [FilePart(file.path, file.size, file.mtime_ns, *span) for span in spans]
+    block, chunk, count = sizes
     with pytest.MonkeyPatch.context() as patch:
-        small(patch, *sizes, max_line, max_record)
+        small_blocks(patch, block, max_record, max_line=max_line, chunk=chunk, lines=count)
         wanted = expected(content, options, max_line, max_record)
         assert told([file], options) == wanted
         assert told(parts, options) == wanted

@@ -96,3 +96,12 @@ def test_numbers_in_parts_are_those_of_the_lines_of_the_file(
         found = told(line_blocks(pieces, block, max_line, count, first), count)
         whole, long = whole + found[0], long + found[1]
     assert (whole, long) == expected(content, max_line)
+
+
+@pytest.mark.parametrize("block", [1, 3, 50])
+@settings(max_examples=30, deadline=None)
+@given(data=st.binary(max_size=300), chunk=st.integers(1, 40))
+def test_lines_of_any_bytes_are_those_of_the_file(block: int, data: bytes, chunk: int) -> None:
+    data = data.replace(b"\x00", b"\n")
+    chunks = (data[at : at + chunk] for at in range(0, len(data), chunk))
+    assert told(line_blocks(chunks, block, 10**6), len(data) + 1) == expected(data, 10**6)
