@@ -33,9 +33,9 @@ from pyspark.sql import functions as f
 from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, report
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import route
+from ingest.feeds.kafka.broker.reader import KafkaReader
+from ingest.feeds.kafka.broker.topics import KafkaTopics
 from ingest.feeds.kafka.decode import message_blocks
-from ingest.feeds.kafka.reader import KafkaReader
-from ingest.feeds.kafka.topics import KafkaTopics
 from ingest.options.kafka import KafkaOptions
 from jobs.demo.broker import Broker
 from jobs.session.delta_session import delta_conf

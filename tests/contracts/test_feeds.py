@@ -18,7 +18,7 @@ import pytest
 
 from examples.sqlite_feed import NAME, SqliteOptions
 from ingest.feeds.frames.feed import FramesFeed
-from ingest.feeds.kafka.topics import Bounds, TopicView
+from ingest.feeds.kafka.broker.topics import Bounds, TopicView
 from ingest.feeds.table import GIVEN, PLANNED, feed_class, planned_class
 from ingest.options.formats import Limit
 from ingest.options.frames import FrameBatch, FramesOptions
@@ -167,9 +167,9 @@ class TestKafkaWithoutBroker(PlannedContract):
     @pytest.fixture
     def case(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KafkaCase:
         partition = Partition()
-        for module in ("broker", "source", "topics"):
+        for module in ("broker.remote", "broker.topics", "source"):
             monkeypatch.setattr(f"ingest.feeds.kafka.{module}.KafkaTopics", lambda options, **more: partition)
-        monkeypatch.setattr("ingest.feeds.kafka.reader.kept_reader", lambda options: partition)
+        monkeypatch.setattr("ingest.feeds.kafka.broker.reader.kept_reader", lambda options: partition)
         return KafkaCase(tmp_path, partition)
 
 

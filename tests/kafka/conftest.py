@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.feeds.kafka import reader
+from ingest.feeds.kafka.broker import reader
 from jobs.demo.broker import Broker
 from store.io.fs import Fs
 

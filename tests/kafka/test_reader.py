@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ingest.feeds.kafka import reader as kafka_reader
-from ingest.feeds.kafka.reader import KafkaReader
-from ingest.feeds.kafka.topics import KafkaTopics
+from ingest.feeds.kafka.broker import reader as kafka_reader
+from ingest.feeds.kafka.broker.reader import KafkaReader
+from ingest.feeds.kafka.broker.topics import KafkaTopics
 from ingest.options.kafka import ClientSettings, KafkaOptions
 from jobs.demo.broker import Broker
 from store.epochs.state.values import OffsetRange

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from ingest.feeds.kafka.broker import Broker as Remote
+from ingest.feeds.kafka.broker.remote import Broker as Remote
 from ingest.options.kafka import KafkaOptions
 from jobs.demo.broker import Broker
 from jobs.session.spark_session import build_session

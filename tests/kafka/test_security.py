@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ingest.feeds.kafka.reader import KafkaReader
-from ingest.feeds.kafka.topics import KafkaTopics
+from ingest.feeds.kafka.broker.reader import KafkaReader
+from ingest.feeds.kafka.broker.topics import KafkaTopics
 from ingest.options.kafka import ClientSettings, KafkaOptions
 from jobs.demo.broker import Broker, free_port
 from jobs.session.spark_session import import_root

@@ -8,9 +8,9 @@ from confluent_kafka import Message
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import SILENT, Block, Clock
-from ingest.feeds.kafka.errors import partition_name
+from ingest.feeds.kafka.broker.errors import partition_name
+from ingest.feeds.kafka.broker.reader import KafkaReader
 from ingest.feeds.kafka.messages import MessageBlock, MessageRows
-from ingest.feeds.kafka.reader import KafkaReader
 from ingest.options.kafka import KafkaOptions
 from ingest.router import Router, newest_instant
 from ingest.spec import StreamSpec, Target

@@ -60,16 +60,16 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
         """Offsets between the positions and the ends."""
+        from ingest.feeds.kafka.broker.topics import KafkaTopics
         from ingest.feeds.kafka.planner import Position, lag, newcomers, verified
         from ingest.feeds.kafka.starts import first_offsets
-        from ingest.feeds.kafka.topics import KafkaTopics
 
         del fs
         feed = self.options
         topics = KafkaTopics(feed, patience=patience)
         view = topics.look()
         ends = (state.offsets if state else Offsets()).items()
-        known = {place: Position(end.stop, end.topic_id) for place, end in ends}
+        known = {partition: Position(end.stop, end.topic_id) for partition, end in ends}
         fresh = newcomers(known, view)
         positions = verified(known, view, allow_gap=feed.allow_gap)
         positions |= first_offsets(feed.start, fresh, view, topics, begun=bool(known))
@@ -84,8 +84,8 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
     ) -> Iterator[Block]:
         """Messages of a range, by a consumer that this process keeps."""
+        from ingest.feeds.kafka.broker.reader import kept_reader
         from ingest.feeds.kafka.decode import message_blocks
-        from ingest.feeds.kafka.reader import kept_reader
 
         del fs
         return message_blocks(kept_reader(self.options), split, self.spec, self.options, schema, rejects, clock)
@@ -108,6 +108,6 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
 
     def remote(self) -> Remote:
         """The broker; SettingsError for a setting that its client refuses."""
-        from ingest.feeds.kafka.broker import Broker
+        from ingest.feeds.kafka.broker.remote import Broker
 
         return Broker(self.options)

@@ -13,8 +13,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from ingest.content.parts import SMALL_BATCH as SMALL_BYTES
-from ingest.feeds.kafka.errors import end_before_position, partition_name, recreated, retention_passed, topic_gone
-from ingest.feeds.kafka.topics import TopicView
+from ingest.feeds.kafka.broker.errors import (
+    end_before_position,
+    partition_name,
+    recreated,
+    retention_passed,
+    topic_gone,
+)
+from ingest.feeds.kafka.broker.topics import TopicView
 from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ingest.options.kafka import ClientSettings, Start
 from ingest.settings.units import parse_instant_ns
 
-_PLACE = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<partition>\d{1,9})\Z")
+_PARTITION = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<partition>\d{1,9})\Z")
 _KINDS = ("earliest", "latest", "committed")
 _EXPECTED = '"earliest", "latest", "committed", { timestamp = "2026-11-21T00:00:00Z" } or { "topic:0" = 17 }'
 
@@ -25,7 +25,7 @@ def parse_start(value: object) -> Start:
         raise ValueError(f"expected {_EXPECTED}")
     offsets = []
     for name, offset in value.items():
-        match = _PLACE.match(str(name))
+        match = _PARTITION.match(str(name))
         if match is None or not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
             raise ValueError(f"expected {_EXPECTED}")
         offsets.append((match["topic"], int(match["partition"]), offset))

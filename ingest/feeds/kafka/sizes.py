@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ingest.feeds.kafka.broker.reader import KafkaReader
 from ingest.feeds.kafka.planner import Position
-from ingest.feeds.kafka.reader import KafkaReader
 from ingest.options.kafka import KafkaOptions
 from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange

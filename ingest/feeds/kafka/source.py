@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
+from ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
 from ingest.feeds.kafka.planner import Position, lag, newcomers, next_ranges, share_out, small_batch, verified
 from ingest.feeds.kafka.sizes import MessageSizes
 from ingest.feeds.kafka.starts import first_offsets
-from ingest.feeds.kafka.topics import KafkaTopics, TopicView
 from ingest.feeds.planning import RangeReader, RangeRun, RangeStream, committed_ends, range_source
 from ingest.options.formats import Limit
 from ingest.options.kafka import KafkaOptions

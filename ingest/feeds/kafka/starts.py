@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView
 from ingest.feeds.kafka.planner import Position
-from ingest.feeds.kafka.topics import KafkaTopics, TopicView
 from ingest.options.kafka import Start
 from store.epochs.state.offsets import TopicPartition
 from store.errors import SettingsError

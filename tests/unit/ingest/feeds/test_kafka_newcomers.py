@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from ingest.feeds.kafka.broker.topics import Bounds, TopicView
 from ingest.feeds.kafka.planner import Position
 from ingest.feeds.kafka.source import KafkaStream, TopicReader
-from ingest.feeds.kafka.topics import Bounds, TopicView
 from ingest.options.kafka import KafkaOptions, Start
 from store.epochs.state.offsets import TopicPartition
 from store.layout import TableName

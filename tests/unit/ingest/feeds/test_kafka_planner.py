@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.feeds.kafka.broker.topics import Bounds, TopicView
 from ingest.feeds.kafka.planner import Position, fair_amounts, lag, newcomers, next_ranges, share_out, verified
 from ingest.feeds.kafka.starts import first_offsets
-from ingest.feeds.kafka.topics import Bounds, TopicView
 from ingest.options.kafka import Start
 from store.epochs.state.values import OffsetRange
 from store.errors import FeedError, PositionGapError, SettingsError

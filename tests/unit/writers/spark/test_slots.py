@@ -17,9 +17,9 @@ from ingest.feeds.delta.log import Added
 from ingest.feeds.delta.planner import Entry, Planned
 from ingest.feeds.delta.source import VersionReader
 from ingest.feeds.files.source import FilesReader, source_options
+from ingest.feeds.kafka.broker.topics import Bounds, TopicView
 from ingest.feeds.kafka.planner import SMALL_BATCH as SMALL_MESSAGES
 from ingest.feeds.kafka.source import TopicReader
-from ingest.feeds.kafka.topics import Bounds, TopicView
 from ingest.feeds.planning import RangeStream
 from ingest.options.delta import DeltaOptions
 from ingest.options.files import FilesOptions

@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from ingest.feeds.kafka.clients import Troubles, make_admin, make_consumer
-from ingest.feeds.kafka.errors import (
+from ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
+from ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,
     recreated,
@@ -28,7 +28,7 @@ from ingest.feeds.kafka.errors import (
     translated,
     unreachable,
 )
-from ingest.feeds.kafka.topics import topic_partitions
+from ingest.feeds.kafka.broker.topics import topic_partitions
 from ingest.options.kafka import KafkaOptions
 from store.collector import gc_paused
 from store.epochs.state.offsets import TopicPartition

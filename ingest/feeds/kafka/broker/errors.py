@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError
 
-from ingest.feeds.kafka.clients import DENIED
+from ingest.feeds.kafka.broker.clients import DENIED
 from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError, SparkhavenError
 
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})

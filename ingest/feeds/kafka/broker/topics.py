@@ -12,8 +12,8 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from ingest.feeds.kafka.clients import Troubles, make_admin, make_consumer
-from ingest.feeds.kafka.errors import partition_name, topic_gone, translated
+from ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
+from ingest.feeds.kafka.broker.errors import partition_name, topic_gone, translated
 from ingest.options.kafka import KafkaOptions
 from store.epochs.state.offsets import TopicPartition
 from store.errors import SparkhavenError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ingest.feeds.kafka.errors import partition_name
-from ingest.feeds.kafka.topics import KafkaTopics
+from ingest.feeds.kafka.broker.errors import partition_name
+from ingest.feeds.kafka.broker.topics import KafkaTopics
 from ingest.options.kafka import KafkaOptions
 from store.errors import RetryableFeedError
 
