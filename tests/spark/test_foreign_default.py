@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import to_timestamp
 
+from jobs.dataframes.frames import register
 from jobs.session.delta_session import delta_conf
 from jobs.session.spark_session import build_session
+from jobs.streams.frames import deephaven_writer, write_frame
+from readers import open_table
+from sparkhaven.testing import make_table
 from store.epochs.reading.load import load_stream
 from store.io.fs import Fs
-from store.layout import Layout
+from store.layout import Layout, TableName
 from tests.support.spark.delta_cases import places, quarantine
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.stream_job import run
@@ -79,3 +85,28 @@ def test_rejected_rows_are_parked_and_found_on_the_local_disk(
     assert places(parked) == [("1", 2, 1, None)]
     assert (Layout(root).quarantine(STREAM) / "_delta_log").is_dir()
     assert [*elsewhere.rglob(tmp_path.name)] == []
+
+
+def test_a_default_file_system_that_does_not_answer_is_never_asked(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a table that is followed into another one, of a frame, and of a read."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    make_table(first, "NS.T", {"N": [*range(10)]})
+    other = spark.newSession()
+    other.conf.set("fs.defaultFS", "hdfs://127.0.0.1:1/")
+    other.conf.set("ipc.client.connect.max.retries", "0")
+    hadoop = spark._jvm.org.apache.hadoop.fs
+    with pytest.raises(Exception, match="ConnectException"):
+        hadoop.FileSystem.get(other._jsparkSession.sessionState().newHadoopConf()).exists(hadoop.Path("/"))
+    register(other)
+    schema = Layout(first).schema(TableName.parse("NS.T"))
+    route: dict[str, Any] = {"internal": {"fixed": "a"}, "value": "Date", "bounds": {"max_past": "36500 d"}}
+    writer = deephaven_writer(second, "NS.T", "copy", schema=schema, **route)
+    frame = other.readStream.format("deephaven").option("root", str(first)).load("NS.T")
+    frame = frame.withColumn("Date", to_timestamp("Date"))
+    with writer:
+        query = frame.writeStream.foreachBatch(writer).trigger(availableNow=True)
+        query.option("checkpointLocation", f"file:{tmp_path}/checkpoint").start().awaitTermination()
+    copied = other.read.format("deephaven").option("root", str(second)).load("NS.T")
+    copied = copied.withColumn("Date", to_timestamp("Date"))
+    write_frame(copied, tmp_path / "third", "NS.T", "copy", schema=schema, **route)
+    assert sorted(open_table(tmp_path / "third", "NS.T").to_arrow()["N"].to_pylist()) == [*range(10)]
