@@ -31,6 +31,8 @@ from tests.crash.disk.power_cuts import MODES, ROWS_A_BATCH, SYNC_EVERY, Tally, 
 from tests.crash.kills import kill_steps, zombies
 from tests.crash.results_page import Line, renewed, section
 from tests.crash.spark import zombies as spark_zombies
+from tests.crash.spark.chain import SPARK
+from tests.crash.spark.chain import run_campaign as run_chain
 from tests.crash.spark.cluster_kills import run_campaign as run_breakages
 from tests.crash.spark.frame_copies import run_campaign as run_frames
 from tests.crash.spark.kill import run_campaign as run_kills
@@ -151,13 +153,31 @@ def _campaign(line: Line, rounds: int, campaign: Callable[[], str]) -> Line:
 
 def cluster_breakages(base: Path, kills: int) -> Iterator[Line]:
     """A standalone cluster of two workers that breaks under a stream and under a merge."""
+    for dynamic in (False, True):
+        place = base / ("dynamic" if dynamic else "static")
+        place.mkdir()
+        rounds = max(4, kills // 4) if dynamic else kills
+
+        def campaign(place: Path = place, rounds: int = rounds, dynamic: bool = dynamic) -> str:
+            found = run_breakages(place, rounds, 1, dynamic=dynamic)
+            kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(found.kills.items()))
+            started = f"{found.restarts} restarts of jobs; {found.executors} executors started"
+            return f"{kinds}; {started}; {found.rows:,} rows"
+
+        point = "job on a cluster, random moment" + (", dynamic allocation" if dynamic else "")
+        yield _campaign(Line(point, "SIGKILL, or cut off", "fsync"), rounds, campaign)
+
+
+def chain_kills(base: Path, kills: int) -> Iterator[Line]:
+    """A table that is followed into another one by a streaming query."""
 
     def campaign() -> str:
-        found = run_breakages(base, kills, 1)
+        found = run_chain(base, kills, 1, SPARK)
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(found.kills.items()))
-        return f"{kinds}; {found.restarts} restarts of jobs; {found.rows:,} rows"
+        return f"{kinds}; {found.rows:,} rows"
 
-    yield _campaign(Line("job on a cluster, random moment", "SIGKILL, or cut off", "fsync"), kills, campaign)
+    point = "stream into a table that another query follows into a second one, random moment"
+    yield _campaign(Line(point, "SIGKILL of either", "fsync"), kills, campaign)
 
 
 def model_cuts(base: Path) -> Iterator[Line]:
@@ -260,6 +280,9 @@ PARTS = {
     ),
     "cluster": Part(
         "A cluster that breaks under jobs", lambda base, full, rounds: cluster_breakages(base, 40 if full else 4)
+    ),
+    "chain": Part(
+        "A table that is followed into another one", lambda base, full, rounds: chain_kills(base, 40 if full else 4)
     ),
     "model": Part("Power cuts on a model of a disk", lambda base, full, rounds: model_cuts(base)),
     "images": Part("Power cuts on real file systems", lambda base, full, rounds: image_cuts(base, rounds), missing),

@@ -1,15 +1,20 @@
 """A standalone cluster that breaks under jobs: ``python -m tests.crash.spark.cluster_kills [--kills N] [--seed N]``.
 
-A master and two workers of one core, and ``ingest`` under spark-submit over a feed of files. Each round feeds files and
-breaks something at a random moment: an executor or a whole worker is killed, the master is killed and started again,
-or a worker is cut off, with all that runs on it, until the cluster has given it up, and then comes back. After each
-round the table must have every row once. At the end the dates are merged on the same cluster, with executors killed
-meanwhile, and history must have the same rows.
+A master and two workers of one core, and ``ingest`` under spark-submit over a feed of files, large enough that the
+executors read them and not the driver. Each round feeds files and breaks something at a random moment: an executor or a
+whole worker is killed, the master is killed and started again, or a worker is cut off, with all that runs on it, until
+the cluster has given it up, and then comes back. After each round the table must have every row once. SIGTERM ends the
+job in the middle of a batch, which must be there then. At the end the dates are merged on the same cluster, with
+executors killed meanwhile, and history must have the same rows.
+
+The jobs are submitted with speculation, which they turn off, and with ``--dynamic`` under dynamic allocation: executors
+come with each batch and go after it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -17,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,12 +32,13 @@ from readers import open_table
 from readers.checks.verify import verify
 from store.errors import TableNotFoundError
 from store.io.fs import Fs
-from store.layout import Layout
+from store.layout import Layout, TableName
 from tests.crash.chaos.faults import kill, processes
 from tests.support.spark.place import PATIENCE, ROWS, Place
 
 TABLE = "Nyc13.Flight"
-FILES = 6  # of a round, in one batch: three tasks' worth of splits or more
+FILES = 4  # of a round, in one batch
+WIDTH = 1 << 16  # of a line: so a batch is too large for the driver
 LOST = 8  # seconds after which Spark gives up what does not answer
 CUT = 2.0 * LOST
 CONF = {
@@ -43,6 +49,13 @@ CONF = {
     "spark.network.timeout": f"{LOST}s",
     "spark.network.timeoutInterval": "2s",
     "spark.task.maxFailures": "20",
+    "spark.speculation": "true",
+}
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    "spark.executor.cores": "1",
 }
 MERGE_KILLS = 3  # at most; a merge is short
 KINDS = ("executor", "worker", "master", "cut off")
@@ -50,11 +63,16 @@ KINDS = ("executor", "worker", "master", "cut off")
 
 @dataclass(slots=True)
 class Tally:
-    """What a campaign has done: kills by kind, and how often a job had to be started again."""
+    """What a campaign has done: kills by kind, and how often a job had to be started again.
+
+    ``tasks``: of the batch with most of them; ``executors``: all that the cluster has started.
+    """
 
     kills: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
     rows: int = 0
+    tasks: int = 0
+    executors: int = 0
 
     @property
     def total(self) -> int:
@@ -69,22 +87,34 @@ class Tally:
 class Breakage:
     """The cluster, the job on it and the feed."""
 
-    def __init__(self, place: Place, cluster: Cluster, chance: random.Random, tally: Tally) -> None:
+    def __init__(
+        self, place: Place, cluster: Cluster, chance: random.Random, tally: Tally, conf: Mapping[str, str]
+    ) -> None:
         self._place, self._cluster, self._chance, self._tally = place, cluster, chance, tally
         self._fed = 0
-        conf = (word for name, value in CONF.items() for word in ("--conf", f"{name}={value}"))
-        self._options = ("--master", cluster.url, *conf)
+        self._scratch = Layout(place.root).scratch(TableName.parse(TABLE), "flights")
+        words = (word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))
+        self._options = ("--master", cluster.url, *words)
         self._log = place.base / "job.log"
         self._feed()
         self._job = self._start()
         self._wait()
 
     def close(self) -> None:
-        """Ends the job after its batch, by SIGTERM to spark-submit; may be called twice."""
+        """Ends the job in the middle of a batch, by SIGTERM to spark-submit; the batch must be there."""
+        self._feed()
+        self._until(lambda: self._runs_a_batch() or self._count() == self._fed * ROWS)
+        self._job.send_signal(signal.SIGTERM)
+        code = exit_code(self._job)
+        assert code == 0, f"SIGTERM ended the job with {code}: {self._log.read_text()[-2000:]}"
+        found = self._count()
+        assert found == self._fed * ROWS, f"lost: {found} rows of {self._fed * ROWS} after SIGTERM"
+
+    def stop(self) -> None:
+        """Ends the job if it still runs."""
         if self._job.poll() is None:
             self._job.send_signal(signal.SIGTERM)
-            code = exit_code(self._job)
-            assert code == 0, f"SIGTERM ended the job with {code}: {self._log.read_text()[-2000:]}"
+            exit_code(self._job)
 
     def round(self, kind: str) -> None:
         """Feeds, breaks, and waits until every row is there once."""
@@ -118,18 +148,14 @@ class Breakage:
         assert not verdict.errors, f"torn: {verdict.findings[:3]}"
 
     def _feed(self) -> None:
-        for _ in range(FILES):
-            self._place.put(self._fed)
-            self._fed += 1
+        self._place.put_together(range(self._fed, self._fed + FILES), width=WIDTH)
+        self._fed += FILES
 
     def _break(self, kind: str) -> None:
         workers = self._cluster.workers
         if kind == "executor":
-            end = time.monotonic() + PATIENCE
-            while not (found := self._executors()):  # a former one is being replaced
-                assert time.monotonic() < end, "no executor"
-                time.sleep(0.05)
-            kill(self._chance.choice(found))
+            self._until(lambda: bool(self._executors()))  # a former one is being replaced
+            kill(self._chance.choice(self._executors()))
         elif kind == "master":
             self._cluster.master.stop(signal.SIGKILL)
             time.sleep(self._chance.uniform(0.0, 3.0))
@@ -161,18 +187,36 @@ class Breakage:
                 os.kill(process.pid, number)
 
     def _wait(self) -> None:
-        wanted, end = self._fed * ROWS, time.monotonic() + PATIENCE
-        found = 0
-        while found != wanted:
-            assert found < wanted, f"doubled: {found} rows of {wanted}"
-            assert time.monotonic() < end, f"lost: {found} rows of {wanted}; {self._log.read_text()[-2000:]}"
-            if (code := self._job.poll()) is not None:
+        wanted = self._fed * ROWS
+
+        def all_there() -> bool:
+            found = self._count()
+            assert found <= wanted, f"doubled: {found} rows of {wanted}"
+            if found < wanted and (code := self._job.poll()) is not None:
                 assert code == 3, f"the job ended with {code}: {self._log.read_text()[-2000:]}"
                 self._tally.restarts += 1
                 self._job = self._start()
-            time.sleep(0.1)
-            with suppress(TableNotFoundError):  # before the first batch
-                found = open_table(self._place.root, TABLE).count()
+            return found == wanted
+
+        self._until(all_there)
+        with suppress(FileNotFoundError):  # after a restart, until there is a batch
+            plan = json.loads((self._scratch / "planned.json").read_text(encoding="utf-8"))
+            self._tally.tasks = max(self._tally.tasks, len({row["task"] for row in plan["rows"]}))
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not done():
+            assert time.monotonic() < end, f"lost: {self._count()} rows; {self._log.read_text()[-2000:]}"
+            time.sleep(0.05)
+
+    def _count(self) -> int:
+        try:
+            return open_table(self._place.root, TABLE).count()
+        except TableNotFoundError:  # before the first batch
+            return 0
+
+    def _runs_a_batch(self) -> bool:
+        return any(self._scratch.glob("*/open"))
 
     def _start(self) -> subprocess.Popen[str]:
         return self._place.submit("ingest_stream", str(self._place.stream), options=self._options, log=self._log)
@@ -191,23 +235,24 @@ def rows(root: Path, tier: str) -> list[str]:
 
 
 @contextmanager
-def broken_cluster(base: Path, seed: int) -> Iterator[tuple[Breakage, Tally]]:
+def broken_cluster(base: Path, seed: int, *, dynamic: bool = False) -> Iterator[tuple[Breakage, Tally]]:
     """A cluster with a running job below an empty directory."""
     place, tally = Place.make(base), Tally()
     daemons = {**place.environ, "SPARK_CONF_DIR": str(base)}
     # a worker that was given up comes back by itself, and executors may be replaced without end
     options = f"-Dspark.worker.timeout={LOST} -Dspark.deploy.maxExecutorRetries=-1"
     with Cluster(base / "cluster", daemons, options=options) as cluster:
-        breakage = Breakage(place, cluster, random.Random(seed), tally)
+        breakage = Breakage(place, cluster, random.Random(seed), tally, CONF | (DYNAMIC if dynamic else {}))
         try:
             yield breakage, tally
         finally:
-            breakage.close()
+            breakage.stop()
+            tally.executors = len([*(base / "cluster").glob("work-*/app-*/*/stderr")])
 
 
-def run_campaign(base: Path, kills: int, seed: int) -> Tally:
+def run_campaign(base: Path, kills: int, seed: int, *, dynamic: bool = False) -> Tally:
     """So many rounds over all kinds in turn, then a merge. AssertionError: rows were lost, doubled or torn."""
-    with broken_cluster(base, seed) as (breakage, tally):
+    with broken_cluster(base, seed, dynamic=dynamic) as (breakage, tally):
         for number in range(kills):
             breakage.round(KINDS[number % len(KINDS)])
         breakage.close()
@@ -220,9 +265,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dynamic", action="store_true", help="under dynamic allocation")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="cluster-") as directory:
-        print(run_campaign(Path(directory), given.kills, given.seed))
+        print(run_campaign(Path(directory), given.kills, given.seed, dynamic=given.dynamic))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A cluster that breaks in four ways under a stream, and under a merge; ``make crash`` breaks it forty times."""
+"""A cluster that breaks in four ways under a stream, and under a merge; ``make crash`` breaks it fifty times."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.spark.cluster_kills import KINDS, run_campaign
+from tests.crash.spark.cluster_kills import FILES, KINDS, run_campaign
 
 
 @pytest.mark.spark
 def test_whatever_of_a_cluster_is_killed_every_row_is_there_once(tmp_path: Path) -> None:
-    done = run_campaign(tmp_path, len(KINDS), 5)
+    """Under dynamic allocation, and with speculation asked for."""
+    done = run_campaign(tmp_path, len(KINDS), 5, dynamic=True)
     assert {kind: done.kills[kind] for kind in KINDS} == dict.fromkeys(KINDS, 1)
+    assert done.tasks == FILES, "with an executor or two there is a task a file: tasks that wait bring executors"
     executors = [*(tmp_path / "cluster").glob("work-*/app-*/*/stderr")]
     workers = {(path.parents[1].name, path.parents[2].name) for path in executors}
     applications = [application for application, _ in workers]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -62,10 +63,19 @@ class Place:
 
     def put(self, number: int, *extra: str) -> None:
         """A further file of the feed: ``ROWS`` flights."""
-        lines = [json_line(row) for row in islice(rows(), number * ROWS, (number + 1) * ROWS)]
-        path = self.base / "feed" / f"{number}.json"
-        path.with_name(f".{path.name}").write_text("".join([*lines, *extra]), encoding="utf-8")
-        path.with_name(f".{path.name}").rename(path)
+        self.put_together([number], *extra)
+
+    def put_together(self, numbers: Sequence[int], *extra: str, width: int = 0) -> None:
+        """Such files at one moment; their lines are at least ``width`` wide, which blanks fill."""
+        paths = []
+        for number in numbers:
+            lines = [json_line(row) for row in islice(rows(), number * ROWS, (number + 1) * ROWS)]
+            wide = [line.rstrip("\n").ljust(width) + "\n" for line in lines]
+            path = self.base / "feed" / f"{number}.json"
+            path.with_name(f".{path.name}").write_text("".join([*wide, *extra]), encoding="utf-8")
+            paths.append(path)
+        for path in paths:
+            path.with_name(f".{path.name}").rename(path)
 
     def submit(
         self, entry: str, *words: str, options: tuple[str, ...] = (), log: Path | None = None
