@@ -13,6 +13,7 @@ from jobs.streams.source_watch import Seen, SourceWatch
 from store.epochs.state.values import FileId, OffsetRange
 from store.layout import Layout
 from writers.spark.splits import SplitOf, file_of, range_of
+from writers.spark.workers import require_planner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +31,11 @@ class OpenedFeed:
 
 
 def open_feed(spark: SparkSession, layout: Layout, settings: StreamSettings) -> OpenedFeed:
-    """The Spark source of a stream, which starts from the stream's commit log."""
+    """The Spark source of a stream, which starts from the stream's commit log.
+
+    SettingsError: the driver cannot start its planner.
+    """
+    require_planner(spark.sparkContext)
     feed = settings.feed
     source = feed.source(layout.root, spark.sparkContext.defaultParallelism)
     spark.dataSource.register(source.kind)

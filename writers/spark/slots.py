@@ -51,14 +51,15 @@ class TaskSlots:
         conf = context.getConf()
         self._context, self._local = context, is_local(context.master)
         self._conf = {name: conf.get(name) for name in (FIXED, DYNAMIC, MOST_EXECUTORS, EXECUTOR_CORES, MOST_CORES)}
-        self._cores = 1
+        self._cores = 0
 
     def __call__(self) -> int:
         """The number now; the last one if Spark has ended, which whoever runs tasks reports."""
         from py4j.protocol import Py4JError
 
-        with suppress(Py4JError, ConnectionError):
-            self._cores = int(self._context.defaultParallelism)
+        if not self._cores or not self._local:  # in local mode it stays
+            with suppress(Py4JError, ConnectionError):
+                self._cores = int(self._context.defaultParallelism)
         return slots_of(self._cores, self._conf, local=self._local)
 
 

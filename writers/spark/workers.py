@@ -60,11 +60,12 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
     if _same_here(context):
         return
     tell = warn or (lambda error: warnings.warn(str(error), stacklevel=2))
-    tasks, content = max(1, context.defaultParallelism), marker.read_bytes()
+    content = marker.read_bytes()
     answers: dict[tuple[str, int], Worker] = {}
     before = time.time()
     for _ in range(ROUNDS):
         try:
+            tasks = max(1, context.defaultParallelism)  # executors register meanwhile
             ask = _question(str(marker), content)
             found = context.parallelize(range(tasks), tasks).mapPartitions(ask).collect()
         except Exception as error:
@@ -75,6 +76,22 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
     require_capable(root, [*answers.values()])
     for remark in differences([*answers.values()], installed(), before, time.time()):
         tell(remark)
+
+
+def require_planner(context: SparkContext) -> None:
+    """SettingsError: the driver has no program of the name that the workers' interpreter has.
+
+    Spark starts the planner of a Python source on the driver, by that name.
+    """
+    if shutil.which(context.pythonExec) is None:
+        raise SettingsError(
+            "the driver cannot start the workers' interpreter, which plans the batches of a stream there",
+            where="PYSPARK_PYTHON",
+            expected=f"a program on this machine, as seen from {Path.cwd()}",
+            found=context.pythonExec,
+            hint="unpack the environment of the workers where the job is submitted, see the page on clusters; "
+            "or name an interpreter that is at the same place on all machines",
+        )
 
 
 def require_capable(root: Path, workers: Sequence[Worker]) -> None:

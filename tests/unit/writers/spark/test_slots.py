@@ -33,6 +33,7 @@ from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, ope
 from writers.merge.spark import SparkExecutor
 from writers.spark.slots import SlotNotes, TaskSlots, is_local, slots_of
 from writers.spark.stream import Batches, StreamPlan
+from writers.spark.workers import check_workers
 
 FS = Fs()
 ON = {"spark.dynamicAllocation.enabled": "true"}
@@ -72,12 +73,13 @@ class Context:
     master, pythonExec = "spark://one:7077", "python3"
 
     def __init__(self, cores: int = 2, **conf: str) -> None:
-        self.cores, self.conf, self.jobs = cores, conf, 0
+        self.cores, self.conf, self.jobs, self.asked = cores, conf, 0, 0
         self._work: Callable[[Iterator[Any]], Iterator[Any]]
         self._tasks: list[Any] = []
 
     @property
     def defaultParallelism(self) -> int:
+        self.asked += 1
         if not self.cores:
             raise Py4JError("An error occurred while calling o1.defaultParallelism")
         return self.cores
@@ -111,6 +113,13 @@ def test_a_change_is_noted_for_the_planner_and_the_end_of_spark_is_none(tmp_path
     assert noted_tasks(FS, scratch) is None, "written only when it changes"
     (scratch / "tasks").write_bytes(b"")
     assert noted_tasks(FS, scratch) is None
+
+
+def test_in_local_mode_spark_is_asked_once() -> None:
+    context = Context(2)
+    context.master = "local[2]"
+    slots = TaskSlots(context)  # type: ignore[arg-type]
+    assert (slots(), slots(), context.asked) == (2, 2, 1)
 
 
 def put_sizes(feed: Path, *sizes: int) -> None:
@@ -234,3 +243,22 @@ def test_a_merge_counts_its_workers_before_each_wave_and_asks_them_first(tmp_pat
     for cores, expected in ((7, 7), (4, 4), (0, 4)):
         context.cores = cores
         assert (executor.workers, context.jobs) == (expected, 1)
+
+
+def test_every_executor_is_asked_that_registers_while_the_first_ones_answer(tmp_path: Path) -> None:
+    (tmp_path / "marker").touch()
+
+    class Growing(Context):
+        """Its executors register after the first job."""
+
+        def parallelize(self, tasks: Any, count: int) -> Context:
+            counts.append(count)
+            self.cores = 12
+            return super().parallelize(list(tasks), count)
+
+    counts: list[int] = []
+    context = Growing(2)
+    known = SimpleNamespace(size=lambda: 7)
+    context._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(getExecutorMemoryStatus=lambda: known))  # type: ignore[attr-defined]
+    check_workers(context, tmp_path, tmp_path / "marker")  # type: ignore[arg-type]
+    assert counts == [2, 12, 12, 12, 12]

@@ -18,7 +18,7 @@ from writers.append.empty_location import WorkerCache
 from writers.batch.scratch import make_scratch
 from writers.batch.task import Task, run_task
 from writers.spark.tasks import lacks_package
-from writers.spark.workers import COMPARED, Worker, cannot_run, differences, require_capable
+from writers.spark.workers import COMPARED, Worker, cannot_run, differences, require_capable, require_planner
 from writers.target import SplitNotes
 
 FS = Fs()
@@ -66,6 +66,20 @@ def test_another_version_of_a_package_is_told_and_another_sparkhaven_is_refused(
     assert "another version of pyarrow" in str(told) and "pyarrow 25.0.0" in str(told) and "on two" in str(told)
     with pytest.raises(SettingsError, match="another version of sparkhaven"):
         list(differences([answer("0.0.9", *HERE[1:])], HERE, 99.0, 101.0))
+
+
+def test_an_interpreter_that_only_the_workers_have_is_refused_before_spark_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    context = SimpleNamespace(pythonExec="./environment/bin/python")
+    with pytest.raises(SettingsError) as caught:
+        require_planner(context)  # type: ignore[arg-type]
+    assert (caught.value.found, caught.value.exit_code) == ("./environment/bin/python", EXIT_USAGE)
+    assert str(tmp_path) in str(caught.value)
+    (tmp_path / "environment" / "bin").mkdir(parents=True)
+    (tmp_path / "environment" / "bin" / "python").symlink_to(sys.executable)
+    require_planner(context)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("clock", "words"), [(90.0, "9.0 seconds behind"), (140.5, "39.5 seconds ahead")])
