@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 DB ?= demo-db
 KAFKA_DB ?= demo-kafka-db
+AIRFLOW_DB ?= demo-airflow-db
 VENV := .venv
 BIN := $(VENV)/bin
 SITE := --fail-on-warning --keep-going -b html docs docs/_build
@@ -10,8 +11,10 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compiles our packages again
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
+AIRFLOW_VENV := .venv-airflow# a link into the cache: one environment for all checkouts with the same pins and Python
+AIRFLOW_MADE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven/airflow-$(shell { cat requirements/airflow.txt; $(PYTHON) -VV; } | sha256sum | cut -c1-12)
 
-.PHONY: help setup demo demo-kafka kafka cluster test test-fast check docs pages crash crash-results power-cut power-cut-spark bench zip clean
+.PHONY: help setup setup-airflow demo demo-kafka demo-airflow kafka cluster airflow test test-airflow test-fast check docs pages crash crash-results power-cut power-cut-spark bench zip clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -35,11 +38,28 @@ $(STAMP):
 	@rm -f $(VENV)/.ready-* && touch $@
 	@echo "setup: done"
 
+setup-airflow: $(STAMP) ## Airflow's own environment with pinned packages, made once for all checkouts
+	@set -e; made="$(AIRFLOW_MADE)"; mkdir -p "$$(dirname "$$made")"; exec 9> "$$made.lock"; flock 9; \
+	if [ ! -e "$$made/.ready" ]; then \
+	  echo "setup-airflow: virtual environment in $$made (200 MB; the first time takes a minute)"; \
+	  rm -rf "$$made"; $(PYTHON) -m venv --without-pip "$$made"; \
+	  $(BIN)/pip --python "$$made/bin/python" install --quiet --disable-pip-version-check --no-deps --no-compile \
+	    --only-binary :all: -r requirements/airflow.txt; \
+	  touch "$$made/.ready"; \
+	fi; \
+	[ "$$(readlink $(AIRFLOW_VENV))" = "$$made" ] || { rm -rf $(AIRFLOW_VENV); ln -s "$$made" $(AIRFLOW_VENV); }
+
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
 	@$(BIN)/python -m jobs.demo.flights --db $(DB)
 
 demo-kafka: setup ## the same flights through a topic of a real Kafka broker, with a kill in between
 	@$(BIN)/python -m jobs.demo.kafka_demo --db $(KAFKA_DB)
+
+demo-airflow: setup setup-airflow ## one night of the flights in a real Airflow: ingest, merge, validate, truncate, delete
+	@$(BIN)/python -m jobs.demo.nights --db $(AIRFLOW_DB)
+
+airflow: setup setup-airflow ## Airflow on 127.0.0.1:8080 with the flights and all DAGs, until Ctrl-C
+	@$(BIN)/python -m jobs.demo.nights --db $(AIRFLOW_DB) --serve
 
 kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, until Ctrl-C
 	@$(BIN)/python -m jobs.demo.broker
@@ -47,12 +67,15 @@ kafka: setup ## a Kafka broker on 127.0.0.1:9092 with the flights in a topic, un
 cluster: setup ## a standalone Spark cluster on loopback, a master and two workers, until Ctrl-C
 	@$(BIN)/python -m jobs.demo.cluster
 
-test: setup ## every test, with the slowest at the end
+test: setup setup-airflow ## every test, with the slowest at the end
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25
+
+test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `make test` runs them too
+	$(BIN)/python -m pytest -q tests/dags
 
 test-fast: setup ## tests without a JVM, in seconds; their files are kept in memory where that is offered
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )$(BIN)/python -m pytest -q -n auto \
-	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not slow"
+	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not slow"
 
 check: $(STAMP) $(DOCS) ## format, lint, types, import rules, the documentation and its links
 	$(BIN)/ruff format --check .
@@ -95,4 +118,4 @@ sparkhaven.zip: $(shell find sparkhaven pyspark_sparkhaven store ingest writers 
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
 clean: ## removes the environment, the demo database and caches
-	rm -rf $(VENV) $(DB) $(KAFKA_DB) sparkhaven.zip build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AIRFLOW_VENV) $(DB) $(KAFKA_DB) $(AIRFLOW_DB) sparkhaven.zip build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -27,6 +27,7 @@ OURS = {
     "tests",
     "benchmarks",
     "examples",
+    "nights",
 }
 
 

@@ -1,0 +1,78 @@
+"""Whether a date may be merged: its market has closed, its rows are there, nothing waits at the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from .results import Result
+
+BLOCKING = ("logs", "locks", "file system", "free space", "clock", "root")  # checks of doctor that stop a merge
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """``why`` says what is missing, or what was found. ``empty``: nothing waits anywhere, and there is no row."""
+
+    ready: bool
+    why: str
+    intraday: int = 0
+    history: int = 0
+    empty: bool = False
+
+
+def closed(closes: datetime, settle: timedelta, now: datetime) -> Readiness:
+    """Whether the market has closed and the time in which late rows arrive has passed."""
+    due = closes + settle
+    return Readiness(now >= due, f"closes at {closes.isoformat()}, and is waited for until {due.isoformat()}")
+
+
+def complete(stats: Result, date: str, *, streams: Sequence[str], min_rows: int) -> Readiness:
+    """Whether ``stats`` shows the rows of a date, and nothing that waits at the sources of the named streams."""
+    intraday, history = _rows(stats, date)
+    if history and not intraday:
+        return Readiness(True, f"{history:,} rows are in history, none is in intraday", 0, history)
+    listed = {line.get("stream"): line for line in stats.get("streams") or ()}
+    for stream in streams:
+        if stream not in listed:
+            return Readiness(False, f"stream {stream} has not run yet")
+        amount, what = waiting(listed[stream])
+        if amount:
+            return Readiness(False, f"{amount:,} {what} wait at the source of stream {stream}")
+    for stream, line in listed.items():
+        if line.get("positionsUnknown"):
+            return Readiness(False, f"the source positions of stream {stream} are unknown: it ingests nothing")
+    rows = max(intraday, history)
+    if rows < max(min_rows, 1):
+        why = f"{rows:,} rows of {date} are there, expected {max(min_rows, 1):,} or more"
+        return Readiness(False, why, intraday, history, not rows)
+    return Readiness(True, f"{intraday:,} rows are in intraday, {history:,} in history", intraday, history)
+
+
+def removed(stats: Result, date: str) -> bool:
+    """Whether ``stats`` shows that history has a date and intraday has no row of it."""
+    intraday, history = _rows(stats, date)
+    return history > 0 and not intraday
+
+
+def waiting(stream: Result) -> tuple[int, str]:
+    """How much waits at the source of a stream, and of what; 0 where the source was not asked."""
+    for key, what in (("waiting_messages", "messages"), ("waiting_files", "files")):
+        if stream.get(key):
+            return int(stream[key]), what
+    return 0, "messages or files"
+
+
+def healthy(findings: Iterable[dict[str, Any]]) -> Readiness:
+    """Whether ``doctor`` found nothing that stops a merge."""
+    wrong = [each for each in findings if each.get("state") == "wrong" and each.get("check") in BLOCKING]
+    words = "; ".join(f"{each.get('what')} (next: {each.get('next')})" for each in wrong)
+    return Readiness(not wrong, words or "nothing is wrong")
+
+
+def _rows(stats: Result, date: str) -> tuple[int, int]:
+    """Rows of a date in intraday and in history."""
+    numbers: Result = next((each for each in stats.get("dates") or () if each.get("date") == date), {})
+    return numbers.get("intraday", 0), numbers.get("history", 0)
