@@ -9,12 +9,13 @@ BIN := $(VENV)/bin
 SITE := --fail-on-warning --keep-going -b html docs docs/_build
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compiles our packages again
+SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
 AIRFLOW_VENV := .venv-airflow# a link into the cache: one environment for all checkouts with the same pins and Python
 AIRFLOW_MADE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven/airflow-$(shell { cat requirements/airflow.txt; $(PYTHON) -VV; } | sha256sum | cut -c1-12)
 
-.PHONY: help setup setup-airflow demo demo-kafka demo-airflow kafka cluster airflow test test-airflow test-fast check docs pages crash crash-results power-cut power-cut-spark bench zip clean
+.PHONY: help setup setup-airflow demo demo-kafka demo-airflow kafka cluster airflow test test-airflow test-fast check docs pages crash crash-results power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -113,9 +114,19 @@ bench: setup ## all benchmarks, each a table of ratios (long)
 
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 
-sparkhaven.zip: $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
+sparkhaven.zip: $(SOURCES)
 	@$(PYTHON) -m jobs.session.zipped $@
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
+environment: environment.tar.gz ## a Python environment for the workers of a cluster, for spark-submit --archives
+
+environment.tar.gz: requirements/run.txt pyproject.toml $(SOURCES)
+	@rm -rf build/environment build/lib build/bdist.* && $(PYTHON) -m venv build/environment
+	@grep -vE '^(pyspark|py4j)==' requirements/run.txt > build/environment/packages.txt # the cluster has its own
+	@build/environment/bin/pip install --quiet --disable-pip-version-check --no-deps -r build/environment/packages.txt venv-pack==0.2.0
+	@build/environment/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
+	@build/environment/bin/venv-pack --quiet --force --compress-level 1 --prefix build/environment --output $@
+	@echo "$@: $$(du -h $@ | cut -f1), for workers with $$(readlink -f build/environment/bin/python)"
+
 clean: ## removes the environment, the demo database and caches
-	rm -rf $(VENV) $(AIRFLOW_VENV) $(DB) $(KAFKA_DB) $(AIRFLOW_DB) sparkhaven.zip build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AIRFLOW_VENV) $(DB) $(KAFKA_DB) $(AIRFLOW_DB) sparkhaven.zip environment.tar.gz build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
