@@ -204,7 +204,7 @@ def night(demo: Demo, airflow: Airflow) -> list[Figure]:
     return [
         *found,
         Figure(f"rows of {NIGHT} in history", expected, after.count(tier="history", dates=[NIGHT])),
-        Figure(f"rows of {NIGHT} in intraday", 0, after.count(tier="intraday", dates=[NIGHT])),
+        Figure(f"rows of {NIGHT} in intraday", 0, after.count(tier="intraday", dates=[f"{NIGHT}..{NIGHT}"])),
         Figure("rows of the table", month, after.count()),
         Figure("rows in history", expected, after.count(tier="history")),
         Figure("asset events", NIGHT, ", ".join(airflow.partitions())),
