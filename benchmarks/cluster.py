@@ -116,9 +116,11 @@ def main() -> None:
                     print(f"round {number + 1}, {name}", file=sys.stderr, flush=True)
     print(f"\n{given.rows:,} rows a trigger and a date, {given.rounds} rounds; seconds per 1 M rows")
     for work_kind in ("ingest", "merge"):
-        medians = {name: statistics.median(getattr(mode, work_kind)) / given.rows * 1e6 for name, mode in modes.items()}
+        taken = {name: getattr(mode, work_kind) for name, mode in modes.items()}
+        medians = {name: statistics.median(seconds) / given.rows * 1e6 for name, seconds in taken.items()}
         for name, median in medians.items():
-            print(f"{work_kind:8}{name:36}{median:8.2f}{medians[LOCAL] / median:8.0%}")
+            each = " ".join(f"{seconds:.2f}" for seconds in taken[name])
+            print(f"{work_kind:8}{name:36}{median:8.2f}{medians[LOCAL] / median:8.0%}   {each}")
 
 
 if __name__ == "__main__":
