@@ -41,7 +41,7 @@ from jobs.streams.progress import Progress
 from jobs.streams.run import Options
 from store.io.fs import Fs
 from store.layout import Layout
-from writers.spark.stream import BatchProgress
+from writers.batch.stream import BatchProgress
 
 DELTA_CONF = {
     "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",

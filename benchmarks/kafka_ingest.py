@@ -52,8 +52,8 @@ from store.layout import Layout
 from store.schema.deployed.deploy import load_deployed
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome, write_batch
+from writers.batch.stream import BatchProgress
 from writers.batch.task import Task, TaskResult, run_task
-from writers.spark.stream import BatchProgress
 from writers.target import Decode, StreamTarget
 
 TOPIC = "trades"

@@ -20,7 +20,8 @@ from jobs.session.spark_session import build_session
 from tests.support.spark.feed_source import FeedSource
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import put_file, record
-from writers.spark.stream import STREAM_CONF, BatchProgress
+from writers.batch.stream import BatchProgress
+from writers.spark.stream import STREAM_CONF
 
 WARM = 10
 

@@ -31,7 +31,7 @@ from jobs.streams.progress import Progress
 from jobs.streams.run import Options
 from store.io.fs import Fs
 from store.layout import Layout
-from writers.spark.stream import BatchProgress
+from writers.batch.stream import BatchProgress
 
 WORST = 2.0
 SCHEMA = """<Table namespace="Bench" name="Rows" storageType="NestedPartitionedOnDisk">

@@ -1,8 +1,9 @@
 """What the start of a command costs: by Spark alone, with the launcher of Python, and with the archive of classes, too.
 
 ``python -m benchmarks.startup [--rounds 5]``. Commands: ``--help``; ``read`` of a row; a stream of one row, ``ingest
---once``, to its first epoch and to its end; ``merge`` of its date by Spark. CPU is that of the whole job: the driver,
-Spark's JVM, and all Python processes. The first two start no Spark and are the same in all kinds.
+--once``, to its first epoch and to its end, and ``merge`` of its date: as the commands choose, without Spark, and with
+``--spark``. CPU is that of the whole job: the driver, Spark's JVM, and all Python processes. What starts no Spark is
+the same in all kinds.
 """
 
 from __future__ import annotations
@@ -64,13 +65,17 @@ def run(kind: str, base: Path) -> Iterator[tuple[str, Taken]]:
     with tempfile.TemporaryDirectory(dir=base) as scratch:
         work = Path(scratch)
         stream = small_stream(work)
-        command = stream[: stream.index("ingest")]
-        yield "--help", timed([*command[:3], "--help"], work, environ)[0]
-        job, first = timed(stream, work, environ, until=" epoch 1: ")
-        yield "ingest --once, first epoch", first
-        yield "ingest --once, end", job
+        place = stream.index("--root") + 1
+        yield "--help", timed([*stream[: place - 1], "--help"], work, environ)[0]
+        for way in ([], ["--spark"]):
+            stream[place] = f"db{''.join(way)}"
+            command = stream[: place + 1]
+            name = " ".join(["ingest --once", *way])
+            job, first = timed([*stream, *way], work, environ, until=" epoch 1: ")
+            yield f"{name}, first epoch", first
+            yield f"{name}, end", job
+            yield " ".join(["merge", *way]), timed([*command, "merge", TABLE, "--date", DATE, *way], work, environ)[0]
         yield "read", timed([*command, "read", TABLE, "--limit", "1"], work, environ)[0]
-        yield "merge", timed([*command, "merge", TABLE, "--date", DATE], work, environ)[0]
 
 
 def timed(line: list[str], work: Path, environ: dict[str, str], until: str = "") -> tuple[Taken, Taken]:
@@ -115,13 +120,13 @@ def main() -> None:
                 for command, found in run(kind, Path(base)):
                     if number:
                         taken.setdefault((command, kind), []).append(found)
-    print(f"{'':52}{'seconds':>9}{'ratio':>7}{'CPU':>7}")
+    print(f"{'':58}{'seconds':>9}{'ratio':>7}{'CPU':>7}")
     for (command, kind), runs in sorted(taken.items(), key=lambda pair: (pair[0][0], KINDS.index(pair[0][1]))):
         plain = statistics.median(each.seconds for each in taken[command, "plain"])
         seconds = statistics.median(each.seconds for each in runs)
         cpu = statistics.median(each.cpu for each in runs)
         told = f"{cpu:7.1f}" if cpu else ""
-        print(f"{command:30}{kind:22}{seconds:9.2f}{seconds / plain:7.2f}{told}")
+        print(f"{command:36}{kind:22}{seconds:9.2f}{seconds / plain:7.2f}{told}")
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ class SqliteFeed(PlannedFeed[SqliteOptions, OffsetRange]):
         end = state.offsets.get((self.options.table, 0)) if state else None
         position = end.stop if end else 0
         left = self.options.behind(position) - position
-        return Waiting({"waiting_messages": left}, f"{left:,} ids")
+        return Waiting({"waiting_messages": left}, f"{left:,} ids", rows=left)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

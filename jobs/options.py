@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -62,6 +62,13 @@ def _set(name: str) -> Callable[[typer.Context, bool], bool]:
     return remember
 
 
+def chosen_runner(local: bool, spark: bool) -> Literal["auto", "local", "spark"]:
+    """What ``--local`` and ``--spark`` ask for; SettingsError for both."""
+    if local and spark:
+        raise SettingsError("--local and --spark exclude each other", expected="one of them, or neither", found="both")
+    return "local" if local else "spark" if spark else "auto"
+
+
 Json = Annotated[
     bool, typer.Option("--json", help="Results as JSON on standard output.", callback=_set("json"), is_eager=True)
 ]
@@ -96,6 +103,10 @@ SkipSetAsideOption = Annotated[
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once; default: all cores.")
 ]
+LocalOption = Annotated[
+    bool, typer.Option("--local", help="Run in this process, without Spark, however much there is to do.")
+]
+SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, however little there is to do.")]
 StopOnErrorOption = Annotated[
     bool, typer.Option("--stop-on-error", help="End with the first failure; default: go on with the others.")
 ]

@@ -62,10 +62,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a run would take: counts by name for machines, and the same in a few words."""
+    """What a run would take: counts by name for machines, and the same in a few words.
+
+    A feed that tells how many ``bytes`` or ``rows`` wait can be ingested without Spark while they are few: its source
+    is then driven by the command itself, as Spark's trigger ``availableNow`` does (``ingest.feeds.available``).
+    """
 
     counts: Mapping[str, Any]
     words: str
+    bytes: int | None = None
+    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,17 +61,17 @@ def archive(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False)
     cli.result({"path": str(path), "made": not there}, str(path))
 
 
-def small_stream(base: Path) -> list[str]:
-    """Writes a stream of one row into a directory, and returns the command that runs it there."""
+def small_stream(base: Path, *more: str) -> list[str]:
+    """Writes a stream of one row into a directory, and returns the command that runs it there; ``more``: options."""
     (base / "Class.Archive.schema").write_text(SCHEMA, encoding="utf-8")
     (base / "archive.toml").write_text(STREAM, encoding="utf-8")
     (base / "row.json").write_text('{"Id": 1}\n', encoding="utf-8")
-    return [sys.executable, "-m", "jobs.cli.main", "--root", "db", "ingest", "archive.toml", "--once"]
+    return [sys.executable, "-m", "jobs.cli.main", "--root", "db", "ingest", "archive.toml", "--once", *more]
 
 
 def _run_stream(base: Path, target: Path) -> None:
     """Runs the small stream; its JVM writes ``target`` when it ends. SettingsError if it writes none."""
-    line = small_stream(base)
+    line = small_stream(base, "--spark")
     environ = {**os.environ, AT_EXIT: str(target), "PYTHONPATH": str(import_root())}
     try:  # the JVM keeps the pipe open until it has written the archive and ended, later than the stream
         done = subprocess.run(

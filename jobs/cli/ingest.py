@@ -12,10 +12,13 @@ from jobs.context import CliContext, report
 from jobs.options import (
     DryRun,
     Json,
+    LocalOption,
+    SparkOption,
     StopOnErrorOption,
     StreamFilesArgument,
     Verbose,
     WorkersOption,
+    chosen_runner,
     help_end,
     memory_bytes,
     old_spelling,
@@ -28,7 +31,7 @@ from store.epochs.reading.load import list_streams, load_stream
 from store.epochs.state.files import NO_HORIZON
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import ignored_in
-from store.errors import EXIT_DONE, SparkhavenError
+from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout
 
@@ -48,6 +51,8 @@ def ingest(
     ctx: typer.Context,
     files: StreamFilesArgument,
     once: Annotated[bool, typer.Option("--once", help="Process all available input, then exit.")] = False,
+    local: LocalOption = False,
+    spark: SparkOption = False,
     workers: WorkersOption = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of Spark's driver; rows never pass it.")] = "1GiB",
     metrics_port: Annotated[
@@ -62,11 +67,22 @@ def ingest(
 ) -> None:
     """Runs streams: ingests new input exactly once.
 
+    They run in Spark. With --once and little input they run in this process, and write the same files; a line of
+    progress says so, --local and --spark overrule it. For rejected rows Spark starts: it writes the quarantine.
+
     SIGTERM and Ctrl-C end each stream after its batch. A failed stream that may recover is restarted (not with --once);
     with --stop-on-error a stream that fails for good ends the others after their batch.
     """
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
+    where = chosen_runner(local, spark) if once else "spark"
+    if local and (not once or (workers or 1) > 1):
+        raise SettingsError(
+            "--local runs what is available now, with one worker",
+            expected="--once --local, without --workers",
+            found=f"--workers {workers}" if once else "no --once",
+            hint="leave --local out: a stream that goes on, or has several workers, runs in Spark",
+        )
     if stop_on_failure:
         old_spelling(cli, "--stop-on-failure", "--stop-on-error")
     heap = f"{memory_bytes(memory) >> 10}k"
@@ -90,7 +106,7 @@ def ingest(
     with ExitStack() as opened:
         if metrics is not None:
             cli.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
-        options = Options(once, workers, heap, verbose, metrics, stop_on_error or stop_on_failure)
+        options = Options(once, workers, heap, verbose, metrics, stop_on_error or stop_on_failure, where)
         runs = run_streams(fs, layout, streams, options, progress)
     code = EXIT_DONE
     for run in runs:

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from jobs.context import CliContext, error_json
 from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, newest_states, parse_choice, recorded_zone
+from jobs.operations.merge_choice import choose_for_merge
 from jobs.operations.merge_status import show_status
 from jobs.options import (
     DateOption,
     DatesOption,
     DryRun,
     Json,
+    LocalOption,
+    SparkOption,
     StopOnErrorOption,
     Verbose,
     WorkersOption,
+    chosen_runner,
     help_end,
     memory_bytes,
     old_spelling,
 )
-from jobs.session.spark_session import build_session, end_session
+from jobs.session.spark_session import build_session, end_session, is_submitted
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
@@ -83,9 +89,8 @@ def merge(
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")] = False,
     workers: WorkersOption = None,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
-    local: Annotated[
-        bool, typer.Option("--local", help="Merge in this process, without Spark; default: one worker.")
-    ] = False,
+    local: LocalOption = False,
+    spark: SparkOption = False,
     stop_on_error: StopOnErrorOption = False,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -95,6 +100,9 @@ def merge(
 
     Symbols are deduplicated; equal row counts and digests prove that history holds the same rows. At the end replaced
     generations are removed whose grace period is over, as by `clean`.
+
+    The merge runs in Spark. Few rows are merged in this process instead, with the same result on disk; a line on
+    standard error says which.
     """
     cli: CliContext = ctx.obj
     if status:
@@ -118,6 +126,7 @@ def merge(
         workers=workers or 1,
     )
     _check_format(format_, schema.merge_format)
+    where = chosen_runner(local, spark)
     merged = all_values(fs, layout, parsed) if rewrite else []
     try:
         values = _values(fs, layout, parsed, choice, merged, ask_zone=closed and zone is None)
@@ -130,25 +139,18 @@ def merge(
             {"table": name, "outcome": "nothing", "dates": 0, "message": why, "dry_run": dry_run}, "nothing to merge"
         )
         return
+    run = partial(merge_dates, fs, layout, parsed, values, options, clock=time.time)
     with ExitStack() as opened:
-        if local or dry_run:
-            executor: Executor = opened.enter_context(LocalExecutor(workers or 1))
-        else:
-            spark = build_session("sparkhaven merge", workers=workers, verbose=verbose)
-            opened.callback(end_session, spark)
-            executor = SparkExecutor(spark.sparkContext, layout.root, layout.schema(parsed), workers)
-        results = merge_dates(
-            fs,
-            layout,
-            parsed,
-            values,
-            options,
-            executor=executor,
-            clock=time.time,
-            dry_run=dry_run,
-            stop_on_error=stop_on_error,
-            on_progress=cli.note,
-        )
+        here = opened.enter_context(LocalExecutor(workers or 1 if local else 1))
+        executor: Executor = here
+        if not dry_run:
+            chosen = choose_for_merge(where, is_submitted(os.environ), run(executor=here, dry_run=True))
+            cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
+            if not chosen.local:
+                session = build_session("sparkhaven merge", workers=workers, verbose=verbose)
+                opened.callback(end_session, session)
+                executor = SparkExecutor(session.sparkContext, layout.root, layout.schema(parsed), workers)
+        results = run(executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note)
         code = _show(cli, name, results, dry_run)
     if code:
         raise typer.Exit(code)

@@ -82,13 +82,13 @@ class Demo:
             written = flights.write_feed(Fs(), feed)
             self.console.print(f"{sum(written.values()):,} rows in {len(written)} files below {feed}")
         with self.stage("ingest: feed files to intraday locations"):
-            self.command(root, "ingest", str(stream_file()), "--once", FLIGHTS_FEED=str(feed))
+            self.command(root, "ingest", str(stream_file()), "--once", "--spark", FLIGHTS_FEED=str(feed))
         state = load_stream(Fs(), Layout(root), TableName.parse(flights.TABLE), STREAM)
         intraday = {key: location.rows for key, location in state.locations.items()}
         with self.stage("merge: 365 dates into two writable partitions"):
             for name in ("0", "1"):
                 self.command(root, "partitions", "add", "Nyc13", name)
-            self.command(root, "merge", flights.TABLE, "--dates", YEAR)
+            self.command(root, "merge", flights.TABLE, "--dates", YEAR, "--spark")
         with self.stage("validate: rules of the schema, row counts, digests"):
             self.command(root, "validate", flights.TABLE, "--dates", YEAR)
         with self.stage("truncate: intraday, now that history is proved"):
@@ -137,7 +137,7 @@ class Demo:
         layout, table = Layout(root), TableName.parse(flights.TABLE)
         second = layout.intraday(table)
         with (self.base / "killed-job.log").open("w") as log:  # its Spark, orphaned, complains at length
-            running = self.start(root, ("ingest", str(settings), "--once"), {}, log)
+            running = self.start(root, ("ingest", str(settings), "--once", "--spark"), {}, log)
             try:
                 _wait(lambda: len(_sources(second)) > 1 or running.poll() is not None, "the second batch to begin")
             finally:

@@ -49,7 +49,7 @@ def run(demo: Demo) -> list[Figure]:
             shutil.rmtree(layout.spark_checkpoint(table, STREAM), ignore_errors=True)
             demo.console.print("Spark's checkpoint deleted as well: it is only a cache")
         with demo.stage("ingest: started again, to the end of the topic"):
-            demo.command(root, "ingest", str(settings), "--once", KAFKA=broker.bootstrap)
+            demo.command(root, "ingest", str(settings), "--once", "--spark", KAFKA=broker.bootstrap)
         state = load_stream(Fs(), layout, table, STREAM)
         with demo.stage("read: everything back through Arrow"):
             whole = open_table(root, flights.TABLE).to_arrow()

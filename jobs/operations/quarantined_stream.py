@@ -71,7 +71,8 @@ class QuarantinedStream:
         try:
             require_delta(spark)
             place, file = Path(self.ledger.place), self.ledger.file
-            yield Quarantine(spark, self.fs, self.layout, self.table, self.stream, place, clock=time.time, file=file)
+            owner = self.fs, self.layout, self.table, self.stream
+            yield Quarantine(lambda: spark, *owner, place, clock=time.time, file=file)
         finally:
             spark.stop()
 

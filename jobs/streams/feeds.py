@@ -12,7 +12,7 @@ from jobs.settings.stream_file import StreamSettings
 from jobs.streams.source_watch import Seen, SourceWatch
 from store.epochs.state.values import FileId, OffsetRange
 from store.layout import Layout
-from writers.spark.splits import SplitOf, file_of, range_of
+from writers.batch.splits import SplitOf, file_of, range_of
 from writers.spark.workers import require_planner
 
 if TYPE_CHECKING:

@@ -199,7 +199,8 @@ class FrameWriter:
             return None
         require_delta(spark)
         layout = Layout(options.root)
-        return Quarantine(spark, self._fs, layout, options.table, options.stream, place, clock=time.time)
+        owner = self._fs, layout, options.table, options.stream
+        return Quarantine(lambda: spark, *owner, place, clock=time.time)
 
     def _open(self, query_id: str, quarantine: Quarantine | None) -> FrameStream:
         if self._stream is None:

@@ -26,7 +26,7 @@ from store.epochs.state.values import Durability
 from store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from writers.spark.stream import BatchProgress
+from writers.batch.stream import BatchProgress
 
 LOOPBACK = "127.0.0.1"
 OUTSIDE_REASONS = tuple(map(reason_code, (NULL_DATE, OUT_OF_BOUNDS)))

@@ -12,15 +12,19 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ingest.feeds.base import Waiting
 from jobs.session.delta_session import delta_conf, require_delta
-from jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
+from jobs.session.spark_session import build_session, check_memory, end_session, is_submitted, require_jdk
 from jobs.settings.stream_file import StreamSettings
+from jobs.streams.choice import Choice, choose, choose_by_input
 from jobs.streams.progress import Progress
 from jobs.streams.restarts import Reminders
-from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
+from jobs.streams.run import Application, Options, Run, fail, keep_one, look_at_source, open_stream
+from jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from jobs.streams.starting import NotStarted, checked, try_each
-from store.errors import SettingsError
+from store.errors import SettingsError, SparkhavenError
 from store.io.fs import Fs
+from store.io.system_errors import as_ours
 from store.layout import Layout
 from writers.spark.stream import STREAM_CONF
 
@@ -37,9 +41,11 @@ def run_streams(
     """Runs all streams; a failure stops no other stream and, if it may pass and without ``once``, leads to a restart.
 
     SIGTERM and SIGINT end each stream after its batch. Missing jars, settings, schemas, locks and recovery are checked
-    before Spark starts; an error keeps only its own stream from starting.
+    before Spark starts; an error keeps only its own stream from starting. A run in this process starts Spark only to
+    write a quarantine.
     """
-    require_jdk(fs, os.environ)
+    if options.where != "local" or any(settings.spec.bad_rows.allows_any for settings in streams):
+        require_jdk(fs, os.environ)
     check_memory(options.memory)
     delta: dict[str, str] = {}
 
@@ -61,19 +67,26 @@ def run_streams(
             look_at_source(run, opened, progress, options)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):
             return [*runs, *failed]  # nothing to start Spark for
-        spark = start_session(
-            lambda: build_session(
+        choice = choose(options.where, is_submitted(os.environ))
+        choice = choice or choose_by_input(waiting_input(fs, runs, progress, options))
+        if all(run.error is not None for run in runs):
+            return [*runs, *failed]
+        for run in runs:
+            if options.once and run.error is None:
+                progress.chosen(run.name, choice.local, choice.why)
+
+        def session() -> SparkSession:
+            return build_session(
                 "sparkhaven ingest",
                 workers=options.workers,
                 memory=options.memory,
                 verbose=options.verbose,
                 extra=STREAM_CONF | FAIR | delta,
             )
-        )
-        opened.callback(end_session, spark)
-        if delta:
-            refuse_without_delta(spark, runs, progress)
-        app = Application(fs, layout, spark, options, progress, stop)
+
+        app = Application(fs, layout, open_runner(choice, session, opened, progress), options, progress, stop)
+        if delta and not choice.local:
+            refuse_without_delta(app.runner, runs, progress)
         threads = {
             run.name: threading.Thread(target=keep_one, args=(app, run), name=run.name)
             for run in runs
@@ -83,8 +96,8 @@ def run_streams(
             thread.start()
         reminders = Reminders()
         unstarted = {one.label: one.error for one in failed}
-        while any(thread.is_alive() for thread in threads.values()):
-            time.sleep(JOIN_SECONDS)  # short, so that signals are seen
+        while alive := [thread for thread in threads.values() if thread.is_alive()]:
+            alive[0].join(JOIN_SECONDS)  # short, so that a second failure is seen
             stopped = unstarted | {
                 run.name: run.error
                 for run in runs
@@ -97,10 +110,38 @@ def run_streams(
     return [*runs, *failed]
 
 
-def refuse_without_delta(spark: SparkSession, runs: Sequence[Run], progress: Progress) -> None:
+def waiting_input(fs: Fs, runs: Sequence[Run], progress: Progress, options: Options) -> list[Waiting]:
+    """What waits for streams that have no error yet; a feed that cannot be asked is an error of its stream."""
+    found = []
+    for run in runs:
+        try:
+            if run.error is None:
+                found.append(run.settings.feed.waiting(fs, run.log.state))
+        except (SparkhavenError, OSError) as error:
+            fail(run, as_ours(error), progress, options)
+    return found
+
+
+def open_runner(choice: Choice, session: Callable[[], SparkSession], opened: ExitStack, progress: Progress) -> Runner:
+    """The runner of a process; its session ends with ``opened``."""
+
+    def late() -> SparkSession:
+        progress.starts_spark()
+        return session()
+
+    if choice.local:
+        local = LocalRunner(late)
+        opened.callback(local.close)
+        return local
+    spark = start_session(session)
+    opened.callback(end_session, spark)
+    return SparkRunner(spark)
+
+
+def refuse_without_delta(runner: Runner, runs: Sequence[Run], progress: Progress) -> None:
     """Sets an error on the runs with a quarantine if the session has no Delta."""
     try:
-        require_delta(spark)
+        require_delta(runner.session())
     except SettingsError as error:
         for run in runs:
             if run.settings.spec.bad_rows.allows_any and run.error is None:

@@ -14,7 +14,7 @@ from jobs.streams.partition_progress import SHOWN
 from store.epochs.recovery.recover import RecoveryReport
 from store.epochs.state.values import Durability
 from writers.batch.commit import BatchOutcome
-from writers.spark.stream import BatchProgress, StreamTotals
+from writers.batch.stream import BatchProgress, StreamTotals
 
 
 def taken(done: BatchOutcome | StreamTotals, unit: str) -> int:
@@ -48,6 +48,14 @@ class Progress:
         for each in report.set_aside:
             text += f"; [red]{each.rows:,} rows of {escape(f'{each.internal}/{each.value}')} are set aside[/red]"
         self.say(report.stream, text)
+
+    def chosen(self, stream: str, local: bool, why: str) -> None:
+        """Reports where a run of available input takes place, and why."""
+        self.say(stream, f"runs {'in this process, without Spark' if local else 'in Spark'}: {escape(why)}")
+
+    def starts_spark(self) -> None:
+        """Reports that a run in this process needs Spark after all."""
+        self._console.print(f"{datetime.now():%H:%M:%S} Spark starts, to write rejected rows to quarantine")
 
     def loss_window(self, stream: str, durability: Durability, sync_s: float) -> None:
         """Reports what a power failure may lose with this durability; prints nothing for fsync."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,12 @@ def place_of(layout: Layout, settings: StreamSettings) -> Path:
     return settings.quarantine or layout.quarantine(settings.spec.stream)
 
 
-def quarantine_of(fs: Fs, layout: Layout, spark: SparkSession, settings: StreamSettings) -> Quarantine:
+def quarantine_of(
+    fs: Fs, layout: Layout, open_session: Callable[[], SparkSession], settings: StreamSettings
+) -> Quarantine:
     """The quarantine of a stream file."""
     stream, place, file = settings.spec.stream, place_of(layout, settings), str(settings.file.absolute())
-    return Quarantine(spark, fs, layout, settings.table, stream, place, clock=time.time, file=file)
+    return Quarantine(open_session, fs, layout, settings.table, stream, place, clock=time.time, file=file)
 
 
 def catch_up(fs: Fs, layout: Layout, table: TableName, state: StreamState) -> None:

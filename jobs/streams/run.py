@@ -11,22 +11,23 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ingest.options.files import DAY_S
 from ingest.spec import NO_BAD_ROWS
-from jobs.session.spark_session import is_alive
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.budget import Budget
+from jobs.streams.choice import Where
 from jobs.streams.data_warnings import DataWarnings
 from jobs.streams.decoding import Decoder
-from jobs.streams.feeds import open_feed, passed_lines, watch_ends
+from jobs.streams.feeds import passed_lines, watch_ends
 from jobs.streams.metrics import Metrics
 from jobs.streams.partition_progress import PartitionProgress, total_lag
 from jobs.streams.progress import Progress
 from jobs.streams.quarantines import catch_up, quarantine_of, settle
 from jobs.streams.restarts import keep_running
+from jobs.streams.runners import Runner
 from jobs.streams.source_watch import Seen, SourceWatch
 from store.epochs.log import StreamLog
 from store.epochs.retention import Retention
@@ -35,12 +36,8 @@ from store.io.fs import Fs
 from store.layout import Layout
 from store.schema.deployed.deploy import deploy
 from store.types.model import TableSchema
-from writers.spark.stream import BatchProgress, StreamPlan, StreamTotals, run_stream
-from writers.spark.tasks import jvm_gone
+from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
 from writers.target import StreamTarget
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: bounds the requests to the broker
 
@@ -97,7 +94,7 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to run: ``once`` processes all available input, then exits; ``workers`` None: all cores; ``verbose``: Spark's
-    log.
+    log; ``where``: in Spark, in this process (only with ``once``), or as much as waits decides.
 
     ``metrics`` are updated by the streams. ``stop_on_error``: a stream that fails for good ends the others too.
     """
@@ -108,6 +105,7 @@ class Options:
     verbose: bool = False
     metrics: Metrics | None = None
     stop_on_error: bool = False
+    where: Where = "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class Application:
 
     fs: Fs
     layout: Layout
-    spark: SparkSession
+    runner: Runner
     options: Options
     progress: Progress
     stop: threading.Event
@@ -137,10 +135,15 @@ def look_at_source(run: Run, opened: ExitStack, progress: Progress, options: Opt
             watch = watch_ends(remote, lambda: run.log.state.offsets.positions(), on_change)
             run.watch = opened.enter_context(watch)
     except SparkhavenError as error:
-        run.error = error
-        progress.stopped(run.name, error)
-        if options.metrics is not None:
-            options.metrics.failed(str(run.settings.table), run.name, error)
+        fail(run, error, progress, options)
+
+
+def fail(run: Run, error: SparkhavenError, progress: Progress, options: Options) -> None:
+    """Sets and reports the error of a stream that has not run yet."""
+    run.error = error
+    progress.stopped(run.name, error)
+    if options.metrics is not None:
+        options.metrics.failed(str(run.settings.table), run.name, error)
 
 
 def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitStack, progress: Progress) -> Run:
@@ -170,7 +173,7 @@ def open_stream(fs: Fs, layout: Layout, settings: StreamSettings, opened: ExitSt
 
 def keep_one(app: Application, run: Run) -> None:
     """Runs an opened stream, with restarts after retryable failures; its jobs share the workers with other streams."""
-    app.spark.sparkContext.setLocalProperty("spark.scheduler.pool", run.name)  # its query's threads inherit it
+    app.runner.enter(run.name)
     metrics, table = app.options.metrics, str(run.settings.table)
     restarts = 0
     try:
@@ -194,7 +197,7 @@ def keep_one(app: Application, run: Run) -> None:
                 reopen,
                 stop=app.stop,
                 on_restart=on_restart,
-                can_restart=lambda: not app.options.once and is_alive(app.spark),
+                can_restart=lambda: not app.options.once and app.runner.can_restart(),
             )
     except Exception as error:  # noqa: BLE001  an error of closing; reported by the command like any other
         run.error = run.error or error
@@ -205,12 +208,12 @@ def keep_one(app: Application, run: Run) -> None:
 
 
 def run_one(app: Application, run: Run) -> None:
-    """Runs an opened stream in a session until it ends; sets totals or the error on ``run``."""
+    """Runs an opened stream until it ends; sets totals or the error on ``run``."""
     fs, layout, options, progress, settings = app.fs, app.layout, app.options, app.progress, run.settings
     keeps = settings.spec.bad_rows.allows_any
     spec = settings.spec if keeps else replace(settings.spec, bad_rows=NO_BAD_ROWS)
     target = StreamTarget(layout, settings.table, run.name, run.schema, run.log.state.generation, settings.durability)
-    quarantine = quarantine_of(fs, layout, app.spark, settings) if keeps else None
+    quarantine = quarantine_of(fs, layout, app.runner.session, settings) if keeps else None
     milliseconds = max(0, round(settings.trigger_s * 1000))
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch) if options.metrics else None
     if metrics is not None:
@@ -254,12 +257,10 @@ def run_one(app: Application, run: Run) -> None:
         if quarantine is not None:
             where = f"{settings.file}: bad_rows.quarantine"
             settle(fs, layout, settings.table, run.log.state, quarantine, where)
-        feed = open_feed(app.spark, layout, settings)
-        plan = replace(plan, split_of=feed.split_of, allow_gap=feed.allow_gap)
-        run.totals = run_stream(app.spark, feed.source, fs, run.log, target, plan, stop=app.stop)
+        run.totals = app.runner.run(fs, settings, run.log, target, plan, app.stop)
         progress.ended(run.name, run.totals)
     except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended
-        run.error = jvm_gone(error) or error
+        run.error = app.runner.cause(error)
         progress.stopped(run.name, run.error)
     finally:
         if metrics is not None:

@@ -1,4 +1,4 @@
-"""A feed that no module of the project knows, by the command line and with real Spark: every row exactly once."""
+"""A feed that no module of the project knows, by the command line, in Spark and without it: every row exactly once."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def test_rows_come_once_and_a_second_run_takes_only_new_ones(tmp_path: Path) -> 
     (tmp_path / "orders.toml").write_text(STREAM)
     add(tmp_path, 100)
     assert ingest(tmp_path, "--dry-run")["waiting_messages"] == 101  # from id 0 on
-    first = ingest(tmp_path, "--once", "--workers", "1")
+    first = ingest(tmp_path, "--once", "--workers", "1", "--spark")
     assert (first["rows"], first["records"], first["epochs"]) == (100, 101, 3)
     assert first["positions"] == {"orders/0": 101}
     assert sorted(ids(tmp_path)) == [*range(1, 101)]
     add(tmp_path, 5)
-    second = ingest(tmp_path, "--once", "--workers", "1")
+    second = ingest(tmp_path, "--once")
     assert (second["rows"], second["epochs"], second["positions"]) == (5, 1, {"orders/0": 106})
     assert sorted(ids(tmp_path)) == [*range(1, 106)]

@@ -23,6 +23,7 @@ from jobs.streams.feeds import watch_ends
 from jobs.streams.progress import Progress
 from jobs.streams.restarts import is_retryable
 from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
+from jobs.streams.runners import SparkRunner
 from jobs.streams.source_watch import Seen, SourceWatch
 from readers import open_table
 from store.errors import EXIT_USAGE, FeedSettingsError, PositionGapError, TableNotFoundError
@@ -61,7 +62,7 @@ def running(spark: SparkSession, base: Path, bootstrap: str, topic: str) -> Iter
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, progress)
         look_at_source(run, opened, progress, Options())
-        app = Application(fs, layout, spark, Options(), progress, stop)
+        app = Application(fs, layout, SparkRunner(spark), Options(), progress, stop)
         thread = threading.Thread(target=keep_one, args=(app, run))
         thread.start()
         try:

@@ -20,6 +20,7 @@ from jobs.settings.stream_file import load_stream_file
 from jobs.streams.metrics import Metrics, served
 from jobs.streams.progress import Progress
 from jobs.streams.run import Application, Options, Run, open_stream, run_one
+from jobs.streams.runners import SparkRunner
 from readers import open_table
 from store.epochs.reading.load import load_stream
 from store.errors import FeedError
@@ -72,7 +73,7 @@ def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: Me
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
         options = Options(once=True, metrics=metrics)
-        app = Application(Fs(), Layout(base / "db"), spark, options, progress, threading.Event())
+        app = Application(Fs(), Layout(base / "db"), SparkRunner(spark), options, progress, threading.Event())
         run = open_stream(app.fs, app.layout, settings, opened, progress)
         run_one(app, run)
     if run.error is not None:
@@ -124,7 +125,7 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     assert f"sparkhaven_source_lag_files{{{labels}}} 0.0\n" in told
     assert again.totals is not None and (again.totals.rows, again.totals.rejected) == (1, 2)
     parked = Quarantine(
-        spark,
+        lambda: spark,
         Fs(),
         Layout(tmp_path / "db"),
         TableName("Test", "Copy"),

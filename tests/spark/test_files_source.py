@@ -20,7 +20,8 @@ from store.io.fs import Fs
 from store.layout import LocationKey, TableName
 from tests.support.spark.stream_job import session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
-from writers.spark.stream import BatchProgress, StreamPlan, run_stream
+from writers.batch.stream import BatchProgress, StreamPlan
+from writers.spark.stream import run_stream
 from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark

@@ -107,7 +107,7 @@ def numbers(root: Path) -> list[int]:
 def parked(spark: SparkSession, root: Path) -> list[tuple[str, int, str, int]]:
     """Source partition, position, reason and epoch of what is in the quarantine."""
     layout = Layout(root)
-    found = Quarantine(spark, Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
+    found = Quarantine(lambda: spark, Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
     rows = found.select(Chosen()).collect() if found.exists else []
     return sorted((r.SourcePartition, r.Position, r.Reason, r.Epoch) for r in rows)
 

@@ -124,7 +124,7 @@ def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSess
     one = put_file(tmp_path / "feed", "1", [bad(0), record(1)], 1)
     with open_log(FS, tmp_path) as log:
         take(FS, tmp_path, log, [[one]], parked.add)
-    other = Quarantine(spark, FS, Layout(tmp_path), TABLE, "other", parked.place, clock=lambda: 0.0)
+    other = Quarantine(lambda: spark, FS, Layout(tmp_path), TABLE, "other", parked.place, clock=lambda: 0.0)
     assert places(other) == []
     assert other.drop(Chosen()) == 0
     assert parked.drop(Chosen(epoch=2)) == 0

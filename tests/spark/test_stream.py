@@ -21,7 +21,8 @@ from store.layout import Layout, LocationKey
 from tests.support.spark.stream_job import run, session
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.support.witness.damage import permissions_hold
-from writers.spark.stream import Batches, BatchProgress
+from writers.batch.stream import BatchProgress
+from writers.spark.stream import Batches
 from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark

@@ -67,11 +67,14 @@ class Chosen:
 
 
 class Quarantine:
-    """The quarantine of one stream. ``place`` is a local directory, created with the first row."""
+    """The quarantine of one stream. ``place`` is a local directory, created with the first row.
+
+    ``open_session`` returns the session with Delta; it is asked whenever the table is read or written, not before.
+    """
 
     def __init__(
         self,
-        spark: SparkSession,
+        open_session: Callable[[], SparkSession],
         fs: Fs,
         layout: Layout,
         table: TableName,
@@ -81,9 +84,13 @@ class Quarantine:
         clock: Callable[[], float],
         file: str = "",
     ) -> None:
-        self._spark, self._fs, self.place, self._clock, self._file = spark, fs, place, clock, file
+        self._open_session, self._fs, self.place, self._clock, self._file = open_session, fs, place, clock, file
         self._owner = (table.namespace, table.table, stream)
         self._ledger = layout, table, stream
+
+    @property
+    def _spark(self) -> SparkSession:
+        return self._open_session()
 
     @property
     def exists(self) -> bool:

@@ -46,7 +46,8 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         versions = DeltaPlanner(fs, self.options, end.stop if end else None, end.topic_id if end else "")
         versions.look()
         files, size = versions.waiting()
-        return Waiting({"waiting_files": files, "waiting_bytes": size}, f"{files:,} data files, {size:,} bytes")
+        counts = {"waiting_files": files, "waiting_bytes": size}
+        return Waiting(counts, f"{files:,} data files, {size:,} bytes", bytes=size)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

@@ -71,7 +71,7 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         planner.look()
         files, size = planner.waiting()
         counts = {"waiting_files": files, "waiting_bytes": size, "passed": planner.passed().to_json()}
-        return Waiting(counts, f"{files:,} files, {size:,} bytes")
+        return Waiting(counts, f"{files:,} files, {size:,} bytes", bytes=size)
 
     def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         """Rows of a file, or of a part of one."""

@@ -65,7 +65,7 @@ class FilePlanner:
         *,
         row_bytes: Callable[[FileId], float] | None = None,
         steady: Callable[[], float] | None = None,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self._fs, self._feed, self._clock, self._pause = fs, feed, clock, pause
         self._row_bytes = row_bytes

@@ -7,6 +7,7 @@ taken before is asked from the commit log when the reader starts; Spark's checkp
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -110,6 +111,7 @@ class FilesReader(PlanningReader):
             self.scratch = Layout(Path(given["root"])).scratch(TableName.parse(given["table"]), given["stream"])
             self.given_tasks = int(given.get("tasks", "1"))
             self._fs, self._parts = fs, given.get("parts") == "true"
+            self._stopped = threading.Event()
             self._planner = FilePlanner(
                 fs,
                 self._feed,
@@ -117,6 +119,7 @@ class FilesReader(PlanningReader):
                 clock,
                 row_bytes=lambda file: row_bytes(fs, file, self._feed.format),
                 steady=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+                pause=self._stopped.wait,
             )
         self._batch = 0
         self._older: deque[str] = deque(maxlen=OLDER_NAMED)
@@ -146,6 +149,10 @@ class FilesReader(PlanningReader):
         """Only what is there now."""
         with carrying():
             self._planner.freeze()
+
+    def stop(self) -> None:
+        """Files that may still be written are no longer waited for."""
+        self._stopped.set()
 
     def reportLatestOffset(self) -> Offset:
         """What is still waiting and what is never taken, for the progress report; this is no offset to read from."""

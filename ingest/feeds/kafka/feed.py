@@ -78,7 +78,8 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
             f"{topic}/{n}": b.end for topic, now in sorted(view.items()) for n, b in sorted(now.partitions.items())
         }
         waiting = sum(left.values())
-        return Waiting({"waiting_messages": waiting, "lag": left, "ends": there}, f"{waiting:,} messages")
+        counts = {"waiting_messages": waiting, "lag": left, "ends": there}
+        return Waiting(counts, f"{waiting:,} messages", rows=waiting)
 
     def decode(
         self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock

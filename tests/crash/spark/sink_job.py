@@ -30,7 +30,7 @@ from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.spark.stream_job import run, session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, put_file, read_all, record
-from writers.spark.stream import BatchProgress
+from writers.batch.stream import BatchProgress
 
 SINKS = ("stream", "writer", "parquet", "delta")
 ROWS_A_FILE = 40

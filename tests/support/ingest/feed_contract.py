@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from ingest.bad_rows import BadRow, Rejects, as_batch
+from ingest.feeds.available import AvailableNow
 from ingest.feeds.base import Feed, PlannedFeed, ResumeRules, reject_late, route, split_of
 from ingest.feeds.table import feed_of, planned_class
 from ingest.options.formats import Limit
@@ -274,6 +275,26 @@ class PlannedContract(FeedContract):
         tree, state = tree_bytes(case.root), load_stream(FS, Layout(case.root), TABLE, STREAM)
         assert self.amount(case.feed.waiting(FS, state).counts) == 0
         assert tree_bytes(case.root) == tree
+
+    def test_a_run_in_this_process_has_the_batches_of_spark(self, case: PlannedCase) -> None:
+        for number in range(3):
+            case.add([number])
+        for limit in (*case.small, case.feed.options.max_per_trigger):
+            feed = case.of(case.keys, max_per_trigger=limit)
+            waiting = feed.waiting(FS, None)
+            assert (waiting.bytes or 0) + (waiting.rows or 0) > 0
+            spark, driven = Planner(feed, case.root), AvailableNow(feed.source(case.root, 1))
+            spark.reader.prepareForTriggerAvailableNow()
+            found, rows = [], driven.plan()
+            case.add([9])  # too late for both
+            while rows:
+                found.append([SPLIT_OF[feed.options.traits.split](row) for row in rows])
+                driven.committed()
+                rows = driven.plan()
+            assert found == spark.rest(limited=True) and found
+            driven.report()
+            driven.stop()
+            assert driven.plan() == []
 
     def test_a_rejected_row_is_decoded_again_as_it_was(self, case: PlannedCase) -> None:
         found = decode(case.feed, case.put([1, BAD, WRONG, 2]))

@@ -14,6 +14,7 @@ from rich.console import Console
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.progress import Progress
 from jobs.streams.run import Application, Options, Run, open_stream, run_one
+from jobs.streams.runners import SparkRunner
 from readers import open_table
 from store.io.fs import Fs
 from store.layout import Layout
@@ -64,7 +65,7 @@ def take(spark: SparkSession, base: Path, bootstrap: str, feed: str) -> Run:
     progress = Progress(console=Console(quiet=True))
     with ExitStack() as opened:
         run = open_stream(fs, layout, settings, opened, progress)
-        run_one(Application(fs, layout, spark, Options(once=True), progress, threading.Event()), run)
+        run_one(Application(fs, layout, SparkRunner(spark), Options(once=True), progress, threading.Event()), run)
     return run
 
 

@@ -20,9 +20,9 @@ def quarantine(
 ) -> Quarantine:
     """The quarantine of the test stream at its default place."""
     layout = Layout(root)
-    return Quarantine(
-        spark, fs or Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=clock or (lambda: NOW), file="s.toml"
-    )
+    owner = fs or Fs(), layout, TABLE, STREAM
+    place, clock = layout.quarantine(STREAM), clock or (lambda: NOW)
+    return Quarantine(lambda: spark, *owner, place, clock=clock, file="s.toml")
 
 
 def places(parked: Quarantine, chosen: Chosen = Chosen()) -> list[tuple[str, int, int, int | None]]:  # noqa: B008

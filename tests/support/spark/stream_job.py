@@ -21,7 +21,8 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 from tests.support.spark.feed_source import FeedSource
 from tests.support.streams.stream_kit import decode, open_log, target_of
-from writers.spark.stream import STREAM_CONF, BatchProgress, StreamPlan, StreamTotals, run_stream
+from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
+from writers.spark.stream import STREAM_CONF, run_stream
 
 
 def session(*, delta: bool = True) -> SparkSession:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -30,6 +30,9 @@ from writers.batch.commit import AddToQuarantine, BatchOutcome, write_batch
 from writers.quarantine.ledger import Requeue, follow_log, leftovers
 from writers.quarantine.table import Quarantine, requeued_rows
 from writers.target import RejectedFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DATE = "2026-11-20"
 PLENTY = BadRowBudget(1000, 1.0)
@@ -74,12 +77,17 @@ class Shelf:
         return sorted(self.rows)
 
 
+def no_session() -> SparkSession:
+    """In place of a session, where none is needed."""
+    raise AssertionError("Spark was asked for")
+
+
 class ModelQuarantine(Quarantine):
     """The quarantine without Spark and Delta: its rows are in memory, its ledger is the real one."""
 
     def __init__(self, fs: Fs, root: Path, rows: dict[tuple[str, int], dict[str, Any]] | None = None) -> None:
         layout = Layout(root)
-        super().__init__(None, fs, layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
+        super().__init__(no_session, fs, layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
         self.rows = {} if rows is None else rows
 
     def add(self, files: Sequence[RejectedFile], epoch: int) -> None:

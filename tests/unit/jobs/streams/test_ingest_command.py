@@ -18,7 +18,7 @@ from rich.console import Console
 from ingest.feeds.files.feed import FilesFeed
 from ingest.options.files import FilesOptions
 from jobs.settings.stream_file import load_stream_file
-from jobs.streams import process
+from jobs.streams import process, runners
 from jobs.streams import run as ingest_run
 from jobs.streams.progress import Progress
 from jobs.streams.run import Run
@@ -29,7 +29,7 @@ from tests.support.commands import run, told
 from tests.support.ingest.stream_files import write_stream
 from tests.support.kafka.ticks import stream_file
 from tests.support.writers.merge_cases import TABLE
-from writers.spark.stream import StreamPlan, StreamTotals
+from writers.batch.stream import StreamPlan, StreamTotals
 
 NAME = str(TABLE)
 
@@ -97,7 +97,7 @@ def test_a_stream_that_cannot_start_keeps_no_other_from_it(tmp_path: Path, monke
     monkeypatch.setattr(process, "end_session", lambda spark: None)
     monkeypatch.setattr(process, "keep_one", keep)
     files = list(map(str, wrong_streams(tmp_path)))
-    found = run(tmp_path / "db", "ingest", files[1], files[0], files[2], "--once", "--json")
+    found = run(tmp_path / "db", "ingest", files[1], files[0], files[2], "--once", "--spark", "--json")
     values = [json.loads(line) for line in found.stdout.splitlines()]
     assert (found.exit_code, ran) == (2, ["flights"])
     assert [value.get("error", {}).get("what") for value in values] == [
@@ -195,17 +195,16 @@ def test_a_stream_syncs_as_its_file_says_and_tells_what_a_power_cut_may_take(
         plans.append(plan)
         return StreamTotals()
 
-    monkeypatch.setattr(ingest_run, "run_stream", stream)
-    monkeypatch.setattr(
-        ingest_run, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False)
-    )
+    monkeypatch.setattr(runners, "run_stream", stream)
+    monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False))
     out = io.StringIO()
     with ExitStack() as opened:
         fs, layout = Fs(), Layout(tmp_path / "db")
         run = ingest_run.open_stream(fs, layout, settings, opened, Progress(console=Console(quiet=True)))
         progress = Progress(console=Console(file=out, width=200))
         stop = threading.Event()
-        ingest_run.run_one(ingest_run.Application(fs, layout, None, ingest_run.Options(), progress, stop), run)
+        runner = runners.SparkRunner(None)  # type: ignore[arg-type]
+        ingest_run.run_one(ingest_run.Application(fs, layout, runner, ingest_run.Options(), progress, stop), run)
     assert run.error is None
     assert plans[0].sync_seconds == (2.5 if durability == "periodic" else 10.0)
     said = out.getvalue()
@@ -234,12 +233,21 @@ def test_a_signal_while_spark_starts_ends_well(
     def start(*_: object, **__: object) -> object:
         assert threading.current_thread() is not threading.main_thread(), "Spark would take SIGINT for itself"
         os.kill(os.getpid(), number)
-        return SimpleNamespace(stop=gone, dataSource=SimpleNamespace(register=lambda source: None))
+        return SimpleNamespace(stop=gone, sparkContext=SimpleNamespace(setLocalProperty=lambda name, value: None))
+
+    def stream(*_: object, stop: threading.Event) -> StreamTotals:
+        assert stop.is_set()
+        return StreamTotals()
 
     monkeypatch.setattr(process, "build_session", start)
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
+    monkeypatch.setattr(runners, "run_stream", stream)
+    monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False))
     before = signal.getsignal(number)
-    assert process.run_streams(Fs(), Layout(tmp_path), [], ingest_run.Options(), Progress()) == []
+    settings = load_stream_file(Fs(), write_stream(tmp_path), {})
+    quiet = Progress(console=Console(quiet=True))
+    (ended,) = process.run_streams(Fs(), Layout(tmp_path / "db"), [settings], ingest_run.Options(), quiet)
+    assert isinstance(ended, Run) and (ended.error, ended.totals) == (None, StreamTotals())
     assert signal.getsignal(number) is before
 
 
@@ -253,12 +261,13 @@ def test_a_jvm_that_is_gone_is_told_by_its_name_wherever_it_is_missed(
     (tmp_path / "s").mkdir()
     settings = load_stream_file(fs, stream_file(tmp_path / "s", "127.0.0.1:1", 'topics = ["t"]'), {})
     for place in ("open_feed", "run_stream"):
-        monkeypatch.setattr(ingest_run, "open_feed", lambda *_: SimpleNamespace(source=0, split_of=0, allow_gap=False))
-        monkeypatch.setattr(ingest_run, place, gone)
+        monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=0, split_of=0, allow_gap=False))
+        monkeypatch.setattr(runners, place, gone)
         with ExitStack() as opened:
             run = ingest_run.open_stream(fs, layout, settings, opened, progress)
             spark: Any = None
-            app = ingest_run.Application(fs, layout, spark, ingest_run.Options(), progress, threading.Event())
+            runner = runners.SparkRunner(spark)
+            app = ingest_run.Application(fs, layout, runner, ingest_run.Options(), progress, threading.Event())
             ingest_run.run_one(app, run)
         assert isinstance(run.error, CommitError) and "JVM has ended" in str(run.error)
         assert run.error.exit_code == EXIT_RETRY

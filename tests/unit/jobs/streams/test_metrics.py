@@ -25,7 +25,7 @@ from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.streams.stream_kit import TABLE, ingest, open_log, put_file, record
 from writers.batch.commit import BatchOutcome
-from writers.spark.stream import BatchProgress
+from writers.batch.stream import BatchProgress
 
 FS = Fs()
 

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import run as ingest_run
+from jobs.streams import runners
 from jobs.streams.progress import Progress
 from jobs.streams.restarts import Backoff, is_retryable, keep_running
 from store.errors import (
@@ -33,7 +34,7 @@ from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.places import REPOSITORY
 from writers.batch.commit import BatchOutcome
-from writers.spark.stream import BatchProgress, StreamPlan, StreamTotals
+from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
 
 AWAY = RetryableFeedError("the source is away")
 
@@ -163,14 +164,14 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
 
     pools: list[str] = []
     context = SimpleNamespace(setLocalProperty=lambda name, value: pools.append(value))
-    monkeypatch.setattr(ingest_run, "run_stream", stream)
-    monkeypatch.setattr(ingest_run, "is_alive", lambda spark: True)
+    monkeypatch.setattr(runners, "run_stream", stream)
+    monkeypatch.setattr(runners, "is_alive", lambda spark: True)
     monkeypatch.setattr("jobs.streams.restarts.Backoff.pause", lambda self, failures: 0.01)
-    monkeypatch.setattr(
-        ingest_run, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False)
-    )
+    monkeypatch.setattr(runners, "open_feed", lambda *_: SimpleNamespace(source=None, split_of=None, allow_gap=False))
     out = io.StringIO()
-    progress, spark = Progress(console=Console(file=out, width=200)), SimpleNamespace(sparkContext=context)
+    progress = Progress(console=Console(file=out, width=200))
+    spark: Any = SimpleNamespace(sparkContext=context)
+    runner = runners.SparkRunner(spark)
     stop = threading.Event()
     with ExitStack() as opened:
         runs = []
@@ -180,7 +181,7 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
             file.write_text(text.replace("../schemas", str(REPOSITORY / "conf/schemas")))
             settings = load_stream_file(Fs(), file, {"FLIGHTS_FEED": str(tmp_path)})
             runs.append(ingest_run.open_stream(Fs(), Layout(tmp_path / "db"), settings, opened, progress))
-        app = ingest_run.Application(Fs(), Layout(tmp_path / "db"), spark, ingest_run.Options(), progress, stop)
+        app = ingest_run.Application(Fs(), Layout(tmp_path / "db"), runner, ingest_run.Options(), progress, stop)
         threads = [threading.Thread(target=ingest_run.keep_one, args=(app, run)) for run in runs]
         for thread in threads:
             thread.start()

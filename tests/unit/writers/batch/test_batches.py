@@ -48,7 +48,8 @@ from tests.support.streams.stream_kit import (
 )
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
-from writers.spark.stream import Batches, StreamPlan, run_stream
+from writers.batch.stream import StreamPlan
+from writers.spark.stream import Batches, run_stream
 from writers.target import SplitNotes
 
 FS = Fs()

@@ -27,7 +27,7 @@ from tests.support.streams.stream_kit import (
 )
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome, write_batch
-from writers.spark.splits import range_of
+from writers.batch.splits import range_of
 
 FS = Fs()
 

@@ -21,7 +21,7 @@ from store.io.fs import Fs
 from store.layout import TableName
 from tests.support.ingest.ingest_cases import file_id
 from writers.batch.file_parts import by_position
-from writers.spark.splits import file_of
+from writers.batch.splits import file_of
 
 NOW = 1_400_000_000
 START: dict[str, Any] = {"n": 0, "files": []}

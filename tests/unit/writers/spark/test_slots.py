@@ -30,9 +30,10 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.planned import note_tasks, noted_tasks
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record, target_of
+from writers.batch.stream import StreamPlan
 from writers.merge.spark import SparkExecutor
 from writers.spark.slots import SlotNotes, TaskSlots, is_local, slots_of
-from writers.spark.stream import Batches, StreamPlan
+from writers.spark.stream import Batches
 from writers.spark.workers import check_workers
 
 FS = Fs()

@@ -1,0 +1,72 @@
+"""Where `sparkhaven merge` runs: in this process for few rows, else in Spark, and what it says about it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.cli import merge as command
+from jobs.operations import merge_choice
+from store.errors import SettingsError
+from store.layout import Layout
+from tests.support.commands import run, told
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import history_bytes, make
+
+NAME = str(TABLE)
+HERE = "merges in this process, without Spark: "
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object, **__: object) -> Any:
+        raise SettingsError("Spark would start here")
+
+    monkeypatch.setattr(command, "build_session", start)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+
+def database(base: Path) -> Path:
+    base.mkdir()
+    made, _ = make(base, 40)
+    made.log.close()
+    return made.root
+
+
+def test_few_rows_are_merged_in_this_process_to_the_same_bytes(tmp_path: Path) -> None:
+    root, other = database(tmp_path / "a"), database(tmp_path / "b")
+    found = run(root, "merge", NAME, "--date", DAY, "--json")
+    assert (found.exit_code, json.loads(found.stdout)["rows_out"]) == (0, 40)
+    assert found.stderr.startswith(f"{HERE}40 rows to merge; Spark starts above 1,048,576\n")
+    again = run(root, "merge", NAME, "--date", DAY)
+    assert "nothing new" in again.stdout and f"{HERE}0 rows to merge" in again.stderr
+    chosen = run(other, "merge", NAME, "--date", DAY, "--local")
+    assert chosen.exit_code == 0 and chosen.stderr.startswith(f"{HERE}as --local says\n")
+    layouts = [Layout(each) for each in (root, other)]
+    assert history_bytes(layouts[0]) == history_bytes(layouts[1])
+
+
+def test_spark_starts_for_many_rows_or_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = database(tmp_path / "a")
+    asked = run(root, "merge", NAME, "--date", DAY, "--spark")
+    assert asked.exit_code == 2 and asked.stderr.startswith("merges in Spark: as --spark says\n")
+    assert "Spark would start here" in asked.stderr
+    with monkeypatch.context() as submitted:
+        submitted.setenv("PYSPARK_GATEWAY_PORT", "1")
+        assert "merges in Spark: spark-submit has started it" in run(root, "merge", NAME, "--date", DAY).stderr
+    monkeypatch.setattr(merge_choice, "PARALLEL_ROWS", 39)
+    many = run(root, "merge", NAME, "--date", DAY)
+    assert many.exit_code == 2 and many.stderr.startswith("merges in Spark: more than 39 rows to merge\n")
+    code, value = told(root, "merge", NAME, "--date", DAY, "--local", "--spark")
+    assert (code, value["error"]["what"]) == (2, "--local and --spark exclude each other")
+    assert told(root, "merge", NAME, "--date", DAY, "--dry-run")[1]["outcome"] == "planned"
+
+
+def test_planning_ends_when_the_rows_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_choice, "PARALLEL_ROWS", 10)
+    dates = iter([type("Date", (), {"rows_in": rows}) for rows in (4, 7, 1)])
+    assert not merge_choice.choose_for_merge("auto", False, dates).local  # type: ignore[arg-type]
+    assert len(list(dates)) == 1
