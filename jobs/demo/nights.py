@@ -40,6 +40,7 @@ PORT = 8080
 USER = "admin"
 POOL = "sparkhaven"
 START_SECONDS = 300.0
+STOP_SECONDS = 15.0
 
 
 class Airflow:
@@ -140,23 +141,39 @@ class Airflow:
         path.write_text(json.dumps({USER: password}), encoding="utf-8")
         with (self._base / "airflow.log").open("a") as log:
             running = subprocess.Popen(
-                [str(self._python), "-m", "airflow", "standalone"], env=self.environ(port), stdout=log, stderr=log
+                [str(self._python), "-m", "airflow", "standalone"],
+                env=self.environ(port),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
             watchdog = Watchdog(running.pid)
-            signal.signal(signal.SIGTERM, lambda number, frame: running.send_signal(signal.SIGINT))
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
             try:
                 if answers(running, f"http://127.0.0.1:{port}/api/v2/monitor/health"):
                     print(f"Airflow: http://127.0.0.1:{port}, user {USER}, password {password}, log in {log.name}")
                     print(f"try: trigger end_of_day with date {NIGHT}, or 2013-01-03..2013-01-05")
                     print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
-                else:
-                    running.send_signal(signal.SIGINT)
-                    print(f"Airflow does not start: read {log.name}", file=sys.stderr)
-                code = running.wait()
+                    running.wait()
+                print(f"Airflow has ended: read {log.name}", file=sys.stderr)
+                return EXIT_BAD_DATA
             except KeyboardInterrupt:
-                code = running.wait()
-            watchdog.close()
-        return 0 if code in (0, 130, -signal.SIGINT) else EXIT_BAD_DATA
+                print("stopping Airflow", flush=True)
+                return 0
+            finally:
+                stop(running)
+                watchdog.close()
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends Airflow, its tasks too if they take long: a task that is cut off here runs again in the next night."""
+    process.send_signal(signal.SIGINT)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, number)
+    process.wait()
 
 
 def answers(process: subprocess.Popen[bytes], address: str) -> bool:
