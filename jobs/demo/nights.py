@@ -112,6 +112,7 @@ class Airflow:
             '"../../jobs"', f'"{import_root() / "jobs"}"'
         )
         text = text.replace('"../../sparkhaven.zip"', '"sparkhaven.zip"').replace('= "1 h"\nlimits', '= "0 s"\nlimits')
+        text = text.replace('delay   = "5 min"', 'delay   = "10 s"')  # a task that was quicker than Airflow's own start
         (self._base / "nights.toml").write_text(text, encoding="utf-8")
         write_zip(self._base / "sparkhaven.zip")
         self.home.mkdir()
