@@ -11,12 +11,9 @@ from __future__ import annotations
 import argparse
 import base64
 import os
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Mapping
@@ -24,9 +21,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
+from jobs.demo.program import run_program, wait_until_stopped
 from jobs.session.jars import Artifact, jars
 from jobs.session.watchdog import Watchdog
-from store.errors import RetryableFeedError, SettingsError, SparkhavenError
+from store.errors import RetryableFeedError, SettingsError
 from store.io.fs import Fs
 
 VERSION = "3.9.2"
@@ -205,17 +203,6 @@ def free_port() -> int:
         return number
 
 
-def wait_until_stopped() -> None:
-    """Returns at Ctrl-C or SIGTERM."""
-    print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: stop.set())
-    while not stop.wait(1.0):
-        pass
-    print("stopping")
-
-
 def main() -> int:
     """Starts a broker with the flights of the demo in a topic, and waits for Ctrl-C."""
     from jobs.demo.topic import TOPIC, fill
@@ -236,8 +223,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SparkhavenError as problem:
-        print(f"broker: {problem}", file=sys.stderr)
-        sys.exit(problem.exit_code)
+    run_program("broker", main)

@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -21,10 +20,11 @@ from types import TracebackType
 
 import pyspark
 
-from jobs.demo.broker import free_port, wait_until_stopped
+from jobs.demo.broker import free_port
+from jobs.demo.program import run_program, wait_until_stopped
 from jobs.session.fast_start import python_launcher
 from jobs.session.watchdog import Watchdog
-from store.errors import CommitError, SparkhavenError
+from store.errors import CommitError
 from store.io.fs import Fs
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -191,8 +191,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SparkhavenError as problem:
-        print(f"cluster: {problem}", file=sys.stderr)
-        sys.exit(problem.exit_code)
+    run_program("cluster", main)

@@ -25,10 +25,11 @@ from rich.table import Table
 
 from jobs.demo import feed as flights
 from jobs.demo.figures import Figure, figures, same_as_package
+from jobs.demo.program import run_program
 from jobs.session.spark_session import import_root
 from readers.arrow.opening import open_table
 from store.epochs.reading.load import load_stream
-from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError
+from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 
@@ -235,8 +236,4 @@ def _short(path: Path) -> Path:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SparkhavenError as problem:
-        print(f"demo: {problem}", file=sys.stderr)
-        sys.exit(problem.exit_code)
+    run_program("demo", main)

@@ -21,12 +21,13 @@ from jobs.demo import feed as flights
 from jobs.demo.broker import Broker
 from jobs.demo.figures import Figure, figures, same_as_package
 from jobs.demo.flights import WAIT_S, Demo, fresh, show
+from jobs.demo.program import run_program
 from jobs.demo.topic import TOPIC, fill
 from jobs.session.spark_session import import_root
 from readers.arrow.opening import open_table
 from store.epochs.reading.load import load_stream
 from store.epochs.state.replay import StreamState
-from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError
+from store.errors import EXIT_BAD_DATA, SettingsError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 
@@ -98,8 +99,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SparkhavenError as problem:
-        print(f"demo: {problem}", file=sys.stderr)
-        sys.exit(problem.exit_code)
+    run_program("demo", main)

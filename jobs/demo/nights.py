@@ -25,12 +25,13 @@ from rich.console import Console
 from jobs.demo import feed as flights
 from jobs.demo.figures import Figure
 from jobs.demo.flights import Demo, fresh, show, stream_file
+from jobs.demo.program import run_program
 from jobs.session.fast_start import python_launcher
 from jobs.session.spark_session import import_root
 from jobs.session.watchdog import Watchdog
 from jobs.session.zipped import write_zip
 from readers.arrow.opening import open_table
-from store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError
+from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
 
 NIGHT = "2013-01-02"
@@ -258,8 +259,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except SparkhavenError as problem:
-        print(f"demo: {problem}", file=sys.stderr)
-        sys.exit(problem.exit_code)
+    run_program("demo", main)

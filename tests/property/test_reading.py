@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from readers import open_table
 from store.predicate.expression import parse_predicate
 from tests.support.tables import naive_reader
+from tests.support.tables.naive_reader import KINDS
 from tests.support.tables.small_tables import SmallTable
 
 SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
@@ -28,19 +29,6 @@ SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk"
   <Column name="Sym" dataType="String"/><Column name="Note" dataType="String" symbolTable="None"/>
 </Table>
 """
-KINDS = {
-    "Flag": "Boolean",
-    "B": "byte",
-    "C": "char",
-    "S": "short",
-    "I": "int",
-    "L": "long",
-    "F": "float",
-    "D": "double",
-    "At": "Instant",
-    "Sym": "symbol",
-    "Note": "blob",
-}
 TEXTS = st.one_of(
     st.sampled_from(["", "A", "AA", "é", "\U0001f600", "x" * 70]),
     st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=5),

@@ -19,24 +19,12 @@ from sparkhaven.testing import assert_table_equal, make_table
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from tests.support.spark.stream_job import session
+from tests.support.tables.naive_reader import KINDS
 from tests.support.tables.naive_reader import read as naive
 
 pytestmark = pytest.mark.spark
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
-KINDS = {
-    "Flag": "Boolean",
-    "B": "byte",
-    "C": "char",
-    "S": "short",
-    "I": "int",
-    "L": "long",
-    "F": "float",
-    "D": "double",
-    "At": "Instant",
-    "Sym": "symbol",
-    "Note": "blob",
-}
 SCHEMA = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
   <Column name="Date" dataType="String" columnType="Partitioning"/>

@@ -20,6 +20,20 @@ ENTRIES: dict[str, tuple[str, Any]] = {
     "float": ("<f4", np.finfo(np.float32).min),
     "double": ("<f8", np.finfo(np.float64).min),
 }
+KINDS = {
+    "Flag": "Boolean",
+    "B": "byte",
+    "C": "char",
+    "S": "short",
+    "I": "int",
+    "L": "long",
+    "F": "float",
+    "D": "double",
+    "At": "Instant",
+    "Sym": "symbol",
+    "Note": "blob",
+}
+"""A column of each kind, as tests name them."""
 
 
 def _texts(data: bytes, ends: np.ndarray, charset: str) -> list[str | None]:
