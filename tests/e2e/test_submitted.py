@@ -47,7 +47,12 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
             line = line.replace(name, value)
         script = f"set -eu\n{export}\n{line}\n"
         done = subprocess.run(
-            ["bash", "-c", script], cwd=REPOSITORY, env=place.environ, capture_output=True, text=True, timeout=PATIENCE
+            ["bash", "-c", script],
+            cwd=REPOSITORY,
+            env={**place.environ, "SPARK_CONF_DIR": str(place.conf)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
         found.append(json.loads(done.stdout))

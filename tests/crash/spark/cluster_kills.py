@@ -238,10 +238,9 @@ def rows(root: Path, tier: str) -> list[str]:
 def broken_cluster(base: Path, seed: int, *, dynamic: bool = False) -> Iterator[tuple[Breakage, Tally]]:
     """A cluster with a running job below an empty directory."""
     place, tally = Place.make(base), Tally()
-    daemons = {**place.environ, "SPARK_CONF_DIR": str(base)}
     # a worker that was given up comes back by itself, and executors may be replaced without end
     options = f"-Dspark.worker.timeout={LOST} -Dspark.deploy.maxExecutorRetries=-1"
-    with Cluster(base / "cluster", daemons, options=options) as cluster:
+    with Cluster(base / "cluster", place.environ, options=options) as cluster:
         breakage = Breakage(place, cluster, random.Random(seed), tally, CONF | (DYNAMIC if dynamic else {}))
         try:
             yield breakage, tally

@@ -16,7 +16,7 @@ from typing import Any
 import pyspark
 
 from jobs.demo.feed import json_line, rows
-from jobs.session.fast_start import python_launcher
+from jobs.session.fast_start import archive_options, python_launcher
 from jobs.session.spark_session import JVM_OPTIONS
 from jobs.session.zipped import write_zip
 from store.io.fs import Fs
@@ -48,13 +48,19 @@ class Place:
         environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
         programs = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
         ours = {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ), "PATH": programs}
-        ours |= {"SPARK_CONF_DIR": str(base / "spark"), "JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}  # half the time
+        quick = [*JVM_OPTIONS, *archive_options(Fs(), os.environ)]  # half the time; the archive knows no SPARK_CONF_DIR
+        ours["JDK_JAVA_OPTIONS"] = " ".join(quick)
         return cls(base, stream, {**environ, **ours, "FLIGHTS_FEED": str(base / "feed")})
 
     @property
     def zip(self) -> str:
         """The packages for --py-files."""
         return str(self.base / "sparkhaven.zip")
+
+    @property
+    def conf(self) -> Path:
+        """A directory for SPARK_CONF_DIR: two tasks at a time, no pages."""
+        return self.base / "spark"
 
     @property
     def root(self) -> Path:
@@ -81,7 +87,16 @@ class Place:
         self, entry: str, *words: str, options: tuple[str, ...] = (), log: Path | None = None
     ) -> subprocess.Popen[str]:
         """A job under spark-submit; its standard error goes to ``log``, or into a pipe."""
-        command = [SUBMIT, "--py-files", self.zip, *options, str(REPOSITORY / "jobs" / f"{entry}.py")]
+        defaults = str(self.conf / "spark-defaults.conf")
+        command = [
+            SUBMIT,
+            "--properties-file",
+            defaults,
+            "--py-files",
+            self.zip,
+            *options,
+            str(REPOSITORY / "jobs" / f"{entry}.py"),
+        ]
         with ExitStack() as opened:
             return subprocess.Popen(
                 [*command, "--root", str(self.root), *words, "--json"],
