@@ -8,7 +8,7 @@ from airflow.sdk import DAG
 
 from nights import commands
 from nights.configuration import load
-from nights.dag_parts import defaults, timetable
+from nights.dag_parts import single_runs
 from nights.operators import job
 
 DOC = """
@@ -27,11 +27,7 @@ def words_of(stream: str) -> Any:
 
 with DAG(
     dag_id="catch_up",
-    schedule=timetable(configuration.catch_up),
-    start_date=configuration.nights.start_at,
-    catchup=False,
-    max_active_runs=1,
-    default_args=defaults(configuration),
+    **single_runs(configuration, configuration.catch_up),
     tags=["sparkhaven", "ingest", *configuration.tags],
     doc_md=DOC,
 ) as dag:

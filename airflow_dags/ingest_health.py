@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from nights import commands
 from nights.configuration import TableNight, load
-from nights.dag_parts import RETRY_ONCE, defaults, timetable
+from nights.dag_parts import RETRY_ONCE, single_runs
 from nights.health import breaches, measured
 from nights.operators import answer
 
@@ -56,11 +56,7 @@ def task_of(night: TableNight) -> None:
 
 with DAG(
     dag_id="ingest_health",
-    schedule=timetable(configuration.health),
-    start_date=configuration.nights.start_at,
-    catchup=False,
-    max_active_runs=1,
-    default_args=defaults(configuration) | RETRY_ONCE,
+    **single_runs(configuration, configuration.health, **RETRY_ONCE),
     tags=["sparkhaven", "ingest", *configuration.tags],
     doc_md=DOC,
 ) as dag:

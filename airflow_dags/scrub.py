@@ -8,7 +8,7 @@ from airflow.sdk import DAG, get_current_context, task, task_group
 
 from nights import commands
 from nights.configuration import load
-from nights.dag_parts import defaults, timetable
+from nights.dag_parts import single_runs
 from nights.health import slice_of
 from nights.operators import CommandOperator
 
@@ -23,11 +23,7 @@ configuration = load()
 
 with DAG(
     dag_id="scrub",
-    schedule=timetable(configuration.scrub),
-    start_date=configuration.nights.start_at,
-    catchup=False,
-    max_active_runs=1,
-    default_args=defaults(configuration),
+    **single_runs(configuration, configuration.scrub),
     tags=["sparkhaven", "damage", *configuration.tags],
     doc_md=DOC,
 ) as dag:

@@ -37,6 +37,20 @@ def defaults(configuration: Configuration) -> dict[str, Any]:
     }
 
 
+def single_runs(configuration: Configuration, schedule: Schedule, **of_tasks: Any) -> dict[str, Any]:
+    """Arguments of a DAG that looks at the present: one run at a time, none for intervals that have passed.
+
+    ``of_tasks``: where its tasks differ from ``defaults``.
+    """
+    return {
+        "schedule": timetable(schedule),
+        "start_date": configuration.nights.start_at,
+        "catchup": False,
+        "max_active_runs": 1,
+        "default_args": defaults(configuration) | of_tasks,
+    }
+
+
 def alert_of_failure(context: Context) -> None:
     """The failure callback: the error's own words in the log, and to the command that the configuration names."""
     ti = context["ti"]
