@@ -90,9 +90,7 @@ class _BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the frame as one epoch."""
-        label = self._options.label
-        identity = labelled(label) if label is not None else None
-        commit(Fs(), self._options, _sent(messages), Source("write", 0, identity))
+        commit(Fs(), self._options, _sent(messages), Source("write", 0, labelled(self._options.label)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Ends a write that is not committed."""
@@ -141,8 +139,7 @@ def begin(fs: Fs, options: WriteOptions, columns: Mapping[str, str]) -> LeasedWr
     stream = open_stream(fs, frame, "")
     with stream.log as log:
         plan, used = stream.fit(columns, Budget(frame.spec.bad_rows))
-        identity = labelled(options.label) if options.label is not None else None
-        return begin_write(fs, log, stream.target, plan, used, identity)
+        return begin_write(fs, log, stream.target, plan, used, labelled(options.label))
 
 
 def run(fs: Fs, write: LeasedWrite, rows: Iterator[pa.RecordBatch], *, streaming: bool) -> TaskMessage:

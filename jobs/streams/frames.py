@@ -119,7 +119,7 @@ def write_frame(
     if label is not None and options.get("positions"):
         raise SettingsError("a frame with positions needs no label", found=label)
     with deephaven_writer(root, table, stream, **options) as writer:
-        return writer.write(frame, labelled(label) if label is not None else None, "write", 0)
+        return writer.write(frame, labelled(label), "write", 0)
 
 
 class FrameWriter:

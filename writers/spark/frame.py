@@ -82,9 +82,9 @@ def batch_of_query(query_id: str, batch_id: int) -> OffsetRange:
     return OffsetRange(QUERY + query_id, 0, batch_id, batch_id + 1)
 
 
-def labelled(label: str) -> OffsetRange:
-    """The identity of a frame that is written once under this label."""
-    return OffsetRange(WRITE + label, 0, 0, 1)
+def labelled(label: str | None) -> OffsetRange | None:
+    """The identity of a frame that is written once under this label; None without one."""
+    return OffsetRange(WRITE + label, 0, 0, 1) if label is not None else None
 
 
 def write_frame_batch(
