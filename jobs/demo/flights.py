@@ -190,7 +190,7 @@ def fresh(base: Path) -> Path:
 
 
 def show(console: Console, found: list[Figure], seconds: dict[str, float]) -> bool:
-    """Expected against found, seconds per stage; whether all figures agree."""
+    """Expected against found, seconds per stage; whether all figures agree, which is said if they do not."""
     made = Table("figure", title="expected and found", title_justify="left")
     for name in ("expected", "found", ""):
         made.add_column(name, justify="right")
@@ -205,7 +205,10 @@ def show(console: Console, found: list[Figure], seconds: dict[str, float]) -> bo
         spent.add_row(name, f"{value:.1f}")
     spent.add_row("all", f"{sum(seconds.values()):.1f}")
     console.print(spent)
-    return all(figure.ok for figure in found)
+    agree = all(figure.ok for figure in found)
+    if not agree:
+        console.print("[bold red]some figures differ")
+    return agree
 
 
 def main() -> int:
@@ -217,7 +220,6 @@ def main() -> int:
     demo = Demo(base, console)
     found = [*demo.year(), *demo.crash()]
     if not show(console, found, demo.seconds):
-        console.print("[bold red]some figures differ")
         return EXIT_BAD_DATA
     console.print("All figures agree. Three commands to try next:")
     program = Path(sys.executable).with_name("sparkhaven")
