@@ -21,8 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from store.io.fs import Fs
-from tests.crash.chaos.pair import run_pair
-from tests.crash.chaos.tally import Campaign
+from tests.crash.chaos.pair import chaos_lines, run_pair
 from tests.crash.disk import strace_faults
 from tests.crash.disk.call_faults import calls_of_a_life, chosen, survive
 from tests.crash.disk.call_sites import SYNCS, WRITES, faults_of
@@ -212,18 +211,6 @@ def chaos(base: Path, kills: int) -> Iterator[Line]:
     yield from chaos_lines(found)
     if ended:
         yield Line("real job and topic", "campaign", "fsync", other=ended, remark="ended without a result")
-
-
-def chaos_lines(found: Campaign) -> Iterator[Line]:
-    """One for each fault; the last one is the comparison of all rows."""
-    for fault, t in sorted(found.tallies.items()):
-        counts = t.rounds, t.lost, t.doubled, t.torn, t.other
-        yield Line(f"real job and topic: {fault}", "SIGKILL", "fsync", *counts, remark=f"{t.kills} kills")
-    damaged = ", ".join(f"{kind} {count}" for kind, count in sorted(found.checkpoints.items()))
-    remark = f"{found.rows:,} rows; Spark's checkpoint {damaged}; {found.looks:,} snapshots read meanwhile"
-    yield Line(
-        "real job and topic: all rows", "at the end", "fsync", found.end.rounds, *found.end.counts, remark=remark
-    )
 
 
 def spark_image_cuts(base: Path, rounds: int) -> Iterator[Line]:

@@ -1,13 +1,15 @@
-"""Two chaos campaigns side by side: one alone waits more than it works."""
+"""Two chaos campaigns side by side, since one alone waits more than it works, and the lines of what they found."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from jobs.streams.process import stopping
 from tests.crash.chaos.tally import Campaign
+from tests.crash.results_page import Line
 
 SEEDS = (1, 2)
 
@@ -33,3 +35,15 @@ def run_pair(base: Path, kills: int) -> tuple[Campaign, int]:
         if file.exists():
             found.add(Campaign.from_json(file.read_text(encoding="utf-8")))
     return found, sum(not file.exists() for file in sums)
+
+
+def chaos_lines(found: Campaign) -> Iterator[Line]:
+    """One for each fault; the last one is the comparison of all rows."""
+    for fault, t in sorted(found.tallies.items()):
+        counts = t.rounds, t.lost, t.doubled, t.torn, t.other
+        yield Line(f"real job and topic: {fault}", "SIGKILL", "fsync", *counts, remark=f"{t.kills} kills")
+    damaged = ", ".join(f"{kind} {count}" for kind, count in sorted(found.checkpoints.items()))
+    remark = f"{found.rows:,} rows; Spark's checkpoint {damaged}; {found.looks:,} snapshots read meanwhile"
+    yield Line(
+        "real job and topic: all rows", "at the end", "fsync", found.end.rounds, *found.end.counts, remark=remark
+    )
