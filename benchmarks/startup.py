@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyspark
 
-from jobs.cli.class_archive import small_stream
+from jobs.cli.setup.class_archive import small_stream
 from jobs.session.fast_start import class_archive
 from jobs.session.jars import cache_directory
 from jobs.session.spark_session import import_root

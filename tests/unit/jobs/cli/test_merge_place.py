@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.cli import merge as command
+from jobs.cli.history import merge as command
 from jobs.operations import merge_choice
 from store.errors import SettingsError
 from store.layout import Layout

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from rich.console import Console
 
-from jobs.cli.epochs import open_log
+from jobs.cli.streams.epochs import open_log
 from jobs.date_choice import newest_states, recorded_zone
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import run as ingest_run

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from jobs.cli.stats import _show_stats
+from jobs.cli.reading.stats import _show_stats
 from jobs.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX
 from jobs.streams.metrics import Metrics, served
 from jobs.streams.partition_progress import PartitionProgress, total_lag

@@ -175,5 +175,5 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
 
 @pytest.mark.slow
 def test_no_spark_is_imported() -> None:
-    code = "import jobs.cli.quarantine, jobs.operations.quarantine_rows, sys; print('pyspark' in sys.modules)"
+    code = "import jobs.cli.streams.quarantine, jobs.operations.quarantine_rows, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

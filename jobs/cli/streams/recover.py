@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.cli.epochs import open_log
+from jobs.cli.streams.epochs import open_log
 from jobs.context import CliContext, error_json, table
 from jobs.operations.rebuilding import parse_choice, rebuild_stream
 from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end

@@ -1,4 +1,4 @@
-"""Commands on schemas: ``schema check|show``, and ``infer|new`` from ``jobs.cli.infer``."""
+"""Commands on schemas: ``schema check|show``, and ``infer|new`` from ``jobs.cli.schemas.infer``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import infer as infer_commands
+from jobs.cli.schemas import infer as infer_commands
 from jobs.context import CliContext
 from jobs.options import Json, Verbose, group, help_end
 from store.errors import EXIT_BAD_DATA

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from jobs.cli.read import cell_text, cell_values, note_set_aside, pinned
+from jobs.cli.reading.read import cell_text, cell_values, note_set_aside, pinned
 from jobs.context import CliContext, table
 from jobs.options import (
     Json,

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
+from jobs.cli.history.status import show_status
 from jobs.context import CliContext, error_json
 from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, newest_states, parse_choice, recorded_zone
 from jobs.operations.merge_choice import choose_for_merge
-from jobs.operations.merge_status import show_status
 from jobs.options import (
     DateOption,
     DatesOption,
