@@ -37,7 +37,7 @@ from pyspark.sql import functions as f
 from jobs.session.spark_session import build_session
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.process import run_streams
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from jobs.streams.run import Options
 from store.io.fs import Fs
 from store.layout import Layout

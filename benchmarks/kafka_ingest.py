@@ -44,7 +44,7 @@ from jobs.session.spark_session import build_session
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.decoding import Decoder
 from jobs.streams.process import run_streams
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from jobs.streams.run import Options, open_stream
 from store.epochs.state.values import OffsetRange, Split
 from store.io.fs import Fs

@@ -27,7 +27,7 @@ import pyspark
 from benchmarks.decode import COLUMNS, Row, bad_one_in_a_hundred, line_text, rows
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.process import run_streams
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from jobs.streams.run import Options
 from store.io.fs import Fs
 from store.layout import Layout

@@ -32,7 +32,7 @@ import pyspark
 from benchmarks.ingest_files import SCHEMA, STREAM
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.decoding import Decoder
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from jobs.streams.run import open_stream
 from readers import open_table
 from store.epochs.reading.load import load_positions, load_stream

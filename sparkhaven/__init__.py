@@ -32,8 +32,8 @@ from readers import Table, open_table
 from sparkhaven import errors
 
 if TYPE_CHECKING:
+    from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
     from jobs.dataframes.frames import read_frame, register
-    from jobs.streams.frames import FrameWriter, deephaven_writer, write_frame
     from readers.sql.query import sql
 
 try:
@@ -54,12 +54,12 @@ __all__ = [
     "write_frame",
 ]
 _ON_USE = {
-    "FrameWriter": "jobs.streams.frames",
-    "deephaven_writer": "jobs.streams.frames",
+    "FrameWriter": "jobs.dataframes.frame_writer",
+    "deephaven_writer": "jobs.dataframes.frame_writer",
     "read_frame": "jobs.dataframes.frames",
     "register": "jobs.dataframes.frames",
     "sql": "readers.sql.query",
-    "write_frame": "jobs.streams.frames",
+    "write_frame": "jobs.dataframes.frame_writer",
 }
 
 

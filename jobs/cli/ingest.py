@@ -94,9 +94,9 @@ def ingest(
     if not streams:
         _end(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
-    from jobs.streams.metrics import Metrics, served
     from jobs.streams.process import run_streams
-    from jobs.streams.progress import Progress
+    from jobs.streams.reports.metrics import Metrics, served
+    from jobs.streams.reports.progress import Progress
     from jobs.streams.run import Options
 
     progress = Progress(verbose=verbose)
@@ -128,7 +128,7 @@ def _end(code: int) -> None:
 
 def _show_run(cli: CliContext, run: Run) -> None:
     assert run.totals is not None  # noqa: S101  a run has an error or totals
-    from jobs.streams.progress import taken
+    from jobs.streams.reports.progress import taken
 
     done, state = run.totals, run.log.state
     unit = run.settings.spec.feed.traits.unit

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from jobs.dataframes.frame_stream import open_stream, plan_of, take_over_stream
 from jobs.settings.source_options import WriteOptions, write_options
 from jobs.streams.budget import Budget
 from jobs.streams.decoding import FrameDecoder
-from jobs.streams.frame_stream import open_stream, plan_of, take_over_stream
 from store.errors import SettingsError, SparkhavenError
 from store.io.fs import Fs
 from writers.append.empty_location import WorkerCache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jobs.streams.choice import Choice, Where, choose
+from jobs.session.choice import Choice, Where, choose
 from writers.merge.dates import DateResult
 from writers.merge.plan.plan import PARALLEL_ROWS
 

@@ -1,4 +1,4 @@
-"""The jars of Spark's own Kafka connector, for queries whose frames go to ``jobs.streams.frames``:
+"""The jars of Spark's own Kafka connector, for queries whose frames go to ``jobs.dataframes.frame_writer``:
 
     spark = build_session("mine", extra=connector_conf(Fs()))
     rows = spark.readStream.format("kafka").options(...).load().select(

@@ -1,4 +1,4 @@
-"""The options of ``jobs.streams.frames``, checked like those of a stream file."""
+"""The options of ``jobs.dataframes.frame_writer``, checked like those of a stream file."""
 
 from __future__ import annotations
 

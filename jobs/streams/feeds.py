@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingest.feeds.base import Remote
 from jobs.settings.stream_file import StreamSettings
-from jobs.streams.source_watch import Seen, SourceWatch
+from jobs.streams.reports.source_watch import Seen, SourceWatch
 from store.epochs.state.values import FileId, OffsetRange
 from store.layout import Layout
 from writers.batch.splits import SplitOf, file_of, range_of

@@ -13,11 +13,11 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ingest.feeds.base import Waiting
+from jobs.session.choice import Choice, choose, choose_by_input
 from jobs.session.delta_session import delta_conf, require_delta
 from jobs.session.spark_session import build_session, check_memory, end_session, is_submitted, require_jdk
 from jobs.settings.stream_file import StreamSettings
-from jobs.streams.choice import Choice, choose, choose_by_input
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from jobs.streams.restarts import Reminders
 from jobs.streams.run import Application, Options, Run, fail, keep_one, look_at_source, open_stream
 from jobs.streams.runners import LocalRunner, Runner, SparkRunner

@@ -15,20 +15,20 @@ from typing import Any
 
 from ingest.options.files import DAY_S
 from ingest.spec import NO_BAD_ROWS
+from jobs.session.choice import Where
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
 from jobs.streams.budget import Budget
-from jobs.streams.choice import Where
-from jobs.streams.data_warnings import DataWarnings
 from jobs.streams.decoding import Decoder
 from jobs.streams.feeds import passed_lines, watch_ends
-from jobs.streams.metrics import Metrics
-from jobs.streams.partition_progress import PartitionProgress, total_lag
-from jobs.streams.progress import Progress
 from jobs.streams.quarantines import catch_up, quarantine_of, settle
+from jobs.streams.reports.data_warnings import DataWarnings
+from jobs.streams.reports.metrics import Metrics
+from jobs.streams.reports.partition_progress import PartitionProgress, total_lag
+from jobs.streams.reports.progress import Progress
+from jobs.streams.reports.source_watch import Seen, SourceWatch
 from jobs.streams.restarts import keep_running
 from jobs.streams.runners import Runner
-from jobs.streams.source_watch import Seen, SourceWatch
 from store.epochs.log import StreamLog
 from store.epochs.retention import Retention
 from store.errors import SparkhavenError

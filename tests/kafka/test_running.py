@@ -20,11 +20,11 @@ from jobs.demo.broker import Broker
 from jobs.session.spark_session import build_session
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.feeds import watch_ends
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
+from jobs.streams.reports.source_watch import Seen, SourceWatch
 from jobs.streams.restarts import is_retryable
 from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
 from jobs.streams.runners import SparkRunner
-from jobs.streams.source_watch import Seen, SourceWatch
 from readers import open_table
 from store.errors import EXIT_USAGE, FeedSettingsError, PositionGapError, TableNotFoundError
 from store.io.fs import Fs

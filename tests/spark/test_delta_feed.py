@@ -17,8 +17,8 @@ from rich.console import Console
 from ingest.feeds.delta.log import list_log
 from jobs.session.delta_session import require_delta
 from jobs.settings.stream_file import load_stream_file
-from jobs.streams.metrics import Metrics, served
-from jobs.streams.progress import Progress
+from jobs.streams.reports.metrics import Metrics, served
+from jobs.streams.reports.progress import Progress
 from jobs.streams.run import Application, Options, Run, open_stream, run_one
 from jobs.streams.runners import SparkRunner
 from readers import open_table

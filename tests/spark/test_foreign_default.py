@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import to_timestamp
 
+from jobs.dataframes.frame_writer import deephaven_writer, write_frame
 from jobs.dataframes.frames import register
 from jobs.session.delta_session import delta_conf
 from jobs.session.spark_session import build_session
-from jobs.streams.frames import deephaven_writer, write_frame
 from readers import open_table
 from sparkhaven.testing import make_table
 from store.epochs.reading.load import load_stream

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from jobs.cli.main import app
+from jobs.dataframes.frame_writer import deephaven_writer, write_frame
 from jobs.session.delta_session import require_delta
-from jobs.streams.frames import deephaven_writer, write_frame
 from readers import open_table
 from store.errors import ErrorBudgetExceeded, SettingsError
 from store.io.fs import Fs

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.streams.frames import FrameWriter, deephaven_writer, write_frame
+from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer, write_frame
 from readers import open_table
 from store.epochs.reading.load import list_epochs, load_stream
 from store.errors import ErrorBudgetExceeded, LockLostError, PositionGapError, SchemaMismatchError, SettingsError

@@ -20,7 +20,7 @@ PROGRAM = """
 import json, os, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from jobs.streams.frames import write_frame
+from jobs.dataframes.frame_writer import write_frame
 from store.errors import SparkhavenError
 told = {}
 for number, python in enumerate(sys.argv[2:]):

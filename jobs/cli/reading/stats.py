@@ -8,8 +8,8 @@ import typer
 
 from jobs.context import CliContext, report, table
 from jobs.options import Json, OldFeedOption, TableAndFilesArgument, Verbose, help_end, table_and_files
-from jobs.streams.data_warnings import fields
 from jobs.streams.feeds import passed_lines
+from jobs.streams.reports.data_warnings import fields
 from jobs.streams.starting import load_streams, report_failed
 from readers.stats import table_stats
 from readers.stats import tables as list_tables

@@ -13,7 +13,7 @@ import typer
 
 from jobs.context import CliContext, table
 from jobs.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
-from jobs.streams.data_warnings import fields
+from jobs.streams.reports.data_warnings import fields
 from store.epochs.log import StreamLog
 from store.epochs.merged import require_unmerged
 from store.epochs.preview import preview_rollback

@@ -151,7 +151,7 @@ def requeue(
         )
     chosen = _chosen(reason, source, epoch, "pending")
     from jobs.operations.requeue import Requeued, requeue_pending, try_pending
-    from jobs.streams.progress import Progress
+    from jobs.streams.reports.progress import Progress
     from jobs.streams.run import open_stream
 
     fs, done = Fs(), Requeued()

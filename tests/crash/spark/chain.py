@@ -24,9 +24,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import to_timestamp
 
+from jobs.dataframes.frame_writer import deephaven_writer
 from jobs.dataframes.frames import register
 from jobs.session.spark_session import build_session
-from jobs.streams.frames import deephaven_writer
 from readers import open_table
 from readers.checks.verify import verify
 from store.errors import TableNotFoundError

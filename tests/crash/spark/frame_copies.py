@@ -30,8 +30,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs.dataframes.frame_writer import write_frame
 from jobs.session.spark_session import build_session
-from jobs.streams.frames import write_frame
 from readers import open_table
 from readers.checks.verify import verify
 from store.io.fs import Fs

@@ -22,8 +22,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
 from jobs.session.delta_session import delta_conf
-from jobs.streams.frames import FrameWriter, deephaven_writer
 from readers import open_table
 from store.epochs.reading.load import list_streams, load_stream
 from store.io.fs import Fs

@@ -15,9 +15,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
 from jobs.session.kafka_connector import connector_conf
 from jobs.session.spark_session import build_session
-from jobs.streams.frames import FrameWriter, deephaven_writer
 from store.io.fs import Fs
 
 SCHEMA = b"""<Table namespace="Test" name="Trade" storageType="NestedPartitionedOnDisk">

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from jobs.settings.stream_file import load_stream_file
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from jobs.streams.run import Application, Options, Run, open_stream, run_one
 from jobs.streams.runners import SparkRunner
 from readers import open_table

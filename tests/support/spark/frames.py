@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.streams.frames import FrameWriter, deephaven_writer
+from jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
 from readers import open_table
 from readers.checks.verify import verify
 from store.epochs.reading.load import load_stream

@@ -20,7 +20,7 @@ from ingest.options.files import FilesOptions
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import process, runners
 from jobs.streams import run as ingest_run
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from jobs.streams.run import Run
 from store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from store.io.fs import Fs

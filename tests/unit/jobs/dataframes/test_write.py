@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from jobs.dataframes.frame_stream import open_stream
 from jobs.dataframes.write import BATCH_ID, QUERY_ID, WriteRefused, batch_writer, stream_writer
-from jobs.streams.frame_stream import open_stream
 from store.epochs.reading.load import list_epochs, load_stream
 from store.errors import (
     CommitError,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ingest.spec import Clock, InternalRule, ValueRule
+from jobs.dataframes.frame_writer import deephaven_writer
 from jobs.settings.frame_options import FrameOptions, frame_options
-from jobs.streams.frames import deephaven_writer
 from store.errors import InvalidNameError, SettingsError
 
 RIGHT: dict[str, Any] = {"table": "Ns.T", "stream": "ticks", "internal": "Sym", "value": "At"}

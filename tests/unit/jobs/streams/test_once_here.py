@@ -15,8 +15,9 @@ import pytest
 
 from ingest.feeds.base import Waiting
 from ingest.feeds.files.feed import FilesFeed
-from jobs.streams import choice, process
-from jobs.streams.choice import Choice, choose, choose_by_input
+from jobs.session import choice
+from jobs.session.choice import Choice, choose, choose_by_input
+from jobs.streams import process
 from readers.arrow.opening import open_table
 from store.errors import RetryableFeedError, SettingsError
 from tests.support.commands import run, told

@@ -17,7 +17,7 @@ from rich.console import Console
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import run as ingest_run
 from jobs.streams import runners
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from jobs.streams.restarts import Backoff, is_retryable, keep_running
 from store.errors import (
     CommitError,

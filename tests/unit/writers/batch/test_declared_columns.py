@@ -15,7 +15,7 @@ from ingest.formats.csv.rows import CsvRows
 from ingest.options.files import FilesOptions
 from ingest.options.formats import CsvOptions
 from ingest.spec import ColumnSpec, StreamSpec
-from jobs.streams.data_warnings import DataWarnings
+from jobs.streams.reports.data_warnings import DataWarnings
 from store.epochs.state.values import MAX_IGNORED, ignored_in
 from store.errors import FeedError, SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write

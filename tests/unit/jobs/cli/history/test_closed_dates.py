@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 
 from jobs.cli.streams.epochs import open_log
+from jobs.dataframes.frame_writer import deephaven_writer
 from jobs.date_choice import newest_states, recorded_zone
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import run as ingest_run
-from jobs.streams.frames import deephaven_writer
-from jobs.streams.progress import Progress
+from jobs.streams.reports.progress import Progress
 from store.epochs.reading.load import load_stream
 from store.epochs.state.values import Batch
 from store.errors import SettingsError

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobs.metrics.catalogue import OF_TABLES, PREFIX
 from jobs.metrics.tables import TableFigures
-from jobs.streams.metrics import Metrics, served
+from jobs.streams.reports.metrics import Metrics, served
 from readers.arrow.opening import open_table
 from store.layout import LocationKey
 from store.merges.records import newest, store_record

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from jobs.streams.reports.source_watch import SAMPLES, Seen, SourceWatch, WaitingTimes
 from jobs.streams.restarts import Reminders
-from jobs.streams.source_watch import SAMPLES, Seen, SourceWatch, WaitingTimes
 from store.errors import RetryableFeedError
 
 

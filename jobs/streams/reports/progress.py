@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from ingest.feeds.base import DATA_FILES
 from ingest.options.traits import FILES
-from jobs.streams.partition_progress import SHOWN
+from jobs.streams.reports.partition_progress import SHOWN
 from store.epochs.recovery.recover import RecoveryReport
 from store.epochs.state.values import Durability
 from writers.batch.commit import BatchOutcome

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from jobs.dataframes.frame_stream import FrameStream, open_stream
 from jobs.session.delta_session import require_delta
 from jobs.settings.frame_options import FrameOptions, Rule, frame_options
 from jobs.streams.budget import Budget
-from jobs.streams.frame_stream import FrameStream, open_stream
 from jobs.streams.quarantines import settle
 from store.epochs.retention import DEFAULTS
 from store.epochs.state.values import Durability, OffsetRange

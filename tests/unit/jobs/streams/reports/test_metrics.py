@@ -14,10 +14,10 @@ from rich.console import Console
 
 from jobs.cli.reading.stats import _show_stats
 from jobs.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX
-from jobs.streams.metrics import Metrics, served
-from jobs.streams.partition_progress import PartitionProgress, total_lag
-from jobs.streams.progress import Progress, taken
-from jobs.streams.source_watch import SourceWatch
+from jobs.streams.reports.metrics import Metrics, served
+from jobs.streams.reports.partition_progress import PartitionProgress, total_lag
+from jobs.streams.reports.progress import Progress, taken
+from jobs.streams.reports.source_watch import SourceWatch
 from readers.stats import _stream
 from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, LockLostError, PositionGapError, RetryableFeedError, SettingsError

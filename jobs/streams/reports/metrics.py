@@ -20,7 +20,7 @@ from ingest.router import NULL_DATE, OUT_OF_BOUNDS
 from jobs.metrics import catalogue as named
 from jobs.metrics.catalogue import CATALOGUE, OF_TOPICS, PREFIX, STREAM, Metric
 from jobs.metrics.tables import TableCollector, TableFigures
-from jobs.streams.source_watch import SourceWatch
+from jobs.streams.reports.source_watch import SourceWatch
 from store.epochs.log import StreamLog
 from store.epochs.state.values import Durability
 from store.errors import CorruptFileError, LockLostError, PositionGapError, SettingsError
