@@ -8,12 +8,12 @@ from typing import Any
 
 from ingest.declared import near_name
 from ingest.formats.json.paths import path_of
-from ingest.inference.column_type import choose, readings_of
 from ingest.inference.facts import facts_of
 from ingest.inference.names import column_names
 from ingest.inference.partitions import Candidate
 from ingest.inference.proposal import POSITION, with_nulls
 from ingest.inference.readings import Reading, misfit, misfits
+from ingest.inference.types.column_type import choose, readings_of
 from ingest.samples import Sample, shown
 from ingest.spec import Meta, TextForm
 from store.errors import SchemaMismatchError

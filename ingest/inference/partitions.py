@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingest.formats.parquet.values import Source, exact_value
-from ingest.inference import hints
 from ingest.inference.facts import Facts
 from ingest.inference.readings import Reading
+from ingest.inference.types import hints
 from ingest.samples import Sample
 from ingest.spec import Target
 from ingest.values.exact import from_json, from_text

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ingest.inference.choice import Choice
-from ingest.inference.column_type import choose
 from ingest.inference.facts import FRACTION, TEXT, WHOLE, Facts, facts_of
 from ingest.inference.names import column_names
 from ingest.inference.readings import Reading, misfit, misfits
+from ingest.inference.types.choice import Choice
+from ingest.inference.types.column_type import choose
 from ingest.samples import Sample, shown
 from ingest.spec import Meta
 from store.errors import FeedError

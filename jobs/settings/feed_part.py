@@ -12,7 +12,7 @@ from typing import Any
 
 from ingest.feeds.table import planned_class
 from ingest.inference.file_feed import file_feed
-from ingest.inference.toml_text import literal
+from ingest.inference.texts.toml import literal
 from ingest.options.traits import FeedOptions
 from ingest.samples import Sample
 from jobs.settings.stream_file import parse_stream

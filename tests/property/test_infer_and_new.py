@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from ingest.inference.fitting import fit_schema
 from ingest.inference.proposal import NULL_TEXTS, propose
-from ingest.inference.schema_text import SchemaWishes, schema_text
-from ingest.inference.stream_text import StreamWishes, stream_text
+from ingest.inference.texts.schema import SchemaWishes, schema_text
+from ingest.inference.texts.stream import StreamWishes, stream_text
 from jobs.settings.feed_part import feed_part
 from jobs.settings.stream_file import parse_stream
 from jobs.settings.stream_schema import checked_schema

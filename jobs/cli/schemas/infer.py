@@ -93,7 +93,7 @@ def infer(
     """
     from ingest.inference.names import identifier
     from ingest.inference.proposal import propose
-    from ingest.inference.schema_text import SchemaWishes, schema_text
+    from ingest.inference.texts.schema import SchemaWishes, schema_text
     from ingest.targets import check_zone
     from jobs.settings.feed_part import feed_part
 
@@ -133,7 +133,7 @@ def new(
     the schema, or at --out; with --dry-run it is printed.
     """
     from ingest.inference.fitting import fit_schema
-    from ingest.inference.stream_text import StreamWishes, stream_text
+    from ingest.inference.texts.stream import StreamWishes, stream_text
     from ingest.targets import check_zone
     from jobs.settings.feed_part import feed_part
     from jobs.settings.stream_file import parse_stream

@@ -16,8 +16,8 @@ from ingest.feeds.kafka.messages import MessageBlock, MessageRows
 from ingest.feeds.kafka.sample import sample_of
 from ingest.inference.fitting import fit_schema
 from ingest.inference.proposal import propose
-from ingest.inference.schema_text import SchemaWishes, schema_text
-from ingest.inference.stream_text import StreamWishes, stream_text
+from ingest.inference.texts.schema import SchemaWishes, schema_text
+from ingest.inference.texts.stream import StreamWishes, stream_text
 from ingest.options.formats import CsvOptions
 from ingest.options.kafka import KafkaOptions
 from ingest.targets import resolve_targets

@@ -10,7 +10,7 @@ from typing import Any
 from ingest.inference.fitting import Fit, Fitted
 from ingest.inference.partitions import DateColumn, date_column, internal_column
 from ingest.inference.readings import Reading
-from ingest.inference.toml_text import comment, literal, toml_key, toml_value
+from ingest.inference.texts.toml import comment, literal, toml_key, toml_value
 from store.instants import NS_PER_SECOND
 from store.types.model import TableSchema
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ingest.inference import hints
-from ingest.inference.choice import Choice, Fits, first, seen
 from ingest.inference.facts import ARRAY, BOOLEAN, FRACTION, OBJECT, PLURAL, TEXT, WHOLE, Facts
-from ingest.inference.moments import EPOCHS, moments, patterned, units
-from ingest.inference.numbers import forms, numbers, quoted, written_otherwise
 from ingest.inference.readings import Reading
+from ingest.inference.types import hints
+from ingest.inference.types.choice import Choice, Fits, first, seen
+from ingest.inference.types.moments import EPOCHS, moments, patterned, units
+from ingest.inference.types.numbers import forms, numbers, quoted, written_otherwise
 from ingest.samples import Form
 from ingest.spec import TextForm
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from ingest.inference import hints
-from ingest.inference.choice import Choice, Fits, between, first, seen
 from ingest.inference.facts import TEXT, WHOLE, Facts
-from ingest.inference.moments import units
 from ingest.inference.readings import Reading
+from ingest.inference.types import hints
+from ingest.inference.types.choice import Choice, Fits, between, first, seen
+from ingest.inference.types.moments import units
 from ingest.spec import TextForm
 
 COMFORT = 2**31 // 16  # an int that is larger may soon be too large

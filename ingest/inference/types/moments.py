@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ingest.inference.choice import Choice, Fits, first, seen
 from ingest.inference.facts import FRACTION, WHOLE, Facts
 from ingest.inference.readings import Reading
+from ingest.inference.types.choice import Choice, Fits, first, seen
 from ingest.spec import TextForm, Unit
 
 EPOCHS: tuple[tuple[Unit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
