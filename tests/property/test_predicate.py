@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.epochs.state.stats import join
+from store.epochs.state.statistics.join import join
 from store.errors import SchemaParseError
 from store.predicate.expression import parse_predicate
 from store.types.committed import RangeStats

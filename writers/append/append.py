@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from store.epochs.files.publish import OWNER, TABLE_DEFINITION, TABLE_SIZE, named_owner, owner_mark, physical_size
 from store.epochs.reading.load import list_streams, load_stream
-from store.epochs.state.stats import join
+from store.epochs.state.statistics.join import join
 from store.epochs.state.values import LocationReport
 from store.errors import (
     CommitError,

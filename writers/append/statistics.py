@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.epochs.state.bounds import clipped
+from store.epochs.state.statistics.bounds import clipped
 from store.types.committed import RangeStats, Scalar
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.epochs.state.bounds import MAX_BOUND_BYTES
 from store.epochs.state.files import NO_HORIZON, FileWindow, refuse_lost_log
 from store.epochs.state.packed import MERGE_ROWS, Stats
+from store.epochs.state.statistics.bounds import MAX_BOUND_BYTES
 from store.epochs.state.values import FileId
 from store.errors import PositionGapError
 from store.types.committed import RangeStats

@@ -22,8 +22,8 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
-from store.epochs.state.bounds import clipped
-from store.epochs.state.stats import join
+from store.epochs.state.statistics.bounds import clipped
+from store.epochs.state.statistics.join import join
 from store.types.committed import RangeStats, Scalar
 
 NONE, INT, FLOAT, BOOL, TEXT = range(5)
