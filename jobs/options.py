@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from ingest.settings.units import parse_size
 from jobs.context import CliContext
+from jobs.session.choice import Where
 from store.errors import SettingsError
 
 _JVM_MEMORY = re.compile(r"([0-9]+)([kmgtKMGT]?)\Z")
@@ -62,7 +63,7 @@ def _set(name: str) -> Callable[[typer.Context, bool], bool]:
     return remember
 
 
-def chosen_runner(local: bool, spark: bool) -> Literal["auto", "local", "spark"]:
+def chosen_runner(local: bool, spark: bool) -> Where:
     """What ``--local`` and ``--spark`` ask for; SettingsError for both."""
     if local and spark:
         raise SettingsError("--local and --spark exclude each other", expected="one of them, or neither", found="both")

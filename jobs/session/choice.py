@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ingest.feeds.base import Waiting
+if TYPE_CHECKING:
+    from ingest.feeds.base import Waiting
 
 Where = Literal["auto", "local", "spark"]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -12,9 +10,9 @@ from typing import Annotated
 import typer
 
 from jobs.context import CliContext, table
+from jobs.operations.maintenance import open_log
 from jobs.options import DryRun, Json, StreamArgument, TableArgument, Verbose, group, help_end
 from jobs.streams.reports.data_warnings import fields
-from store.epochs.log import StreamLog
 from store.epochs.merged import require_unmerged
 from store.epochs.preview import preview_rollback
 from store.epochs.reading.load import EpochEntry, list_epochs, load_stream
@@ -22,7 +20,7 @@ from store.epochs.recovery.witnesses import require_stream
 from store.epochs.state.replay import StreamState
 from store.epochs.state.values import ignored_in
 from store.io.fs import Fs
-from store.layout import Layout, TableName, check_stream
+from store.layout import TableName, check_stream
 
 
 def register(app: typer.Typer) -> None:
@@ -35,26 +33,6 @@ def register(app: typer.Typer) -> None:
     usage += ", or its rows are merged"
     epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(rollback)
     app.add_typer(epochs, name="epochs")
-
-
-def open_log(layout: Layout, table: TableName, stream: str, *, leave_damaged: bool = False) -> StreamLog:
-    """Opens the commit log of a stream for maintenance: recovered and locked, with its own schema.
-
-    With ``leave_damaged`` locations may lack committed bytes: then the log can only be rolled back.
-    """
-    require_stream(Fs(), layout, table, check_stream(stream))  # an unknown stream must not create a log
-    return StreamLog.open(
-        Fs(),
-        layout,
-        table,
-        stream,
-        schema=None,
-        query_id="maintenance",
-        clock=time.time,
-        pid=os.getpid(),
-        host=socket.gethostname(),
-        leave_damaged=leave_damaged,
-    )
 
 
 def list_(

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.cli.streams.epochs import open_log
 from jobs.context import CliContext, error_json, table
+from jobs.operations.maintenance import open_log
 from jobs.operations.rebuilding import parse_choice, rebuild_stream
 from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
 from store.epochs.preview import preview_recovery

@@ -16,6 +16,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from jobs import context
+from jobs.cli.commands import COMMANDS as MODULES
 from jobs.cli.main import app
 from jobs.context import CliContext, Commands
 from jobs.options import Json, Verbose, memory_bytes
@@ -277,6 +278,16 @@ def test_no_module_of_jobs_hides_a_package_when_it_is_submitted() -> None:
     assert not names & (ours | others | set(sys.stdlib_module_names))
 
 
+def test_the_table_of_commands_names_every_module_with_commands() -> None:
+    named = {module for module, _ in MODULES.values()}
+    registering = {
+        ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+        for path in (REPOSITORY / "jobs").rglob("*.py")
+        if "def register(app: typer.Typer)" in path.read_text(encoding="utf-8")
+    }
+    assert registering == named
+
+
 @pytest.mark.slow
 def test_help_is_quick() -> None:
     done = subprocess.run(
@@ -288,6 +299,8 @@ def test_help_is_quick() -> None:
     assert done.returncode == 0
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert not {"pyspark", "pandas", "duckdb"} & loaded, "these take a second: import them where a job starts"
+    ours = {name for name in loaded if name.startswith(("jobs.cli.", "jobs.doctor"))}
+    assert ours == {"jobs.cli.commands"}, "the help needs the table of commands, and no command"
 
 
 def test_epochs_show_offsets(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from setuptools import find_namespace_packages
 
-from jobs.session.zipped import ROOT, write_zip
+from jobs.session.zipped import PACKAGES, ROOT, write_zip
 
 TELL = "import sys; sys.path.insert(0, sys.argv[1]); import store.errors as e; print(e.__file__, e.__cached__)"
 
@@ -32,8 +34,21 @@ def test_every_module_is_there_with_its_bytecode(packed: Path) -> None:
     modules = {name for name in names if name.endswith(".py")}
     assert {"store/io/fs.py", "jobs/cli/main.py", "sparkhaven/__init__.py", "conf/log4j2.properties"} <= names
     assert {f"{name}c" for name in modules} <= names and not any("__pycache__" in name for name in names)
-    ours = {p.relative_to(ROOT).as_posix() for p in (ROOT / "store").rglob("*.py")}
-    assert ours <= modules
+    assert modules == {path.relative_to(ROOT).as_posix() for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
+
+
+def test_zip_and_wheel_have_every_package_of_the_project(packed: Path) -> None:
+    """Each folder with modules is a package: setuptools finds it for the wheel, and the zip has it."""
+    found = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    include = found["setuptools"]["packages"]["find"]["include"]
+    roots = {*found["importlinter"]["root_packages"]}
+    ours = {path.parent for name in roots for path in (ROOT / name).rglob("*.py")}
+    assert {path for path in ours if not (path / "__init__.py").exists()} == set()
+    folders = {path.relative_to(ROOT).as_posix() for path in ours}
+    wheel = {name.replace(".", "/") for name in find_namespace_packages(str(ROOT), include=include)}
+    assert folders - wheel == set()
+    zipped = {name.rpartition("/")[0] for name in zipfile.ZipFile(packed).namelist()}
+    assert folders - zipped == set()
 
 
 def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> None:

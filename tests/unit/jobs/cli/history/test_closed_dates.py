@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from rich.console import Console
 
-from jobs.cli.streams.epochs import open_log
 from jobs.dataframes.frame_writer import deephaven_writer
 from jobs.date_choice import newest_states, recorded_zone
+from jobs.operations.maintenance import open_log
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams import run as ingest_run
 from jobs.streams.reports.progress import Progress
