@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.dataframes.source import FilteredSource
-from readers.spark.options import option_text
+from readers.spark.option_texts import option_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from jobs.settings.frame_options import FrameOptions, frame_options
+from readers.spark.option_texts import (
+    WHERE,
+    given_texts,
+    json_object,
+    missing,
+    names,
+    no_table,
+    truth,
+    whole_number,
+)
 from store.epochs.retention import DEFAULTS
 from store.errors import SettingsError
 
-SPARKS = frozenset({"path", "checkpointlocation", "queryname"})  # what Spark puts among the options of a source
+SPARKS = frozenset({"checkpointlocation", "queryname"})  # what Spark puts among the options of a source
 QUARANTINE = frozenset({"badrows", "bad_rows", "quarantine"})
 _DEFAULTS: dict[str, Any] = {
     "schema": None,
@@ -41,27 +49,18 @@ def write_options(given: Mapping[str, str], environ: Mapping[str, str], *, strea
 
     ``path`` is the name of the table, the argument of ``save`` or ``start``; the root may be in the environment.
     """
-    texts = {name.lower(): text for name, text in given.items() if text is not None}
+    _refuse_quarantine(given)
+    texts = given_texts(given, (*_OPTIONS, "path"), SPARKS)
     if environ.get("SPARKHAVEN_ROOT"):
         texts.setdefault("root", environ["SPARKHAVEN_ROOT"])
-    _refuse_unknown(texts)
-    found = {
-        option: parse(name, texts[name.lower()]) for name, (option, parse) in _OPTIONS.items() if name.lower() in texts
-    }
+    found = {option: parse(name, texts[name]) for name, (option, parse) in _OPTIONS.items() if name in texts}
     for name in ("root", "stream", "internal", "value"):
         if name not in found:
-            raise SettingsError(
-                f"option {name!r} is missing",
-                where='format("deephaven")',
-                expected=f'.option("{name}", "{_EXAMPLES[name]}")',
-                hint="or set SPARKHAVEN_ROOT" if name == "root" else None,
-            )
+            hint = "or set SPARKHAVEN_ROOT" if name == "root" else None
+            raise missing(name, f'.option("{name}", "{_EXAMPLES[name]}")', hint)
     table = texts.get("path")
     if table is None:
-        what = "start" if streaming else "save"
-        raise SettingsError(
-            "the write names no table", where='format("deephaven")', expected=f'.{what}("Namespace.Table")'
-        )
+        raise no_table("write", "start" if streaming else "save")
     label = found.pop("label", None)
     if label is not None and streaming:
         raise SettingsError(
@@ -74,30 +73,21 @@ def write_options(given: Mapping[str, str], environ: Mapping[str, str], *, strea
     return WriteOptions(frame_options(table=table, **{**_DEFAULTS, **found}), label)
 
 
-def _refuse_unknown(texts: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in _OPTIONS}
-    for name in texts.keys() & QUARANTINE:
-        raise SettingsError(
-            "this way of writing has no quarantine: a row that cannot be stored ends it, with nothing committed",
-            where='format("deephaven")',
-            found=f"option {name!r}",
-            hint="write with foreachBatch(sparkhaven.deephaven_writer(..., bad_rows=...)),"
-            " or sparkhaven.write_frame for a batch frame",
-        )
-    for name in sorted(texts.keys() - known.keys() - SPARKS):
-        near = get_close_matches(name, known, 1, 0.6)
-        raise SettingsError(
-            f"unknown option {name!r}",
-            where='format("deephaven")',
-            expected=", ".join(_OPTIONS),
-            found=name,
-            hint=f"did you mean {known[near[0]]!r}?" if near else "remove it",
-        )
+def _refuse_quarantine(given: Mapping[str, str]) -> None:
+    for name in given:
+        if name.lower() in QUARANTINE:
+            raise SettingsError(
+                "this way of writing has no quarantine: a row that cannot be stored ends it, with nothing committed",
+                where=WHERE,
+                found=f"option {name!r}",
+                hint="write with foreachBatch(sparkhaven.deephaven_writer(..., bad_rows=...)),"
+                " or sparkhaven.write_frame for a batch frame",
+            )
 
 
 def _text(name: str, text: str) -> str:
     if not text:
-        raise SettingsError(f"option {name!r} is empty", where='format("deephaven")', expected=_EXAMPLES.get(name))
+        raise SettingsError(f"option {name!r} is empty", where=WHERE, expected=_EXAMPLES.get(name))
     return text
 
 
@@ -110,44 +100,11 @@ def _rule(name: str, text: str) -> str | Mapping[str, Any]:
 
 
 def _object(name: str, text: str) -> Mapping[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise _unfit(name, text, f"JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise _unfit(name, text, "an object in JSON")
-    return found
+    return json_object(name, text, _EXAMPLES[name])
 
 
-def _list(name: str, text: str) -> list[str]:
-    if text.lstrip().startswith("["):
-        try:
-            found: list[str] = json.loads(text)
-        except ValueError as error:
-            raise _unfit(name, text, f"JSON: {error}") from error
-        return found
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _truth(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise _unfit(name, text, "true or false")
-    return text.lower() == "true"
-
-
-def _number(name: str, text: str) -> int:
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise _unfit(name, text, "a whole number from 1 on")
-    return int(text)
-
-
-def _unfit(name: str, text: str, what: str) -> SettingsError:
-    return SettingsError(
-        f"option {name!r} is not {what}",
-        where='format("deephaven")',
-        expected=_EXAMPLES.get(name, what),
-        found=text,
-    )
+def _names(name: str, text: str) -> tuple[str, ...]:
+    return names(name, text, _EXAMPLES[name])
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
@@ -159,10 +116,10 @@ _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "label": ("label", _text),
     "positions": ("positions", _object),
     "durability": ("durability", _text),
-    "ignore": ("ignore", _list),
-    "allowGap": ("allow_gap", _truth),
-    "adopt": ("adopt", _truth),
-    "keepEpochs": ("keep_epochs", _number),
+    "ignore": ("ignore", _names),
+    "allowGap": ("allow_gap", truth),
+    "adopt": ("adopt", truth),
+    "keepEpochs": ("keep_epochs", whole_number),
     "bounds": ("bounds", _object),
 }
 _EXAMPLES = {

@@ -62,7 +62,7 @@ def test_a_root_that_is_relative_or_of_the_environment() -> None:
     ("change", "what", "more"),
     [
         ({"keepepoch": "5"}, "unknown option 'keepepoch'", "did you mean 'keepEpochs'?"),
-        ({"ALLOW_GAP": "true"}, "unknown option 'allow_gap'", "did you mean 'allowGap'?"),
+        ({"ALLOW_GAP": "true"}, "unknown option 'ALLOW_GAP'", "did you mean 'allowGap'?"),
         ({"xyz": "5"}, "unknown option 'xyz'", "remove it"),
         ({"badRows": "{}"}, "this way of writing has no quarantine", "deephaven_writer"),
         ({"quarantine": "/q"}, "this way of writing has no quarantine", "deephaven_writer"),
@@ -80,7 +80,8 @@ def test_a_root_that_is_relative_or_of_the_environment() -> None:
         ({"bounds": '{"max_pst": "1 d"}'}, "unknown key 'max_pst'", "max_past"),
         ({"bounds": '{"internal": "x"}'}, "internal and value are options of their own", "x"),
         ({"ignore": "[1"}, "option 'ignore' is not JSON", "Note"),
-        ({"ignore": "[1]"}, "ignore: input should be a valid string", "1"),
+        ({"ignore": "[1]"}, "option 'ignore' is not a list of names", "[1]"),
+        ({"ignore": '["Note", null]'}, "option 'ignore' is not a list of names", "Note, Extra"),
         ({"allowGap": "yes"}, "option 'allowGap' is not true or false", "yes"),
         ({"adopt": ""}, "option 'adopt' is not true or false", "true"),
         ({"keepEpochs": "0"}, "option 'keepEpochs' is not a whole number from 1 on", "0"),

@@ -256,7 +256,8 @@ def test_expressions_and_selections_hold_for_every_batch(small: SmallTable) -> N
 
 
 @pytest.mark.parametrize(
-    ("start", "words"), [("first", "earliest | latest"), ('{"t": 1}', "no stream 't'"), ('{"s": "x"}', "option start")]
+    ("start", "words"),
+    [("first", "earliest | latest"), ('{"t": 1}', "no stream 't'"), ('{"s": "x"}', "option 'start'")],
 )
 def test_a_start_that_does_not_exist_is_told(small: SmallTable, start: str, words: str) -> None:
     add(small, [1])

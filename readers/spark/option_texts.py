@@ -1,0 +1,105 @@
+"""Options of ``format("deephaven")``, of reads and of writes: values as texts and back, and the form of their errors.
+
+Spark passes all options as texts. Their names are not case-sensitive; an unknown one is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from store.errors import SettingsError
+
+WHERE = 'format("deephaven")'
+NAMES = 'names like A, B or ["A", "B"]'
+
+
+def option_text(value: object) -> str:
+    """A value as the text of an option."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value if isinstance(value, int | dict) else list(value))  # type: ignore[call-overload]
+
+
+def given_texts(given: Mapping[str, str], known: Iterable[str], others: Collection[str] = ()) -> dict[str, str]:
+    """The texts by the names in ``known``; ``others``: lower-case names of options of Spark's own, which are left out.
+
+    SettingsError for an unknown name.
+    """
+    declared = {name.lower(): name for name in known}
+    texts: dict[str, str] = {}
+    for name, text in given.items():
+        lower = name.lower()
+        if lower in declared and text is not None:
+            texts[declared[lower]] = text
+        elif lower not in declared and lower not in others:
+            near = get_close_matches(lower, declared, 1, 0.6)
+            raise SettingsError(
+                f"unknown option {name!r}",
+                where=WHERE,
+                expected=", ".join(declared.values()),
+                found=name,
+                hint=f"did you mean {declared[near[0]]!r}?" if near else "remove it",
+            )
+    return texts
+
+
+def truth(name: str, text: str) -> bool:
+    """``true`` or ``false``, in any case of letters; else a SettingsError."""
+    if text.lower() not in ("true", "false"):
+        raise unfit(name, text, "true or false")
+    return text.lower() == "true"
+
+
+def whole_number(name: str, text: str) -> int:
+    """A whole number from 1 on; else a SettingsError."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise unfit(name, text, "a whole number from 1 on")
+    return int(text)
+
+
+def names(name: str, text: str, expected: str = NAMES) -> tuple[str, ...]:
+    """Names, separated by commas or as a JSON list of texts; else a SettingsError."""
+    if not text.lstrip().startswith("["):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    found = json_value(name, text, expected)
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise unfit(name, text, "a list of names", expected)
+    return tuple(found)
+
+
+def json_value(name: str, text: str, expected: str) -> Any:
+    """Any JSON; else a SettingsError."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise unfit(name, text, f"JSON: {error}", expected) from None
+
+
+def json_object(name: str, text: str, expected: str) -> Mapping[str, Any]:
+    """An object in JSON; else a SettingsError."""
+    found = json_value(name, text, expected)
+    if not isinstance(found, dict):
+        raise unfit(name, text, "an object in JSON", expected)
+    return found
+
+
+def missing(name: str, expected: str, hint: str | None = None) -> SettingsError:
+    """The error for an option that is not given."""
+    return SettingsError(f"option {name!r} is missing", where=WHERE, expected=expected, hint=hint)
+
+
+def no_table(verb: str, call: str) -> SettingsError:
+    """The error for a read or write without ``path``, the argument of ``call``."""
+    return SettingsError(f"the {verb} names no table", where=WHERE, expected=f'.{call}("Namespace.Table")')
+
+
+def unfit(name: str, text: str, what: str, expected: str | None = None, hint: str | None = None) -> SettingsError:
+    """The error for a text that is not ``what``. ``expected``: an example or the form; default: ``what``."""
+    return SettingsError(
+        f"option {name!r} is not {what}", where=WHERE, expected=expected or what, found=repr(text), hint=hint
+    )
