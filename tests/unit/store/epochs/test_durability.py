@@ -19,6 +19,7 @@ from store.framing.frames import scan
 from store.io.fs import SYNCFS_FROM
 from store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import CrashingFs, FaultFs
+from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (
     STREAM,
     TABLE,
@@ -32,7 +33,6 @@ from tests.support.streams.tiny_writer import (
     write_batch,
 )
 
-A, B = (LocationKey(internal, "2026-11-20") for internal in "ab")
 FS = CrashingFs()  # spares the disk the syncs
 
 

@@ -19,9 +19,9 @@ from store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
+from tests.support.streams.locations import A
 from tests.support.streams.tiny_writer import STREAM, TABLE, append, batch_of, open_log, read_state, write_batch
 
-A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
 FS = CrashingFs()
 
 

@@ -15,15 +15,15 @@ from store.epochs.reading.load import load_stream
 from store.epochs.state.values import FileId
 from store.errors import CommitUnknownError, EpochConflictError, LockLostError
 from store.io.fs import Fs, SyncGuard
-from store.layout import Layout, LocationKey
+from store.layout import Layout
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.streams.locations import A, B
 from tests.support.streams.stream_kit import TABLE, ingest, numbers, open_log, put_file, record
 from tests.support.streams.tiny_writer import TABLE as TINY
 from tests.support.streams.tiny_writer import open_log as open_tiny
 from tests.support.streams.tiny_writer import read_state, write_batch
 
-A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
 FS = CrashingFs()
 
 

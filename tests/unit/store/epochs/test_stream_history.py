@@ -20,9 +20,10 @@ from store.errors import (
 from store.format.table.tablesize import decode
 from store.framing.frames import scan
 from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from store.layout import Layout
 from store.types.committed import RangeStats
 from tests.support.disks.model_fs import CrashingFs
+from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (
     STREAM,
     TABLE,
@@ -36,7 +37,6 @@ from tests.support.streams.tiny_writer import (
     write_batch,
 )
 
-A, B = (LocationKey(internal, "2026-11-20") for internal in "ab")
 FS = CrashingFs()  # spares the disk the syncs
 
 

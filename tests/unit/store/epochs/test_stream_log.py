@@ -21,9 +21,10 @@ from store.errors import (
 )
 from store.format.table.tablesize import decode
 from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from store.layout import Layout
 from store.types.committed import FileState
 from tests.support.disks.model_fs import CrashingFs, FaultFs
+from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (
     STREAM,
     TABLE,
@@ -35,7 +36,6 @@ from tests.support.streams.tiny_writer import (
     write_batch,
 )
 
-A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
 FS = CrashingFs()  # spares the disk the syncs
 
 

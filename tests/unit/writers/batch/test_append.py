@@ -22,6 +22,7 @@ from store.scan.columnfile import read_column
 from store.types.committed import FileState, RangeStats
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage
+from tests.support.streams.locations import A
 from tests.support.streams.stream_kit import (
     COLUMNS,
     SCHEMA,
@@ -42,7 +43,6 @@ from writers.append.values import column_values
 from writers.target import LateRows, SplitNotes
 
 FS = Fs()
-A = LocationKey("a", "2026-11-20")
 
 
 @pytest.mark.parametrize(

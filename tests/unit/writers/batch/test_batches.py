@@ -30,6 +30,7 @@ from store.format.table.tablesize import decode as decode_size
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from tests.support.disks.model_fs import FaultFs
+from tests.support.streams.locations import A, B
 from tests.support.streams.stream_kit import (
     STREAM,
     TABLE,
@@ -53,7 +54,6 @@ from writers.spark.stream import Batches, run_stream
 from writers.target import SplitNotes
 
 FS = Fs()
-A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
 
 
 def rows_of(*counts: tuple[str, range]) -> list[dict[str, object]]:

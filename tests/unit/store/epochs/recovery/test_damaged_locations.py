@@ -13,14 +13,14 @@ from store.epochs.reading.load import load_stream
 from store.epochs.recovery.aside import set_aside
 from store.errors import CorruptFileError, SettingsError
 from store.io.fs import Fs, Lock
-from store.layout import Layout, LocationKey
+from store.layout import Layout
 from tests.support.commands import told
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
 from tests.support.tables.small_tables import SmallTable
 
-A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
 FS = CrashingFs()
 
 

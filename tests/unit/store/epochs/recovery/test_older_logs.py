@@ -14,13 +14,11 @@ from store.epochs.files.removals import read_removals, write_removals
 from store.epochs.reading.load import load_stream
 from store.epochs.state.removal import Phase, Removal
 from store.errors import CorruptFileError
-from store.layout import LocationKey
 from tests.support.commands import told
 from tests.support.disks.contents import contents
+from tests.support.streams.locations import DAY, B
 from tests.support.tables.small_tables import SmallTable
 
-DAY = "2026-11-20"
-B = LocationKey("b", DAY)
 COMMANDS = (
     ("read", "NS.T"),
     ("stats", "NS.T"),

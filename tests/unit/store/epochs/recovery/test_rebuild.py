@@ -17,16 +17,15 @@ from store.epochs.state.removal import Removal
 from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, PositionGapError
 from store.io.fs import Fs
-from store.layout import Layout, LocationKey
+from store.layout import Layout
 from tests.support.commands import told
 from tests.support.disks.contents import contents, flip
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
+from tests.support.streams.locations import DAY, A, B
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
 from tests.support.tables.small_tables import SmallTable
 
-DAY = "2026-11-20"
-A, B = LocationKey("a", DAY), LocationKey("b", DAY)
 STREAMS = "Intraday/NS/T/.streams"
 RECOVER = "recover", "NS.T", "s", "--from-locations"
 

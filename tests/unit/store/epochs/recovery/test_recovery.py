@@ -18,6 +18,7 @@ from store.framing.frames import FRAME, frame, scan
 from store.layout import Layout, LocationKey
 from tests.support.disks.contents import contents, flipped
 from tests.support.disks.model_fs import CrashingFs
+from tests.support.streams.locations import A, B
 from tests.support.streams.tiny_writer import (
     STREAM,
     TABLE,
@@ -30,7 +31,6 @@ from tests.support.streams.tiny_writer import (
     write_batch,
 )
 
-A, B = LocationKey("a", "2026-11-20"), LocationKey("b", "2026-11-20")
 FS = CrashingFs()  # spares the disk the syncs
 
 

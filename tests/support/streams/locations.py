@@ -1,0 +1,8 @@
+"""Two locations of one date, for tests of commit logs."""
+
+from __future__ import annotations
+
+from store.layout import LocationKey
+
+DAY = "2026-11-20"
+A, B = LocationKey("a", DAY), LocationKey("b", DAY)
