@@ -97,10 +97,10 @@ def _make(shape: Shape, root: Path, rows: int) -> None:
         '<Partitions keyFormula="${autobalance_single}"/>'
         f'<Column name="Date" dataType="String" columnType="Partitioning"/>{shape.columns}</Table>'
     )
-    house = IntradayRows(root, xml.encode(), fs=QuickFs())
+    db = IntradayRows(root, xml.encode(), fs=QuickFs())
     rng = np.random.default_rng(7)
     each = int(rows * shape.share) // shape.locations
-    house.commit({(f"s{i}", "2026-11-20"): pa.table(shape.rows(each, rng)) for i in range(shape.locations)})
+    db.commit({(f"s{i}", "2026-11-20"): pa.table(shape.rows(each, rng)) for i in range(shape.locations)})
 
 
 def _seconds(shape: Shape, root: Path, checks: Checks | None) -> float:

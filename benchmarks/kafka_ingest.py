@@ -104,7 +104,7 @@ def fill(bootstrap: str, rows: int) -> None:
     assert producer.flush(60) == 0  # noqa: S101
 
 
-class Told(Watch):
+class StepWatch(Watch):
     """Keeps the seconds of each step too."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Told(Watch):
 
 def run_ours(work: Path) -> list[float]:
     """Seconds from each visible batch to the next: all of a batch, planning and commit included."""
-    watch = Told()
+    watch = StepWatch()
     settings = load_stream_file(Fs(), work / "bench.toml", {})
     (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(once=True), watch)
     if run.error is not None:

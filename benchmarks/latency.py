@@ -31,7 +31,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.ingest_files import SCHEMA
-from benchmarks.kafka_ingest import STREAM, Told, messages, parsed, peer, profile
+from benchmarks.kafka_ingest import STREAM, StepWatch, messages, parsed, peer, profile
 from jobs.demo.broker import Broker
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.process import run_streams
@@ -49,7 +49,7 @@ P50, P99, AGAINST_DELTA = 0.250, 0.500, 3.0
 
 def serve_ours(work: Path, topic: str) -> None:
     """Our stream until SIGTERM; then where the time of its batches went."""
-    watch = Told()
+    watch = StepWatch()
     settings = load_stream_file(Fs(), work / f"{topic}.toml", {})
     (run,) = run_streams(Fs(), Layout(work / "db"), [settings], Options(), watch)
     if run.error is not None:
@@ -186,8 +186,8 @@ def main() -> int:
     p50, p99 = np.quantile(found["sparkhaven, fsync"], [0.5, 0.99])
     ratios = [float(np.median(latencies)) / p50 for name, latencies in found.items() if "Delta" in name]
     missed = p50 > P50 or p99 > P99 or any(ratio < AGAINST_DELTA for ratio in ratios)
-    verdict = "missed" if missed else "met"
-    print(f"targets: p50 {P50 * 1e3:.0f} ms, p99 {P99 * 1e3:.0f} ms, {AGAINST_DELTA:.0f}x: {verdict}")
+    outcome = "missed" if missed else "met"
+    print(f"targets: p50 {P50 * 1e3:.0f} ms, p99 {P99 * 1e3:.0f} ms, {AGAINST_DELTA:.0f}x: {outcome}")
     return int(missed)
 
 

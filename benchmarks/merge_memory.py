@@ -129,12 +129,12 @@ SHAPES = {"wide": (schema, batch_of), "symbols": (symbol_schema, symbol_batch)}
 def make(root: Path, rows: int, shape: str = "wide") -> None:
     """The day as committed intraday locations."""
     schema_, batch = SHAPES[shape]
-    house = IntradayRows(root, schema_())
+    db = IntradayRows(root, schema_())
     each = rows // SOURCES
     for source in range(SOURCES):
         for low in range(0, each, BATCH):
-            house.commit({(f"source-{source}", DAY): batch(min(BATCH, each - low), source * 1000 + low)})
-    house.log.close()
+            db.commit({(f"source-{source}", DAY): batch(min(BATCH, each - low), source * 1000 + low)})
+    db.log.close()
 
 
 def peak() -> int:

@@ -99,12 +99,12 @@ def rows_of(number: int, first: int, seed: int) -> pa.Table:
 
 def make(place: Path, rows: int) -> list[Path]:
     """The day as intraday locations and as Parquet files; the latter's paths."""
-    house = IntradayRows(place / "db", SCHEMA)
+    db = IntradayRows(place / "db", SCHEMA)
     each, files = rows // SOURCES, []
     for source in range(SOURCES):
         table = rows_of(each, source * each, source)
         for low in range(0, each, 1 << 20):  # as batches of a feed
-            house.commit({(f"source-{source}", DAY): table.slice(low, 1 << 20)})
+            db.commit({(f"source-{source}", DAY): table.slice(low, 1 << 20)})
         files.append(place / f"source-{source}.parquet")
         pq.write_table(table, files[-1])
     return files

@@ -1,8 +1,9 @@
 """What bad rows cost: a stream with one bad row in a hundred against the same stream without, in one run.
 
 Both read two files of JSON lines a trigger (one million rows of ten columns) and commit with ``fsync``. The rejected
-rows, of seven kinds, are parked in Delta before each commit. Each stream runs twice and the order of the runs is mixed;
-the table shows the median of all warm triggers. Exit 1 if bad rows cost more than twice the clean stream.
+rows, of seven kinds, are written to the quarantine in Delta before each commit. Each stream runs twice and the order of
+the runs is mixed; the table shows the median of all warm triggers. Exit 1 if bad rows cost more than twice the clean
+stream.
 
     python -m benchmarks.quarantine [--rows 1000000] [--triggers 5]
 """
@@ -123,9 +124,8 @@ def main() -> int:
             warm[name].extend(batches[1:])
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    header = (
-        f"{'feed':<10}{'rejected':>10}{'s a batch':>11}{'tasks':>8}{'park':>8}{'commit':>8}{'first':>8}   warm batches"
-    )
+    steps = f"{'tasks':>8}{'quar.':>8}{'commit':>8}{'first':>8}"
+    header = f"{'feed':<10}{'rejected':>10}{'s a batch':>11}{steps}   warm batches"
     print("\n" + header)
     medians = {}
     for name, batches in warm.items():

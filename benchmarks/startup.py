@@ -125,8 +125,8 @@ def main() -> None:
         plain = statistics.median(each.seconds for each in taken[command, "plain"])
         seconds = statistics.median(each.seconds for each in runs)
         cpu = statistics.median(each.cpu for each in runs)
-        told = f"{cpu:7.1f}" if cpu else ""
-        print(f"{command:36}{kind:22}{seconds:9.2f}{seconds / plain:7.2f}{told}")
+        busy = f"{cpu:7.1f}" if cpu else ""
+        print(f"{command:36}{kind:22}{seconds:9.2f}{seconds / plain:7.2f}{busy}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Rows that cannot be stored: kept as data, counted, and weighed against the budget of a batch.
 
-A bad row carries its position and its payload, so that it can be parked and tried again. Its neighbours are not
+A bad row carries its position and its payload, so that it can be quarantined and tried again. Its neighbours are not
 touched. ``Rejects`` collects the rows of one split, and hands them on in portions of bounded size where there is a
 place for them; the driver adds up the splits of a batch with ``check_budget`` before anything is committed.
 """
@@ -216,8 +216,8 @@ def check_budget(
     """
     rows_of_hour = before[1] + read
     part = (before[0] + bad) / max(rows_of_hour, 1)
-    judged = rows_of_hour >= budget.min_rows or not budget.allows_any
-    if bad > budget.max_rows or (bad and judged and part > budget.max_fraction):
+    enough = rows_of_hour >= budget.min_rows or not budget.allows_any
+    if bad > budget.max_rows or (bad and enough and part > budget.max_fraction):
         raise budget_error(list(rows), bad, read, budget, before)
 
 

@@ -1,4 +1,4 @@
-"""What a person is told when a task fails, and the command that a configuration names for telling them."""
+"""The message for a person when a task fails, and the command that a configuration names for sending it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _MAGIC = re.compile(r"([*?[])")
 def file_feed(fs: Fs, source: str) -> dict[str, Any]:
     """The keys of ``[feed]`` for a file, a directory or a glob; the path is absolute.
 
-    SettingsError if there is no such file, or the format cannot be told.
+    SettingsError if there is no such file, or the format cannot be recognized.
     """
     path = Path(source).expanduser().absolute()
     found = fs.stat(path)
@@ -55,7 +55,7 @@ def file_feed(fs: Fs, source: str) -> dict[str, Any]:
     kind = format_of(first.path)
     if kind is None:
         raise SettingsError(
-            "the format of the file cannot be told by its name",
+            "the format of the file cannot be recognized by its name",
             where=first.path,
             expected=f"a name that ends in {', '.join(FORMATS)}, or so with .gz, .zst or .xz behind it",
             found=first.path.name,

@@ -35,11 +35,11 @@ def choose(where: Where, submitted: bool) -> Choice | None:
 def choose_by_input(waiting: Sequence[Waiting]) -> Choice:
     """The choice for the streams of one command, by what waits in their feeds, together."""
     shares = [_share(each) for each in waiting]
-    told = " and ".join(each.words for each in waiting) or "nothing"
+    amounts = " and ".join(each.words for each in waiting) or "nothing"
     if None in shares:
         return Choice(False, "a feed does not tell how much waits")
     local = sum(share for share in shares if share is not None) <= 1
-    return Choice(local, f"{told} to ingest{'; Spark starts above' if local else ', more than'} {LIMIT}")
+    return Choice(local, f"{amounts} to ingest{'; Spark starts above' if local else ', more than'} {LIMIT}")
 
 
 def _share(waiting: Waiting) -> float | None:

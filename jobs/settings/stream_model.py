@@ -197,7 +197,7 @@ class StreamModel(SettingsModel):
 
 @lru_cache
 def stream_model(foreign: str | None = None) -> type[StreamModel]:
-    """The model of a stream file whose feed is one of ours, told apart by ``type``; or the ``foreign`` one."""
+    """The model of a stream file whose feed is one of ours, chosen by ``type``; or the ``foreign`` one."""
     if foreign is not None:
         return create_model("StreamFile", __base__=StreamModel, feed=(settings_of(foreign), ...))
     feed: Any = reduce(or_, (settings_of(name) for name in PLANNED))

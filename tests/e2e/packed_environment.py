@@ -59,10 +59,10 @@ def run(archive: Path, base: Path) -> int:
             submit(entry, words, cluster.url, place, bare | {"PYSPARK_PYTHON": PYTHON}, archive)
             print(f"{entry}: {time.monotonic() - begun:.1f} s", flush=True)
     found = open_table(place.root, "Nyc13.Flight").count(tier="history")
-    parked = (place.root / ".quarantine" / "flights" / "_delta_log").is_dir()
+    quarantined = (place.root / ".quarantine" / "flights" / "_delta_log").is_dir()
     workers = {path.parents[4].name for path in (base / "cluster").glob(f"work-*/app-*/*/{PYTHON}")}
-    print(f"{found} of {FILES * ROWS} rows merged, quarantine: {parked}, unpacked by {', '.join(sorted(workers))}")
-    return 0 if (found, parked, len(workers)) == (FILES * ROWS, True, 2) else 1
+    print(f"{found} of {FILES * ROWS} rows merged, quarantine: {quarantined}, unpacked by {', '.join(sorted(workers))}")
+    return 0 if (found, quarantined, len(workers)) == (FILES * ROWS, True, 2) else 1
 
 
 def submit(entry: str, words: list[str], master: str, place: Place, environ: dict[str, str], archive: Path) -> None:

@@ -179,9 +179,9 @@ def test_a_running_stream_refuses_a_second_one_and_ends_after_its_batch_when_ask
 
 def test_a_bad_row_stops_with_one_error_and_no_trace_of_spark(flights: Flights) -> None:
     (flights.base / "feed" / "bad.json").write_text(flights.lines["2013-01-01"][0] + '{"year": "x"}\n')
-    code, (told,), err = flights.run("ingest", str(flights.stream), "--once", "--spark")
-    assert (code, told["stream"], told["error"]["type"]) == (1, "flights", "ErrorBudgetExceeded")
-    assert told["error"]["where"].endswith("bad.json line 2")
+    code, (reported,), err = flights.run("ingest", str(flights.stream), "--once", "--spark")
+    assert (code, reported["stream"], reported["error"]["type"]) == (1, "flights", "ErrorBudgetExceeded")
+    assert reported["error"]["where"].endswith("bad.json line 2")
     for noise in ("Traceback", "\tat ", "org.apache", "MicroBatchExecution"):
         assert noise not in err
     assert flights.call("read", TABLE)[1][0]["rows"] == 0

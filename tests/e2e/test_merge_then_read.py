@@ -29,45 +29,45 @@ def expected(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(str([comparable(v) for v in row.values()]) for row in rows)
 
 
-def read(house: IntradayRows, tier: str = "all") -> list[str]:
-    return shown(open_table(house.root, str(TABLE)).to_arrow(tier=tier))
+def read(db: IntradayRows, tier: str = "all") -> list[str]:
+    return shown(open_table(db.root, str(TABLE)).to_arrow(tier=tier))
 
 
 def test_each_row_once_at_every_station(tmp_path: Path) -> None:
     rng = random.Random(11)
-    house, rows = make(tmp_path, 120)
+    db, rows = make(tmp_path, 120)
     other = [random_row(rng) for _ in range(10)]
-    house.commit({("a", "2024-03-06"): as_table(other)})
+    db.commit({("a", "2024-03-06"): as_table(other)})
 
     def check(history: int) -> None:
-        assert read(house) == expected(rows + other)
-        assert len(read(house, "history")) == history
+        assert read(db) == expected(rows + other)
+        assert len(read(db, "history")) == history
 
     check(0)
-    merge(house.layout)
+    merge(db.layout)
     check(120)
     late = [random_row(rng) for _ in range(9)]
     rows += late
-    house.commit({("b", DAY): as_table(late)})
+    db.commit({("b", DAY): as_table(late)})
     check(120)
-    merge(house.layout)  # a supplement
+    merge(db.layout)  # a supplement
     check(129)
-    merge(house.layout, rewrite=True)
+    merge(db.layout, rewrite=True)
     check(129)
-    empty(house)
+    empty(db)
     check(129)
-    assert len(read(house, "intraday")) == 10
-    unlink(house)
+    assert len(read(db, "intraday")) == 10
+    unlink(db)
     check(129)
-    merge(house.layout, rewrite=True)  # from history
+    merge(db.layout, rewrite=True)  # from history
     check(129)
     later = [random_row(rng) for _ in range(4)]
     rows += later
-    house.log.close()
-    house.log = house.open()
-    house.commit({("a", DAY): as_table(later)})  # a new life of a deleted location
+    db.log.close()
+    db.log = db.open()
+    db.commit({("a", DAY): as_table(later)})  # a new life of a deleted location
     check(129)
-    merge(house.layout)
+    merge(db.layout)
     check(133)
-    empty(house)
+    empty(db)
     check(133)

@@ -212,9 +212,9 @@ def spark() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[int, Wrong]]]:
+def ingested(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[int, Wrong]]]:
     """Three streams, each of its format, ingested in one go."""
-    top = tmp_path_factory.mktemp("house")
+    top = tmp_path_factory.mktemp("ingested")
     (top / "feed").mkdir()
     places = {}
     for form in WRONGS:
@@ -232,9 +232,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dic
 
 @pytest.mark.parametrize("form", WRONGS)
 def test_every_wrong_value_is_set_aside_whole_and_its_neighbours_are_untouched(
-    house: tuple[Path, dict[str, dict[int, Wrong]]], form: str
+    ingested: tuple[Path, dict[str, dict[int, Wrong]]], form: str
 ) -> None:
-    top, places = house
+    top, places = ingested
     assert stored(top / "db", form.title()) == [*range((len(WRONGS[form]) + 1) * BETWEEN)]
     listed = run(top / "db", "quarantine", "list", f"Test.{form.title()}", form)
     found = {row["position"]: (row["reason"], row["column"]) for row in listed}
@@ -277,8 +277,8 @@ def repairs(path: Path, form: str, rows: Sequence[Row], first: int) -> Path:
     return path
 
 
-def test_rows_come_back_once_when_they_are_mended(house: tuple[Path, dict[str, dict[int, Wrong]]]) -> None:
-    top, _ = house
+def test_rows_come_back_once_when_they_are_mended(ingested: tuple[Path, dict[str, dict[int, Wrong]]]) -> None:
+    top, _ = ingested
     root = top / "db"
     for form in WRONGS:
         before = stored(root, form.title())

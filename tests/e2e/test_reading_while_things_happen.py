@@ -40,48 +40,48 @@ def expected(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted((tuple(comparable(value) for value in row.values()) for row in rows), key=repr)
 
 
-def errors(house: IntradayRows) -> list[str]:
-    report = verify(FS, house.layout, TABLE, deep=True)
+def errors(db: IntradayRows) -> list[str]:
+    report = verify(FS, db.layout, TABLE, deep=True)
     return [found.text() for found in report.findings if found.severity != "note"]
 
 
 def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 90)
+    db, rows = make(tmp_path, 90)
     assert rows_of(tmp_path) == expected(rows)
-    assert errors(house) == []
-    merge(house.layout)
+    assert errors(db) == []
+    merge(db.layout)
     assert rows_of(tmp_path) == rows_of(tmp_path, tier="history") == rows_of(tmp_path, tier="intraday")
-    assert errors(house) == []
+    assert errors(db) == []
     early = rows_of(tmp_path, epoch=1)
 
     late = [random_row(random.Random(7)) for _ in range(5)]
-    house.commit({("a", DAY): as_table(late)})
+    db.commit({("a", DAY): as_table(late)})
     assert rows_of(tmp_path) == expected(rows + late)
     assert rows_of(tmp_path, tier="history") == expected(rows)
     assert rows_of(tmp_path, epoch=2) == expected(rows)
     assert rows_of(tmp_path, epoch=1) == early
-    found = table_stats(FS, house.layout, TABLE)
+    found = table_stats(FS, db.layout, TABLE)
     assert found["rows"] == 95
     assert found["dates"] == [{"date": DAY, "rows": 95, "intraday": 95, "history": 90, "bytes": found["bytes"]}]
     assert found["waste"] == 0
-    assert tables(FS, house.layout)[0]["rows"] == 95
+    assert tables(FS, db.layout)[0]["rows"] == 95
 
-    merge(house.layout, rewrite=True)
+    merge(db.layout, rewrite=True)
     assert rows_of(tmp_path, tier="history") == rows_of(tmp_path) == expected(rows + late)
     assert rows_of(tmp_path, epoch=2) == expected(rows)
-    assert errors(house) == []
-    assert table_stats(FS, house.layout, TABLE)["waste"] > 0  # the replaced generation stands until its grace is over
+    assert errors(db) == []
+    assert table_stats(FS, db.layout, TABLE)["waste"] > 0  # the replaced generation stands until its grace is over
 
     pinned = open_table(tmp_path, "Test.Every")
-    truncate(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW)
+    truncate(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
     assert rows_of(tmp_path) == expected(rows + late)
     assert rows_of(tmp_path, tier="intraday") == []
     assert pinned.count(tier="intraday") == 95  # its files are still there
-    assert errors(house) == []
-    delete(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    assert errors(db) == []
+    delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
     assert rows_of(tmp_path) == expected(rows + late)
     assert pinned.count(where="!isNull(L) || isNull(L)") == 95
-    assert errors(house) == []
+    assert errors(db) == []
     with pytest.raises(SettingsError, match="can no longer be read"):
         rows_of(tmp_path, epoch=1)
 
@@ -92,7 +92,7 @@ def test_a_reader_beside_a_writer_sees_whole_epochs(tmp_path: Path) -> None:
       <Column name="Date" dataType="String" columnType="Partitioning"/>
       <Column name="Sym" dataType="String"/><Column name="Epoch" dataType="long"/><Column name="Note" dataType="String"
       symbolTable="None"/></Table>"""
-    house = IntradayRows(tmp_path, schema)
+    db = IntradayRows(tmp_path, schema)
     stop = threading.Event()
     failures: list[BaseException] = []
 
@@ -103,7 +103,7 @@ def test_a_reader_beside_a_writer_sees_whole_epochs(tmp_path: Path) -> None:
                 epoch += 1
                 columns = {"Sym": f"s{epoch}", "Epoch": epoch, "Note": f"n{epoch}"}
                 part = pa.table({name: [value] * epoch_rows(epoch) for name, value in columns.items()})
-                house.commit({("a", DAY): part, ("b", DAY): part})
+                db.commit({("a", DAY): part, ("b", DAY): part})
         except BaseException as error:
             failures.append(error)
 

@@ -63,5 +63,5 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
 
 
 def test_a_wrong_name_is_wrong_usage(place: Place) -> None:
-    code, (told,), err = ended(place.submit("merge_dates", "Nyc13.Flight", "--date", "../x"))
-    assert (code, told["error"]["type"]) == (2, "InvalidNameError"), err
+    code, (reported,), err = ended(place.submit("merge_dates", "Nyc13.Flight", "--date", "../x"))
+    assert (code, reported["error"]["type"]) == (2, "InvalidNameError"), err

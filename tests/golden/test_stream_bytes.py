@@ -184,7 +184,7 @@ def test_golden_folded_removals_read_as_they_were_written(tmp_path: Path) -> Non
     assert (found.end, read_named(Fs(), layout, table, "feed")) == (300 + len(data), Named(4, 1))
 
 
-def test_newer_versions_and_other_files_are_told_apart() -> None:
+def test_newer_versions_and_other_files_are_distinguished() -> None:
     with pytest.raises(UnsupportedVersionError):
         read_header(LOG.replace(b"SHVLOG2", b"SHVLOG3"), LOG_MAGIC, "log")
     with pytest.raises(CorruptFileError):

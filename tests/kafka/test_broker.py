@@ -43,7 +43,7 @@ def test_messages_survive_a_killed_broker(tmp_path: Path) -> None:
         assert _read(broker.bootstrap, topic) == [b"one", b"two"]
 
 
-def test_port_in_use_is_told_with_the_end_of_the_log(tmp_path: Path, broker: Broker) -> None:
+def test_port_in_use_is_reported_with_the_end_of_the_log(tmp_path: Path, broker: Broker) -> None:
     taken = int(broker.bootstrap.rpartition(":")[2])
     with pytest.raises(RetryableFeedError, match="does not start") as caught:
         Broker(Fs(), tmp_path, port=taken).start()

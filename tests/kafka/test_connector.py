@@ -61,9 +61,9 @@ def test_killed_and_without_its_checkpoint_each_message_is_stored_once(broker: B
     send(broker.bootstrap, topic, [None, message(800)])
 
     job = start(broker, topic, tmp_path, "once")
-    told, _ = job.communicate(timeout=SECONDS)
+    reported, _ = job.communicate(timeout=SECONDS)
     assert job.returncode == 0
-    first, second = told.split("\n")[:2]
+    first, second = reported.split("\n")[:2]
     assert first == second, "from the earliest offsets again, without a checkpoint: nothing new"
 
     table = open_table(tmp_path / "db", "Test.Trade").to_arrow().to_pylist()

@@ -135,7 +135,7 @@ def test_a_topic_made_again_while_it_was_read(broker: Broker, reader: KafkaReade
     assert values(reader, topic, 5, 10, id_of(broker, topic)) == numbered(5, 10)
 
 
-def test_no_broker_is_told_with_its_reason() -> None:
+def test_no_broker_is_reported_with_its_reason() -> None:
     feed = KafkaOptions("127.0.0.1:1", ("t",))
     lonely = KafkaReader(feed, patience=5)
     with pytest.raises(RetryableFeedError, match="no message came") as caught:

@@ -155,20 +155,20 @@ def test_a_broker_that_is_away_is_seen_beside_the_stream(own_broker: Broker, tmp
     topic = make_topic(own_broker.bootstrap, 2)
     send(own_broker.bootstrap, topic, ticks(range(5)), 1)
     positions = {f"{topic}/0": 0, f"{topic}/1": 2, "gone/0": 7}
-    told: queue.Queue[Seen] = queue.Queue()
+    reported: queue.Queue[Seen] = queue.Queue()
     feed = KafkaOptions(own_broker.bootstrap, (topic, "gone"))
-    with watch_ends(Remote(feed), lambda: positions, told.put) as watch:
+    with watch_ends(Remote(feed), lambda: positions, reported.put) as watch:
         known(watch, {f"{topic}/0": 0, f"{topic}/1": 5})
         send(own_broker.bootstrap, topic, ticks(range(5)), 0)
         known(watch, {f"{topic}/0": 5, f"{topic}/1": 5})
         own_broker.kill()
-        seen = told.get(timeout=PATIENCE)
+        seen = reported.get(timeout=PATIENCE)
         while seen.reachable or not seen.ends.get(f"{topic}/0"):  # a busy broker may have been silent before
-            seen = told.get(timeout=PATIENCE)
+            seen = reported.get(timeout=PATIENCE)
         assert seen.ends == {f"{topic}/0": 5, f"{topic}/1": 5}
         assert "cannot be read" in seen.reason
         own_broker.start()
-        while not told.get(timeout=PATIENCE).reachable:
+        while not reported.get(timeout=PATIENCE).reachable:
             pass
 
 

@@ -75,7 +75,7 @@ def _feed(secure: tuple[str, Path, str], mechanism: str, password: str) -> Kafka
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_the_right_password_reads_and_a_wrong_one_is_told_without_it(
+def test_the_right_password_reads_and_a_wrong_one_is_reported_without_it(
     secure: tuple[str, Path, str], mechanism: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     feed = _feed(secure, mechanism, READER)
@@ -90,18 +90,18 @@ def test_the_right_password_reads_and_a_wrong_one_is_told_without_it(
         with pytest.raises(FeedSettingsError, match="refuses access") as soon:
             KafkaTopics(feed, patience=600).look()
         assert soon.value.exit_code == EXIT_USAGE
-    assert time.monotonic() - began < 300, "told when the client knows it, not when its patience has ended"
+    assert time.monotonic() - began < 300, "reported when the client knows it, not when its patience has ended"
     with pytest.raises(FeedError, match="refuses access") as looked:
         KafkaTopics(wrong, patience=2).look()
     with pytest.raises(FeedError, match="refuses access") as read:
         list(KafkaReader(wrong, patience=600).read(OffsetRange("t", 0, 0, end)))
-    told = capfd.readouterr()
-    for text in (str(looked.value), str(read.value), told.out, told.err):
+    reported = capfd.readouterr()
+    for text in (str(looked.value), str(read.value), reported.out, reported.err):
         assert "pass" not in text.replace("password", "")
     assert "uthentication" in str(read.value)
 
 
-def test_a_broker_that_is_not_trusted_is_told(secure: tuple[str, Path, str], tmp_path: Path) -> None:
+def test_a_broker_that_is_not_trusted_is_reported(secure: tuple[str, Path, str], tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("")
     feed = _feed((secure[0], tmp_path / "ca.pem", ""), "PLAIN", READER)
     with pytest.raises(SparkhavenError) as caught:
@@ -190,7 +190,7 @@ def test_a_running_stream_tells_its_lag_and_writes_no_secret_anywhere(
     wait_for(lambda: "epoch 1:" in said())
     (url,) = re.findall(r"metrics at (\S+)", said())
 
-    def told(name: str) -> dict[str, float]:
+    def reported(name: str) -> dict[str, float]:
         """A metric as the process tells it while it runs, by partition."""
         with urllib.request.urlopen(url, timeout=60) as answer:
             text = answer.read().decode()
@@ -198,10 +198,10 @@ def test_a_running_stream_tells_its_lag_and_writes_no_secret_anywhere(
         assert all((s.labels["stream"], s.labels["table"]) == ("ticks", "Test.Tick") for s in samples)
         return {s.labels.get("source", "").rpartition("/")[2]: s.value for s in samples}
 
-    wait_for(lambda: told("sparkhaven_source_lag_records") == {"0": 2 * SHARE, "1": 0})
-    assert told("sparkhaven_source_position") == {"0": SHARE, "1": SHARE}
-    assert told("sparkhaven_rows_total") == {"": 2 * SHARE}
-    assert told("sparkhaven_epoch_current") == told("sparkhaven_stream_up") == {"": 1}
+    wait_for(lambda: reported("sparkhaven_source_lag_records") == {"0": 2 * SHARE, "1": 0})
+    assert reported("sparkhaven_source_position") == {"0": SHARE, "1": SHARE}
+    assert reported("sparkhaven_rows_total") == {"": 2 * SHARE}
+    assert reported("sparkhaven_epoch_current") == reported("sparkhaven_stream_up") == {"": 1}
 
     during = with_secret(tmp_path, READER)
     os.kill(job.pid, signal.SIGTERM)

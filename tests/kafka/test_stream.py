@@ -139,8 +139,8 @@ def test_secrets_are_in_no_plan_and_no_log(
     settings = load_stream_file(Fs(), stream_file(tmp_path, broker.bootstrap, feed), {})
     opened = open_feed(spark, Layout(tmp_path / "db"), settings)
     opened.source.explain(extended=True)
-    told = capfd.readouterr()
-    shown = [told.out, told.err, repr(settings), repr(run.settings), str(opened.source._jdf.queryExecution())]
+    reported = capfd.readouterr()
+    shown = [reported.out, reported.err, repr(settings), repr(run.settings), str(opened.source._jdf.queryExecution())]
     assert "sparkhaven_kafka" in shown[0]
     assert not any("tiger" in text for text in shown)
     written = [path for path in (tmp_path / "db").rglob("*") if path.is_file() and b"tiger" in path.read_bytes()]

@@ -86,12 +86,12 @@ def test_a_frame_is_one_epoch_and_a_label_writes_it_once(spark: SparkSession, ro
 
 def test_what_is_refused_says_why(spark: SparkSession, root: Path) -> None:
     frame = frame_of(spark, range(4))
-    for wrong, told in (
+    for wrong, reported in (
         ({"keepEpoch": "5"}, "did you mean 'keepEpochs'"),
         ({"badRows": "{}"}, "deephaven_writer"),
         ({"stream": "a/b"}, "InvalidNameError"),
     ):
-        with pytest.raises(PySparkException, match=told):
+        with pytest.raises(PySparkException, match=reported):
             save(frame, root, **wrong)
     with pytest.raises(PySparkException, match="can only be appended to"):
         save(frame, root, mode="overwrite")

@@ -118,13 +118,13 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     metrics = Metrics()
     with served(metrics, 0) as url:
         again = take(spark, tmp_path, "log", "max_per_trigger = { files = 1 }", metrics)
-        told = urllib.request.urlopen(url, timeout=60).read().decode()
+        reported = urllib.request.urlopen(url, timeout=60).read().decode()
     labels = 'stream="log",table="Test.Copy"'
-    assert f'sparkhaven_quarantine_total{{reason="overflow",{labels}}} 2.0\n' in told
-    assert f'sparkhaven_source_position{{source="version",{labels}}} 5.0\n' in told
-    assert f"sparkhaven_source_lag_files{{{labels}}} 0.0\n" in told
+    assert f'sparkhaven_quarantine_total{{reason="overflow",{labels}}} 2.0\n' in reported
+    assert f'sparkhaven_source_position{{source="version",{labels}}} 5.0\n' in reported
+    assert f"sparkhaven_source_lag_files{{{labels}}} 0.0\n" in reported
     assert again.totals is not None and (again.totals.rows, again.totals.rejected) == (1, 2)
-    parked = Quarantine(
+    quarantined = Quarantine(
         lambda: spark,
         Fs(),
         Layout(tmp_path / "db"),
@@ -133,7 +133,7 @@ def test_the_life_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
         Layout(tmp_path / "db").quarantine("log"),
         clock=lambda: 0.0,
     )
-    rows = parked.select(Chosen()).collect()
+    rows = quarantined.select(Chosen()).collect()
     assert [(row.Column, row.Position, json.loads(row.Payload)["id"]) for row in rows] == [
         ("id", row.Position, int(row.Value)) for row in rows
     ]

@@ -78,11 +78,11 @@ def test_rejected_rows_are_parked_and_found_on_the_local_disk(
 ) -> None:
     root = tmp_path / "a b[1]{2}%20"
     root.mkdir()
-    parked = quarantine(spark, root)
+    quarantined = quarantine(spark, root)
     one = put_file(tmp_path / "feed", "1", [record(0), bad(1)], 1)
     with open_log(FS, root) as log:
-        take(FS, root, log, [[one]], parked.add)
-    assert places(parked) == [("1", 2, 1, None)]
+        take(FS, root, log, [[one]], quarantined.add)
+    assert places(quarantined) == [("1", 2, 1, None)]
     assert (Layout(root).quarantine(STREAM) / "_delta_log").is_dir()
     assert [*elsewhere.rglob(tmp_path.name)] == []
 

@@ -1,4 +1,4 @@
-"""Rows of data frames that cannot be stored, in a real Delta: parked once, whatever is sent again; and the commands."""
+"""Rows of data frames that cannot be stored, in a real Delta: quarantined once, whatever is sent again."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def numbers(root: Path) -> list[int]:
     return sorted(open_table(root, str(TABLE)).to_arrow(["N"])["N"].to_pylist())
 
 
-def parked(spark: SparkSession, root: Path) -> list[tuple[str, int, str, int]]:
+def quarantined(spark: SparkSession, root: Path) -> list[tuple[str, int, str, int]]:
     """Source partition, position, reason and epoch of what is in the quarantine."""
     layout = Layout(root)
     found = Quarantine(lambda: spark, Fs(), layout, TABLE, STREAM, layout.quarantine(STREAM), clock=lambda: 0.0)
@@ -120,7 +120,7 @@ def test_by_position_each_wrong_row_is_parked_once_and_its_neighbours_are_stored
     done = write_frame(frame_of(spark, rows), tmp_path, str(TABLE), STREAM, **options)
     assert (done.epoch, done.rows, done.rejected) == (1, len(WRONG), len(WRONG))
     expected = [("source/0", 2 * n + 1, code, 1) for n, (_, _, code) in enumerate(WRONG)]
-    assert (numbers(tmp_path), parked(spark, tmp_path)) == ([*range(0, count, 2)], expected)
+    assert (numbers(tmp_path), quarantined(spark, tmp_path)) == ([*range(0, count, 2)], expected)
 
     # a date in history takes no more rows
     layout = Layout(tmp_path)
@@ -134,10 +134,10 @@ def test_by_position_each_wrong_row_is_parked_once_and_its_neighbours_are_stored
     with pytest.raises(ErrorBudgetExceeded, match="more bad rows"):
         write_frame(frame_of(spark, more), tmp_path, str(TABLE), STREAM, **tight)
 
-    # all of it again, and more: what is committed is not judged again
+    # all of it again, and more: what is committed is not checked again
     done = write_frame(frame_of(spark, rows + more).repartition(2), tmp_path, str(TABLE), STREAM, **options)
     assert (done.epoch, done.rows, done.rejected) == (2, 2, 1)
-    assert parked(spark, tmp_path) == [*expected, ("source/0", count, "late", 2)]
+    assert quarantined(spark, tmp_path) == [*expected, ("source/0", count, "late", 2)]
     assert numbers(tmp_path) == [*range(0, count, 2), count + 1, count + 2]
 
 
@@ -145,7 +145,7 @@ def test_without_positions_a_batch_and_its_wrong_rows_are_known_by_content(spark
     frame = frame_of(spark, mixed()).drop("part", "off").coalesce(1)
     for label in ("one", "one", "two"):
         write_frame(frame, tmp_path, str(TABLE), STREAM, label=label, **ROUTE)
-    found = parked(spark, tmp_path)
+    found = quarantined(spark, tmp_path)
     expected = [(f"@write {label}/0/task 0", n) for n, label in ((1, "one"), (2, "two"))]
     assert sorted({(place, epoch) for place, _, _, epoch in found}) == expected
     assert [code for _, _, code, _ in found] == [code for _, _, code in WRONG] * 2
@@ -159,11 +159,11 @@ def test_rows_of_a_batch_that_died_go_before_it_comes_again(spark: SparkSession,
     writer._fs = CrashingFs(crash_at="commit-record:before")
     with pytest.raises(Crash):
         writer.write(frame, None, "q", 0)
-    assert parked(spark, tmp_path) == [("source/0", 1, "overflow", 1)]
+    assert quarantined(spark, tmp_path) == [("source/0", 1, "overflow", 1)]
     mended = frame_of(spark, [row(0), row(1), row(2, Side="")])
     with deephaven_writer(tmp_path, str(TABLE), STREAM, **options) as again:
         again.write(mended, None, "q", 0)
-    assert (numbers(tmp_path), parked(spark, tmp_path)) == ([0, 1], [("source/0", 2, "not-one-character", 1)])
+    assert (numbers(tmp_path), quarantined(spark, tmp_path)) == ([0, 1], [("source/0", 2, "not-one-character", 1)])
 
 
 def run(root: Path, *words: str, code: int = 0) -> tuple[list[dict[str, Any]], str]:
@@ -187,8 +187,8 @@ def test_commands_list_and_drop_such_rows_and_do_not_send_them_again(spark: Spar
     whole = json.loads(listed[0]["payload"])
     assert (whole["Small"], whole["N"], whole["Px"], whole["off"]) == (40_000, 1, "NaN", 1)
     for dry in ((), ("--dry-run",)):
-        _, told = run(tmp_path / "db", "quarantine", "requeue", str(TABLE), STREAM, *dry, code=2)
-        assert "rows of data frames cannot be requeued" in told and "write_frame(" in told
+        _, reported = run(tmp_path / "db", "quarantine", "requeue", str(TABLE), STREAM, *dry, code=2)
+        assert "rows of data frames cannot be requeued" in reported and "write_frame(" in reported
     ((dropped,), _) = run(tmp_path / "db", "quarantine", "drop", str(TABLE), STREAM, "--reason", "overflow")
     assert dropped["dropped"] == 1
     assert len(run(tmp_path / "db", "quarantine", "list", str(TABLE), STREAM)[0]) == 1

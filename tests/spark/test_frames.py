@@ -87,11 +87,11 @@ def test_holes_are_refused_or_recorded(spark: SparkSession, tmp_path: Path) -> N
     put(feed, "1", range(10), (0, 0))
     run(source(spark, feed, placed=True), writer(root, placed=True), checkpoint)
     put(feed, "2", range(12, 15), (0, 12))
-    told = fails(source(spark, feed, placed=True), writer(root, placed=True), checkpoint)
-    assert "the source does not continue where the last epoch ends" in told
+    reported = fails(source(spark, feed, placed=True), writer(root, placed=True), checkpoint)
+    assert "the source does not continue where the last epoch ends" in reported
     filtered = source(spark, feed, placed=True).where("off <> 13")
-    told = fails(filtered, writer(root, placed=True), checkpoint)
-    assert "offsets are missing among the rows of a batch" in told
+    reported = fails(filtered, writer(root, placed=True), checkpoint)
+    assert "offsets are missing among the rows of a batch" in reported
     assert (numbers(root), epochs(root)) == ([*range(10)], 1)
     run(filtered, writer(root, placed=True, allow_gap=True), checkpoint)
     assert numbers(root) == [*range(10), 12, 14]
@@ -119,9 +119,9 @@ def test_a_replayed_batch_is_a_no_op_and_one_with_other_rows_is_loud(spark: Spar
     # the same files, but not the same rows
     (checkpoint / "commits/1").unlink()
     put(feed, "2", range(8, 15))
-    told = fails(frame, writer(root, placed=False), checkpoint)
-    assert "a committed batch was repeated with other rows" in told
-    assert "batch 1" in told
+    reported = fails(frame, writer(root, placed=False), checkpoint)
+    assert "a committed batch was repeated with other rows" in reported
+    assert "batch 1" in reported
     assert (numbers(root), epochs(root)) == ([*range(16)], 2)
 
     # an older checkpoint: batch 2 is planned anew with more files
@@ -133,14 +133,14 @@ def test_a_replayed_batch_is_a_no_op_and_one_with_other_rows_is_loud(spark: Spar
     shutil.rmtree(checkpoint)
     shutil.copytree(older, checkpoint)
     put(feed, "4", range(20, 24))
-    told = fails(source(spark, feed, placed=False, files=9), writer(root, placed=False), checkpoint)
-    assert "roll the stream back to the epoch before 3" in told
+    reported = fails(source(spark, feed, placed=False, files=9), writer(root, placed=False), checkpoint)
+    assert "roll the stream back to the epoch before 3" in reported
     rolled_back(root, 2)
     run(source(spark, feed, placed=False, files=9), writer(root, placed=False), checkpoint)
     assert numbers(root) == [*range(24)]
 
 
-def test_a_lost_checkpoint_is_told_and_adopted(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_lost_checkpoint_is_reported_and_adopted(spark: SparkSession, tmp_path: Path) -> None:
     feed, root, checkpoint = tmp_path / "feed", tmp_path / "db", tmp_path / "checkpoint"
     put(feed, "1", range(8))
     frame = source(spark, feed, placed=False)
@@ -155,8 +155,8 @@ def test_a_lost_checkpoint_is_told_and_adopted(spark: SparkSession, tmp_path: Pa
     assert numbers(root) == [*range(12)]
     shutil.rmtree(Layout(root).intraday(TABLE))  # R8: the log is lost, the checkpoint is not
     put(feed, "3", range(12, 14))
-    told = fails(source(spark, feed, placed=False), writer(root, placed=False), checkpoint)
-    assert "the commit log is empty" in told
+    reported = fails(source(spark, feed, placed=False), writer(root, placed=False), checkpoint)
+    assert "the commit log is empty" in reported
 
 
 def frame_of(spark: SparkSession, some: range, ddl: str = DDL, **more: Any) -> DataFrame:
@@ -275,7 +275,7 @@ def test_one_writer_at_a_time_and_none_left_behind_by_an_error(spark: SparkSessi
     assert numbers(tmp_path) == [*range(8)]
 
 
-def test_a_rollback_behind_the_checkpoint_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rollback_behind_the_checkpoint_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     feed, root, checkpoint = tmp_path / "feed", tmp_path / "db", tmp_path / "checkpoint"
     put(feed, "1", range(4))
     put(feed, "2", range(4, 8))
@@ -283,8 +283,8 @@ def test_a_rollback_behind_the_checkpoint_is_told(spark: SparkSession, tmp_path:
     run(frame, writer(root, placed=False), checkpoint)
     rolled_back(root, 1)
     put(feed, "3", range(8, 10))
-    told = fails(frame, writer(root, placed=False), checkpoint)
-    assert "batches of this query are missing in the log" in told
+    reported = fails(frame, writer(root, placed=False), checkpoint)
+    assert "batches of this query are missing in the log" in reported
     for name in ("offsets/1", "commits/1", "offsets/2"):
         (checkpoint / name).unlink()
         (checkpoint / name).with_name(f".{name[-1]}.crc").unlink(missing_ok=True)

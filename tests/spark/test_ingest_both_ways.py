@@ -96,7 +96,7 @@ def content(path: Path) -> object:
     return replace(decode(data, path), last_modified_ms=0) if path.name == TABLE_SIZE else data
 
 
-def parked(root: Path) -> list[dict[str, Any]]:
+def quarantined(root: Path) -> list[dict[str, Any]]:
     lines = run(root, "quarantine", "list", "both", "--json").stdout.splitlines()
     return [{name: value for name, value in json.loads(line).items() if "ime" not in name} for line in lines]
 
@@ -131,7 +131,9 @@ def test_both_ways_write_the_same_bytes_and_take_turns(tmp_path: Path) -> None:
     spark, here = ingest(tmp_path, "spark", "--local"), ingest(tmp_path, "here", "--spark")
     assert spark == here and (here[0]["rows"], here[0]["rejected"], here[0]["epochs"]) == (200, 3, 1)
     check_same(tmp_path)
-    assert parked(tmp_path / "spark") == parked(tmp_path / "here") and len(parked(tmp_path / "here")) == 3
+    assert (
+        quarantined(tmp_path / "spark") == quarantined(tmp_path / "here") and len(quarantined(tmp_path / "here")) == 3
+    )
 
     assert ingest(tmp_path, "spark", "--spark") == ingest(tmp_path, "here", "--local")
     check_same(tmp_path)

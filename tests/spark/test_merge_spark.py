@@ -42,20 +42,20 @@ def context() -> Iterator[Any]:
 def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
     rng = random.Random(1)
     rows = [random_row(rng) for _ in range(20_000)]
-    house = IntradayRows(root, SCHEMA, fs=FS)
-    house.commit({("a", DAY): as_table(rows[:9000]), ("b", DAY): as_table(rows[9000:])})
-    house.commit({("a", day): as_table(rows[:50]) for day in DAYS[1:]})
+    db = IntradayRows(root, SCHEMA, fs=FS)
+    db.commit({("a", DAY): as_table(rows[:9000]), ("b", DAY): as_table(rows[9000:])})
+    db.commit({("a", day): as_table(rows[:50]) for day in DAYS[1:]})
     for name in ("0", "1"):
-        add_partition(FS, house.layout, "Test", name)
+        add_partition(FS, db.layout, "Test", name)
     options = MergeOptions(sort=(SortKey("D"),), memory=memory, workers=2)
-    found = list(merge_dates(house.fs, house.layout, TABLE, DAYS, options, executor=executor, clock=lambda: 1.7e9))
+    found = list(merge_dates(db.fs, db.layout, TABLE, DAYS, options, executor=executor, clock=lambda: 1.7e9))
     assert [result.error for result in found] == [None] * 3
     assert {result.value: result.rows_out for result in found} == {DAY: 20_000, DAYS[1]: 50, DAYS[2]: 50}
     for day in DAYS:
-        record = newest(FS, house.layout, TABLE, day)
+        record = newest(FS, db.layout, TABLE, day)
         assert record is not None
         assert record.phase == "clean"
-    return history_bytes(house.layout)
+    return history_bytes(db.layout)
 
 
 @pytest.mark.spark

@@ -1,4 +1,4 @@
-"""The quarantine in a real Delta: parked once whatever is replayed, and always what the commit log says."""
+"""The quarantine in a real Delta: each quarantined once whatever is replayed, and always what the commit log says."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def spark() -> Iterator[SparkSession]:
 
 
 def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkSession, tmp_path: Path) -> None:
-    parked = quarantine(spark, tmp_path)
+    quarantined = quarantine(spark, tmp_path)
     one = put_file(tmp_path / "feed", "1", [record(0), bad(1), {**bad(2), "Note": "x" * 2_000_000}], 1)
     two = put_file(tmp_path / "feed", "2", [record(3), bad(4)], 2)
     three = put_file(tmp_path / "feed", "3", [record(5)], 3)
     with open_log(FS, tmp_path) as log:
         for number, file in enumerate((one, two, three)):
-            take(FS, tmp_path, log, [[file]], parked.add, number)
+            take(FS, tmp_path, log, [[file]], quarantined.add, number)
         assert numbers(tmp_path, log.state) == [0, 3, 5]
-    rows = [row.asDict() for row in parked.select(Chosen()).collect()]
+    rows = [row.asDict() for row in quarantined.select(Chosen()).collect()]
     assert [(Path(r["SourcePartition"]).name, r["Position"], r["Epoch"]) for r in rows] == [
         ("1", 2, 1),
         ("1", 3, 1),
@@ -61,8 +61,8 @@ def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkS
     assert (first["Column"], first["Expected"], first["Value"]) == ("N", "a number", '"x1"')
     assert (first["SourceTime"], first["Time"].timestamp()) == (10**9, 1_000_000.25)
     assert first["RequeuedEpoch"] is None
-    assert places(parked, Chosen(source="*/2")) == [("2", 2, 2, None)]
-    assert places(parked, Chosen(reason="overflow")) == []
+    assert places(quarantined, Chosen(source="*/2")) == [("2", 2, 2, None)]
+    assert places(quarantined, Chosen(reason="overflow")) == []
 
 
 @pytest.mark.parametrize("step", ["quarantine-sync:before", "commit-record:before"])
@@ -74,68 +74,68 @@ def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(
     one = put_file(feed, "1", [bad(0), record(1), bad(2)], 2)
     fs = CrashingFs(crash_at=step, occurrence=2)
     log = open_log(fs, tmp_path)
-    parked = quarantine(spark, tmp_path, fs)
-    take(fs, tmp_path, log, [[first]], parked.add)
+    quarantined = quarantine(spark, tmp_path, fs)
+    take(fs, tmp_path, log, [[first]], quarantined.add)
     with pytest.raises(Crash):
-        take(fs, tmp_path, log, [[one]], parked.add, 1)
+        take(fs, tmp_path, log, [[one]], quarantined.add, 1)
     log._lock.release()
-    parked = quarantine(spark, tmp_path)
-    assert places(parked) == [("0", 2, 1, None), ("1", 1, 2, None), ("1", 3, 2, None)]
+    quarantined = quarantine(spark, tmp_path)
+    assert places(quarantined) == [("0", 2, 1, None), ("1", 1, 2, None), ("1", 3, 2, None)]
     # meanwhile the feed is mended: had the rows stayed, they would be in the table and in quarantine
     mended = put_file(feed, "1", [record(0), record(1), bad(2)], 3)
-    with restart(FS, tmp_path, parked) as log:
-        assert places(parked) == [("0", 2, 1, None)]
-        assert take(FS, tmp_path, log, [[mended]], parked.add, 2).epoch == 2
-        assert take(FS, tmp_path, log, [[mended]], parked.add, 3).epoch is None
+    with restart(FS, tmp_path, quarantined) as log:
+        assert places(quarantined) == [("0", 2, 1, None)]
+        assert take(FS, tmp_path, log, [[mended]], quarantined.add, 2).epoch == 2
+        assert take(FS, tmp_path, log, [[mended]], quarantined.add, 3).epoch is None
         assert numbers(tmp_path, log.state) == [0, 1, 100]
-    assert places(parked) == [("0", 2, 1, None), ("1", 3, 2, None)]
+    assert places(quarantined) == [("0", 2, 1, None), ("1", 3, 2, None)]
 
 
 def test_a_batch_over_the_budget_leaves_no_table_at_all(spark: SparkSession, tmp_path: Path) -> None:
-    parked = quarantine(spark, tmp_path)
+    quarantined = quarantine(spark, tmp_path)
     one = put_file(tmp_path / "feed", "1", [bad(number) for number in range(1001)], 1)
     with open_log(FS, tmp_path) as log, pytest.raises(ErrorBudgetExceeded):
-        take(FS, tmp_path, log, [[one]], parked.add)
-    assert not parked.exists
+        take(FS, tmp_path, log, [[one]], quarantined.add)
+    assert not quarantined.exists
     assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) is None
 
 
 def test_a_rollback_takes_the_rows_of_its_epochs_along(spark: SparkSession, tmp_path: Path) -> None:
-    parked = quarantine(spark, tmp_path)
+    quarantined = quarantine(spark, tmp_path)
     files = [put_file(tmp_path / "feed", str(n), [record(2 * n), bad(2 * n + 1)], n) for n in (1, 2, 3)]
     with open_log(FS, tmp_path) as log:
         for number, file in enumerate(files):
-            take(FS, tmp_path, log, [[file]], parked.add, number)
+            take(FS, tmp_path, log, [[file]], quarantined.add, number)
         assert log.rollback(1) == 4
-    with restart(FS, tmp_path, parked) as log:
-        assert places(parked) == [("1", 2, 1, None)]
-        assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) == Ledger(str(parked.place), "s.toml", 3, 4)
+    with restart(FS, tmp_path, quarantined) as log:
+        assert places(quarantined) == [("1", 2, 1, None)]
+        assert read_ledger(FS, Layout(tmp_path), TABLE, STREAM) == Ledger(str(quarantined.place), "s.toml", 3, 4)
         mended = put_file(tmp_path / "feed", "2", [record(4), record(5)], 4)
-        take(FS, tmp_path, log, [[mended], [again(Path(files[2].path), 5)]], parked.add, 3)
-    with restart(FS, tmp_path, parked) as log:
+        take(FS, tmp_path, log, [[mended], [again(Path(files[2].path), 5)]], quarantined.add, 3)
+    with restart(FS, tmp_path, quarantined) as log:
         assert numbers(tmp_path, log.state) == [2, 4, 5, 6]
-    assert places(parked) == [("1", 2, 1, None), ("3", 2, 5, None)]
+    assert places(quarantined) == [("1", 2, 1, None), ("3", 2, 5, None)]
 
 
 def test_rows_of_other_streams_in_the_same_table_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
     from writers.quarantine.table import Quarantine
 
-    parked = quarantine(spark, tmp_path)
+    quarantined = quarantine(spark, tmp_path)
     one = put_file(tmp_path / "feed", "1", [bad(0), record(1)], 1)
     with open_log(FS, tmp_path) as log:
-        take(FS, tmp_path, log, [[one]], parked.add)
-    other = Quarantine(lambda: spark, FS, Layout(tmp_path), TABLE, "other", parked.place, clock=lambda: 0.0)
+        take(FS, tmp_path, log, [[one]], quarantined.add)
+    other = Quarantine(lambda: spark, FS, Layout(tmp_path), TABLE, "other", quarantined.place, clock=lambda: 0.0)
     assert places(other) == []
     assert other.drop(Chosen()) == 0
-    assert parked.drop(Chosen(epoch=2)) == 0
-    assert parked.drop(Chosen(), after=0) == 0  # of a batch that is not committed yet
-    assert parked.drop(Chosen(epoch=1)) == 1
-    assert places(parked) == []
+    assert quarantined.drop(Chosen(epoch=2)) == 0
+    assert quarantined.drop(Chosen(), after=0) == 0  # of a batch that is not committed yet
+    assert quarantined.drop(Chosen(epoch=1)) == 1
+    assert places(quarantined) == []
 
 
 def test_other_rows_in_the_places_of_old_ones_are_parked_too(spark: SparkSession, tmp_path: Path) -> None:
     """A topic that was made again, or a new file of an old name, has other messages under the same positions."""
-    parked = quarantine(spark, tmp_path)
+    quarantined = quarantine(spark, tmp_path)
     nothing = dict.fromkeys(REJECTED.names)
 
     def file(name: str, *times: int | None) -> RejectedFile:
@@ -145,10 +145,10 @@ def test_other_rows_in_the_places_of_old_ones_are_parked_too(spark: SparkSession
         return RejectedFile(tmp_path / name, len(times))
 
     open_log(FS, tmp_path).close()
-    parked.add([file("one", 1, None)], 1)
-    parked.add([file("one", 1, None), file("two", 2)], 2)
-    found = parked.select(Chosen()).select("Epoch", "SourceTime")
+    quarantined.add([file("one", 1, None)], 1)
+    quarantined.add([file("one", 1, None), file("two", 2)], 2)
+    found = quarantined.select(Chosen()).select("Epoch", "SourceTime")
     assert_df_equality(found, spark.createDataFrame([(1, None), (1, 1), (2, 2)], found.schema), ignore_row_order=True)
-    parked.mark(Requeue(file("again", 2).path, 0, 3))
-    found = parked.select(Chosen(state="requeued")).select("Epoch", "SourceTime", "RequeuedEpoch")
+    quarantined.mark(Requeue(file("again", 2).path, 0, 3))
+    found = quarantined.select(Chosen(state="requeued")).select("Epoch", "SourceTime", "RequeuedEpoch")
     assert_df_equality(found, spark.createDataFrame([(2, 2, 3)], found.schema))

@@ -137,14 +137,16 @@ def dies(split: FileId, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.Rec
     raise ZeroDivisionError("a fault of the decoder")
 
 
-@pytest.mark.parametrize(("first", "told"), [(1, "Python worker exited"), (3, "ZeroDivisionError: a fault")])
-def test_a_worker_that_dies_or_errs_commits_nothing(spark: SparkSession, tmp_path: Path, first: int, told: str) -> None:
+@pytest.mark.parametrize(("first", "reported"), [(1, "Python worker exited"), (3, "ZeroDivisionError: a fault")])
+def test_a_worker_that_dies_or_errs_commits_nothing(
+    spark: SparkSession, tmp_path: Path, first: int, reported: str
+) -> None:
     feed, root = tmp_path / "feed", tmp_path / "db"
     root.mkdir()
     put(feed, first, 2)  # two tasks, so that neither runs in the driver
     with pytest.raises(CommitError, match="could not run the tasks") as caught:
         run(spark, feed, root, decode=dies)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert committed(root) == []
     assert run(spark, feed, root).rows == 20
 
@@ -200,9 +202,7 @@ def test_a_start_with_an_empty_feed_is_no_lost_log(spark: SparkSession, tmp_path
     assert run(spark, feed, root).rows == 10
 
 
-def test_who_was_overtaken_is_told_so_where_spark_meets_the_successor_first(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_being_overtaken_is_reported_where_spark_meets_the_successor_first(spark: SparkSession, tmp_path: Path) -> None:
     feed, root = tmp_path / "feed", tmp_path / "db"
     root.mkdir()
     put(feed, 0, 3)

@@ -1,4 +1,4 @@
-"""Workers that run another interpreter than the driver: told before the first batch. One JVM for all sessions."""
+"""Workers that run another interpreter than the driver: reported before the first batch. One JVM for all sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from jobs.dataframes.frame_writer import write_frame
 from store.errors import SparkhavenError
-told = {}
+reported = {}
 for number, python in enumerate(sys.argv[2:]):
     os.environ["PYSPARK_PYTHON"] = python
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -31,11 +31,11 @@ for number, python in enumerate(sys.argv[2:]):
     value, schema = {"fixed": "2026-11-20"}, Path(sys.argv[1]) / "t.schema"
     try:
         write_frame(frame, f"{sys.argv[1]}/db{number}", "Test.Event", "s", internal="Src", value=value, schema=schema)
-        told[python] = "written"
+        reported[python] = "written"
     except SparkhavenError as error:
-        told[python] = str(error)
+        reported[python] = str(error)
     spark.stop()
-print(json.dumps(told), flush=True)
+print(json.dumps(reported), flush=True)
 os._exit(0)
 """
 
@@ -49,7 +49,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(bare: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def reported(bare: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a program says of each interpreter; it is started by its full path while no environment is activated."""
     base = tmp_path_factory.mktemp("workers")
     (base / "t.schema").write_bytes(SCHEMA)
@@ -61,16 +61,16 @@ def told(bare: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
-def test_the_drivers_own_interpreter_writes(told: dict[str, str]) -> None:
-    assert told[sys.executable] == "written"
+def test_the_drivers_own_interpreter_writes(reported: dict[str, str]) -> None:
+    assert reported[sys.executable] == "written"
 
 
-def test_an_interpreter_without_packages_is_named_with_what_it_lacks(told: dict[str, str], bare: str) -> None:
-    said = told[bare]
+def test_an_interpreter_without_packages_is_named_with_what_it_lacks(reported: dict[str, str], bare: str) -> None:
+    said = reported[bare]
     assert bare in said and sys.executable in said, said
     assert "numpy" in said and "PYSPARK_PYTHON" in said, said
 
 
-def test_an_interpreter_that_is_not_there_is_named(told: dict[str, str]) -> None:
-    said = told[NOWHERE]
+def test_an_interpreter_that_is_not_there_is_named(reported: dict[str, str]) -> None:
+    said = reported[NOWHERE]
     assert NOWHERE in said and "PYSPARK_PYTHON" in said and "Cannot run program" in said, said

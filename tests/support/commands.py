@@ -15,7 +15,7 @@ def run(root: Path, *words: str) -> Result:
     return CliRunner().invoke(app, ["--root", str(root), *words], env={"SPARKHAVEN_ROOT": ""})
 
 
-def told(root: Path, *words: str) -> tuple[int, dict[str, Any]]:
+def run_json(root: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Exit code and the only JSON object of a command."""
     found = run(root, *words, "--json")
     assert len(found.stdout.splitlines()) == 1, found.stdout

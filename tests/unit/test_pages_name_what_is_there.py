@@ -28,7 +28,7 @@ def test_pages_name_files() -> None:
 
 def test_the_modules_that_know_spark_are_named() -> None:
     text = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    told = text.partition("What knows Spark:")[2].partition("Everything else")[0]
+    reported = text.partition("What knows Spark:")[2].partition("Everything else")[0]
     knowing = {
         path
         for package in ("store", "ingest", "writers", "readers")
@@ -36,5 +36,5 @@ def test_the_modules_that_know_spark_are_named() -> None:
         if IMPORTS.search(path.read_text(encoding="utf-8"))
     }
     assert knowing
-    missing = [str(path.relative_to(REPOSITORY)) for path in knowing if not re.search(rf"\b{path.stem}\b", told)]
+    missing = [str(path.relative_to(REPOSITORY)) for path in knowing if not re.search(rf"\b{path.stem}\b", reported)]
     assert sorted(missing) == []

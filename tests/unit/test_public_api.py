@@ -53,7 +53,7 @@ def test_reading_imports_no_spark() -> None:
 
 
 @pytest.mark.slow
-def test_a_foreign_package_of_the_name_of_ours_is_told(tmp_path: Path) -> None:
+def test_a_foreign_package_of_the_name_of_ours_is_reported(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "__init__.py").touch()
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(REPOSITORY)!r}]; import sparkhaven"

@@ -55,11 +55,11 @@ def test_a_schema_gives_the_types(tmp_path: Path) -> None:
     ("rows", "words"),
     [({"Sizes": [1]}, "no such column"), ({"Size": [70_000]}, "not of the type"), ({"Size": ["x"]}, "not of the type")],
 )
-def test_rows_that_do_not_fit_are_told(tmp_path: Path, rows: dict[str, list[object]], words: str) -> None:
+def test_rows_that_do_not_fit_are_reported(tmp_path: Path, rows: dict[str, list[object]], words: str) -> None:
     with pytest.raises(SchemaMismatchError, match=words):
         make_table(tmp_path, "NS.T", rows, schema=KINDS)
 
 
-def test_values_without_a_column_type_are_told(tmp_path: Path) -> None:
+def test_values_without_a_column_type_are_reported(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatchError, match=r"(?s)no column type.*Tags"):
         make_table(tmp_path, "NS.T", {"Tags": [["a"]]})

@@ -72,7 +72,7 @@ class LocationAppender:
         """
         self._fs, self._target, self.key, self._memory = fs, target, key, memory
         self._may_write, self._sleep = may_write, sleep
-        self._blank = memory.empty_location(target.schema)
+        self._empty = memory.empty_location(target.schema)
         self.directory = target.location(key)
         self.touched: dict[Path, None] = {}
         self.directories: dict[Path, None] = {}
@@ -171,7 +171,7 @@ class LocationAppender:
         for column in self._target.schema.stored:
             name = f"{column.name}.dat"
             if name in self._files:
-                prefix = self._blank.prefixes[column.name]
+                prefix = self._empty.prefixes[column.name]
                 if self._fs.read_range(self.directory / name, 0, len(prefix)) != prefix:
                     raise SchemaMismatchError(
                         "the files of a column were written with another definition of it",
@@ -183,12 +183,12 @@ class LocationAppender:
         path = self.directory / TABLE_DEFINITION
         with writing(path):
             if new:
-                self._fs.write_new(path, self._blank.tbl)
+                self._fs.write_new(path, self._empty.tbl)
                 # an earlier attempt may have made these directories and died before any sync
                 value = self.directory.parent
                 self.directories.update(dict.fromkeys((value, value.parent, value.parent.parent)))
             else:  # of a committed location: durable before it replaces the old one
-                self._fs.replace(path, self._blank.tbl)
+                self._fs.replace(path, self._empty.tbl)
         self.touched[path] = None
         self.directories[self.directory] = None
 
@@ -254,7 +254,7 @@ class LocationAppender:
         path, state = self.directory / name, self._files.get(name)
         with writing(path):
             if state is None:
-                prefix = self._blank.prefixes[column.name] if name.endswith(".dat") else b""
+                prefix = self._empty.prefixes[column.name] if name.endswith(".dat") else b""
                 self._fs.write_new(path, prefix + data if prefix else bytes(data))
                 self.directories[self.directory] = None
                 state = EMPTY

@@ -28,13 +28,13 @@ class WorkerCache:
 
     def __init__(self, symbols: SymbolCache | None = None) -> None:
         self.symbols = symbols or SymbolCache()
-        self._blanks: dict[tuple[str, int, tuple[Column, ...]], EmptyLocation] = {}
+        self._by_schema: dict[tuple[str, int, tuple[Column, ...]], EmptyLocation] = {}
 
     def empty_location(self, schema: TableSchema) -> EmptyLocation:
         """The empty location of a schema, encoded once."""
         key = (schema.full_name, schema.version, schema.columns)
-        found = self._blanks.get(key)
+        found = self._by_schema.get(key)
         if found is None:
-            self._blanks.clear()
-            found = self._blanks[key] = EmptyLocation.of(schema)
+            self._by_schema.clear()
+            found = self._by_schema[key] = EmptyLocation.of(schema)
         return found

@@ -102,9 +102,9 @@ class _Run:
         self.notes = SplitNotes(sink=self._rejected)
         self._late = LateSplits({})
         self._fs, self._memory, self._target, self._task = fs, memory, target, task
-        self._max_gathered, self._clock = max_buffered, clock
+        self._max_buffered, self._clock = max_buffered, clock
         self._scratch = AttemptScratch(fs, target.scratch(task.batch), task.index, task.attempt)
-        self._gathered: dict[LocationKey, list[Row]] = {}
+        self._buffered: dict[LocationKey, list[Row]] = {}
         self._bytes = 0
         self._appenders: dict[LocationKey, LocationAppender] = {}
         self._parts: dict[LocationKey, list[SplitRows]] = {}
@@ -152,19 +152,19 @@ class _Run:
 
     def _buffer(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
-            self._gathered.setdefault(key, []).append((split, batch))
+            self._buffered.setdefault(key, []).append((split, batch))
             self._bytes += _bytes_of(batch)
-            if self._bytes >= self._max_gathered:
+            if self._bytes >= self._max_buffered:
                 self._flush()
 
     def _flush(self) -> None:
         started = self._clock()
-        for key, rows in self._gathered.items():
+        for key, rows in self._buffered.items():
             if self._task.alone or self._scratch.claim(key):
                 self._append(key, rows)
             else:
                 self._spooled.extend(self._scratch.write(key, rows))
-        self._gathered, self._bytes = {}, 0
+        self._buffered, self._bytes = {}, 0
         self._seconds["append"] += self._clock() - started
 
     def _append(self, key: LocationKey, rows: list[Row]) -> None:

@@ -164,13 +164,13 @@ class _Seen:
     def _digested(self, sink: Callable[[pa.RecordBatch], None] | None) -> Callable[[pa.RecordBatch], None]:
         """A sink that adds rejected rows to the digest of the batch."""
 
-        def park(rows: pa.RecordBatch) -> None:
+        def add_rejected(rows: pa.RecordBatch) -> None:
             payloads = rows.column("Payload").to_pylist()
             self.digest = add(self.digest, *(xxhash.xxh3_128_intdigest(b"\0" + (each or b"")) for each in payloads))
             if sink is not None:
                 sink(rows)
 
-        return park
+        return add_rejected
 
     def _counted(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, str, Ints]]:
         numbers = np.arange(self.rows + 1, self.rows + 1 + batch.num_rows, dtype=np.int64)

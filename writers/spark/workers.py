@@ -55,7 +55,7 @@ def check_workers(context: SparkContext, root: Path, marker: Path, warn: Tell | 
 
     ``marker``: an existing file below ``root``, which nobody else has written like this. SettingsError: a worker has
     another Python version or another sparkhaven, or lacks packages. CommitError: it does not see the root. ``warn`` is
-    told of other versions of packages and of a clock that differs; default: Python's warnings.
+    called with other versions of packages and of a clock that differs; default: Python's warnings.
     """
     if _same_here(context):
         return

@@ -3,7 +3,7 @@
 Files are taken once, oldest first by (mtime, path), as soon as they are seen and rest
 (``ingest.feeds.files.settling``); so a producer writes under a hidden name and renames. What was taken is remembered in
 a ``FileWindow`` that is bounded by ``max_file_age``: a file older than its horizon that is not remembered is never
-taken. Whether it was taken long ago cannot be told then, so all of them are counted, and one that came after the first
+taken. Whether it was taken long ago cannot be known then, so all of them are counted, and one that came after the first
 look, or whose inode changed after the horizon, is reported in ``Plan.older``. At each plan a few remembered files are
 looked at again; one that is not what was taken stops the stream.
 """

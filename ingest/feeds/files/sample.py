@@ -67,7 +67,7 @@ def sample_of(fs: Fs, files: Sequence[File], options: FilesOptions, rows: int) -
 
 
 def _shares(rows: int, files: int) -> Iterator[Callable[[int], int]]:
-    """For each file how many of the rows it may give, told how many there are by then."""
+    """For each file how many of the rows it may give, from how many there are by then."""
     for left in range(files, 0, -1):
         yield lambda done, left=left: -(-(rows - done) // left)  # type: ignore[misc]
 

@@ -1,7 +1,7 @@
 """Whether a file that lies in a feed may still be written: then it is left until it rests.
 
 A producer that renames its file when it is complete never comes here. Of one that does not, the end of the file tells
-what can be told: text without a line end after its last line, a Parquet file without its footer, an empty file. Such
+what is recognized: text without a line end after its last line, a Parquet file without its footer, an empty file. Such
 a file is taken when it has not changed for ``settle_s``, by its modification time or as long as it was watched.
 """
 

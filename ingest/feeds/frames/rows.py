@@ -65,13 +65,15 @@ def fit_frame(
     further = [name for name in columns if name not in known]
     ignored = [name for name in spec.ignore if name not in columns]
     if missing or further or ignored:
-        told = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(further)} too"] * bool(further)
-        told += [f"lacks {', '.join(ignored)}, to be ignored"] * bool(ignored)
+        differences = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(further)} too"] * bool(
+            further
+        )
+        differences += [f"lacks {', '.join(ignored)}, to be ignored"] * bool(ignored)
         raise SchemaMismatchError(
             "the columns of the data frame are not those of the table",
             where=schema.full_name,
             expected=", ".join(target.source for target in targets),
-            found="; ".join(told),
+            found="; ".join(differences),
             hint="select the columns by the names of the table; list what is not to be stored under `ignore`",
         )
     given = {item.column: item for item in spec.columns}

@@ -44,7 +44,7 @@ def sample_topics(options: KafkaOptions, rows: int) -> Sample:
 
 
 def require_format(options: KafkaOptions) -> None:
-    """SettingsError for payloads whose fields are not told by the payload itself."""
+    """SettingsError for payloads that do not name their fields themselves."""
     if options.format not in SAMPLED:
         raise SettingsError(
             f"a schema cannot be inferred from messages of format {options.format}",

@@ -68,19 +68,19 @@ def _lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterat
     yield f"  {comment(f'inferred from {sample.rows:,} rows of {sample.origin} ({extent}): look it over before use')}"
     if sample.unreadable:
         first = sample.unreadable[0]
-        told = f"{len(sample.unreadable):,} records cannot be read, first {first.place}: {shown(first.reason)}"
-        yield f"  {comment(told)}"
+        remark = f"{len(sample.unreadable):,} records cannot be read, first {first.place}: {shown(first.reason)}"
+        yield f"  {comment(remark)}"
     if sample.form == "csv" and any(sample.null):
-        told = f"texts that mean null: {', '.join(repr(text) for text in sample.null)}"
-        yield f"  {comment(told)}"
+        remark = f"texts that mean null: {', '.join(repr(text) for text in sample.null)}"
+        yield f"  {comment(remark)}"
     yield f"  <Partitions keyFormula={quoteattr(formula)}/>"
     if dates is not None:
-        told = f"name of a directory: the day of {dates.name} in {wishes.zone}"
+        remark = f"name of a directory: the day of {dates.name} in {wishes.zone}"
     elif proposal.position:
-        told = "name of a directory: the day of KafkaTimestamp, since no field without nulls is an instant"
+        remark = "name of a directory: the day of KafkaTimestamp, since no field without nulls is an instant"
     else:
-        told = "name of a directory; no field without nulls is an instant, so schema new proposes a fixed text"
-    yield f"  {comment(told)}"
+        remark = "name of a directory; no field without nulls is an instant, so schema new proposes a fixed text"
+    yield f"  {comment(remark)}"
     yield f'  <Column name={quoteattr(wishes.partitioning)} dataType="String" columnType="Partitioning"/>'
     for column in proposal.stored:
         yield from _column(column, groups, dates is not None and dates.name == column.name, table)

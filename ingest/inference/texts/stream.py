@@ -107,12 +107,12 @@ def _column(one: Fitted) -> str | None:
     settings = _settings(one.column.name, one.source, one.reading)
     if not settings:
         return None
-    told = ""
+    remark = ""
     if one.reading.zone is not None:
-        told = "   # the zone of times without an offset: correct it if it is another"
+        remark = "   # the zone of times without an offset: correct it if it is another"
     if one.bad:
-        told = f"   # {one.bad:,} values of the sample cannot be stored: bad rows"
-    return f"{name} = {toml_value(settings)}{told}"
+        remark = f"   # {one.bad:,} values of the sample cannot be stored: bad rows"
+    return f"{name} = {toml_value(settings)}{remark}"
 
 
 def _settings(column: str, source: str, reading: Reading) -> dict[str, Any]:
@@ -147,8 +147,8 @@ def _partition(schema: TableSchema, fit: Fit, dates: DateColumn | None, wishes: 
     if sample.messages:
         yield 'internal = { meta = "partition" }   # one directory a topic partition: each task has its own'
     elif column is not None:
-        told = f'{column.facts.distinct} plain values, each often; or {{ fixed = "0" }}'
-        yield f"internal = {toml_value({'column': column.name})}   # {told}"
+        remark = f'{column.facts.distinct} plain values, each often; or {{ fixed = "0" }}'
+        yield f"internal = {toml_value({'column': column.name})}   # {remark}"
     else:
         yield 'internal = { fixed = "0" }   # or { column = "a String with few values, none null" }'
     if dates is not None:

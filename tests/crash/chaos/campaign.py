@@ -79,7 +79,7 @@ class Chaos:
         }
 
     def round(self, fault: str | None = None, kind: str | None = None) -> None:
-        """One fault and what follows until the stream has committed again; at random unless told."""
+        """One fault and what follows until the stream has committed again; default: at random."""
         self._committing(1)
         names = list(self.faults)
         fault = fault or self._chance.choices(names, [self.faults[name][0] for name in names])[0]
@@ -186,7 +186,7 @@ class Chaos:
     # --- how it goes on --------------------------------------------------------------------------------
 
     def _findings(self) -> list[Finding]:
-        """What was wrong since the last call; told as it is found."""
+        """What was wrong since the last call; reported as it is found."""
         found = self._trouble + [finding for reader in self._readers for finding in reader.taken()]
         self._trouble = []
         for kind, text in found:
@@ -258,7 +258,7 @@ class Chaos:
             self._source.send(wanted)
 
     def _committing(self, epochs: int) -> None:
-        """Waits for so many epochs more. A job that ends by itself or does not commit is told, and started again."""
+        """Waits for so many epochs more. A job that ends by itself or does not commit is reported and started."""
         wanted = self._job.epoch + epochs if self._job.epoch else 1
         end = time.monotonic() + PATIENCE
         while self._job.epoch < wanted:

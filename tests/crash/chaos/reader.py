@@ -41,7 +41,7 @@ LOCATIONS: list[Location] = [(partition, day) for partition in range(PARTITIONS)
 
 @dataclass(slots=True)
 class Ledger:
-    """What each epoch has taken, told together from the records of the log, apart from the states that it keeps."""
+    """What each epoch has taken, put together from the records of the log, apart from the states that it keeps."""
 
     ends: dict[int, Positions] = field(default_factory=lambda: {0: dict.fromkeys(range(PARTITIONS), 0)})
 
@@ -126,7 +126,7 @@ class Reader:
     looks: int = 0
 
     def look(self, *, whole: bool = False) -> dict[str, object]:
-        """One snapshot, opened, compared and told. Unless ``whole``, all columns of only two locations, in turns."""
+        """One snapshot, opened, compared and reported. All columns of two locations in turns, or ``whole``."""
         self.looks += 1
         try:
             table = open_table(self.root, str(TABLE))
@@ -169,7 +169,7 @@ def committed(root: Path, epoch: int | None = None) -> Positions:
 
 
 def main(root: Path) -> None:
-    """Looks until told to stop."""
+    """Looks until it is asked to stop."""
     reader = Reader(root)
     stopping = False
     while True:  # one look more after the word to stop: that of the end

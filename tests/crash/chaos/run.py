@@ -54,7 +54,7 @@ def _close_pipes(process: subprocess.Popen[str]) -> None:
 
 
 class Job:
-    """A streaming job as a process of its own. ``epoch``: the newest that it told; ``restarts``: of its stream."""
+    """A streaming job as a process of its own. ``epoch``: the newest that it reported; ``restarts``: of its stream."""
 
     def __init__(self, base: Path, root: Path, stream: Path, trap: Path) -> None:
         words = ["-m", "tests.crash.chaos.job", str(trap), "--root", str(root), "ingest", str(stream), "--workers", "2"]

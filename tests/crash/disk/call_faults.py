@@ -19,7 +19,7 @@ from pathlib import Path
 from store.errors import SparkhavenError
 from tests.crash.disk.call_sites import CallSiteFs, Fault, Site, faults_of
 from tests.support.streams.stream_story import Groups
-from tests.support.streams.whole_story import Watch, check_end, check_seen, live, told, write_feed
+from tests.support.streams.whole_story import Watch, check_end, check_seen, live, reported, write_feed
 
 
 def calls_of_a_life(root: Path, batches: list[Groups]) -> list[Site]:
@@ -38,7 +38,7 @@ def survive(root: Path, batches: list[Groups], fault: Fault) -> None:
     try:
         live(fs, root, batches, watch, back=True)
     except (SparkhavenError, OSError) as error:
-        assert told(error), f"says not enough: {error!r}"
+        assert reported(error), f"says not enough: {error!r}"
     assert fs.failed == 1, "the fault was not met"
     check_seen(root, watch)
     fs.fault = None

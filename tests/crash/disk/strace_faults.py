@@ -132,11 +132,11 @@ def fail(root: Path, before: Path | None, site: Site, error: str) -> bool:
     injected = [line for line in lines if "(INJECTED)" in line]
     if not any(_below(root, line) or site.call in SYNCS for line in injected):
         return False
-    told = "Error: " in ended.errors
-    assert (ended.code == 0) != told, f"other: exit code {ended.code}, {ended.errors[-2000:]}"
+    reported = "Error: " in ended.errors
+    assert (ended.code == 0) != reported, f"other: exit code {ended.code}, {ended.errors[-2000:]}"
     assert check(root, ended.acknowledged) >= held, "lost: rows of before"
     if site.call in SYNCS:
-        assert told, "other: a sync failed, and nobody was told"
+        assert reported, "other: a sync failed, and no error says it"
         again = [line for line in lines if _CALL.match(line) and f" {site.call}(" in line and "INJECTED" not in line]
         assert not again, f"other: synced again after a failed sync: {again}"
     finish(root, max(held, ended.acknowledged))

@@ -79,8 +79,8 @@ def test_a_schema_that_was_deployed_by_a_process_that_died(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_merge_that_was_published_by_a_process_that_died(tmp_path: Path) -> None:
-    house, _ = make(tmp_path / "made", 9, partitions=1)
-    house.log.close()
+    db, _ = make(tmp_path / "made", 9, partitions=1)
+    db.log.close()
     shutil.copytree(tmp_path / "made", tmp_path / "plain", symlinks=True)
     plain = MarkingFs(tmp_path / "plain")
     merge(Layout(plain.root), fs=plain)

@@ -3,7 +3,7 @@
 A step that comes often is tried at its first and last time and in between, with ``--every`` at every time.
 
 Each round runs the story in a forked child that kills itself at one step, then recovers and goes on in another child.
-Prints the number of kills; a round that does not end with exactly the rows of the input is told and ends it with 1.
+Prints the number of kills; a round that does not end with exactly the rows of the input is reported and ends it with 1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def in_child(work: Callable[[], None]) -> int:
 
 
 def steps_of_the_story(root: Path, batches: list[Groups]) -> list[tuple[str, int]]:
-    """Every step with its occurrence. Told in the parent, so that the children start warm."""
+    """Every step with its occurrence. Reported in the parent, so that the children start warm."""
     fs = CrashingFs()
     tell(fs, root, batches)
     seen: Counter[str] = Counter()

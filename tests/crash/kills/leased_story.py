@@ -1,4 +1,4 @@
-"""A query's batches by data source, told again after every crash: each is begun, run and committed by itself."""
+"""A query's batches by data source, run again after every crash: each is begun, run and committed by itself."""
 
 from __future__ import annotations
 

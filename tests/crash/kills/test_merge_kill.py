@@ -39,14 +39,14 @@ list(merge_dates(Dying(), Layout(Path(sys.argv[1])), TABLE, [DAY], MergeOptions(
     "step", ["merge-stage:after", "merge-publish:before", "merge-index:after", "merge-clean:before"]
 )
 def test_a_merge_that_was_killed_ends_well_when_it_is_run_again(tmp_path: Path, step: str) -> None:
-    house, _ = make(tmp_path, 60)
+    db, _ = make(tmp_path, 60)
     root = REPOSITORY
     done = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path), step], cwd=root, check=False)
     assert done.returncode == -signal.SIGKILL
-    before = newest(FS, house.layout, TABLE, DAY)
+    before = newest(FS, db.layout, TABLE, DAY)
     assert (before is not None) == (step == "merge-clean:before")
-    merge(house.layout)
-    check_tree(house.layout)
-    record = newest(FS, house.layout, TABLE, DAY)
+    merge(db.layout)
+    check_tree(db.layout)
+    record = newest(FS, db.layout, TABLE, DAY)
     assert record is not None
     assert (record.phase, record.generation, sum(o.rows for o in record.outputs)) == ("clean", 1, 60)

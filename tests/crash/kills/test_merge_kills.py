@@ -17,33 +17,31 @@ from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs,
 
 def kill_then_run_again(root: Path, fs: KillingFs, **options: Any) -> bool:
     """Whether the kill happened; checks what a reader sees after it, and that a second run ends well."""
-    house, rows = make(root, 120, seed=9)
+    db, rows = make(root, 120, seed=9)
     killed = False
     try:
-        merge(house.layout, fs=fs, **options)
+        merge(db.layout, fs=fs, **options)
     except Killed:
         killed = True
-    seen = newest(FS, house.layout, TABLE, DAY)
+    seen = newest(FS, db.layout, TABLE, DAY)
     if seen is not None:  # the new state: all of it must be there
-        found = [
-            r for o in seen.outputs for r in read_location(house.layout, house.schema, LocationKey(o.internal, DAY))
-        ]
+        found = [r for o in seen.outputs for r in read_location(db.layout, db.schema, LocationKey(o.internal, DAY))]
         assert len(found) == 120
-    (again,) = merge(house.layout, **options)
+    (again,) = merge(db.layout, **options)
     assert again.outcome in ("merged", "resumed", "nothing")
-    record = newest(FS, house.layout, TABLE, DAY)
+    record = newest(FS, db.layout, TABLE, DAY)
     assert record is not None
     assert record.phase == "clean"
-    found = [r for o in record.outputs for r in read_location(house.layout, house.schema, LocationKey(o.internal, DAY))]
+    found = [r for o in record.outputs for r in read_location(db.layout, db.schema, LocationKey(o.internal, DAY))]
     assert len(found) == 120
-    by_sym = [row for o in record.outputs for row in _expected(house, o.internal, rows)]
+    by_sym = [row for o in record.outputs for row in _expected(db, o.internal, rows)]
     same(found, by_sym)
-    check_tree(house.layout)
+    check_tree(db.layout)
     return killed
 
 
-def _expected(house: IntradayRows, internal: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    syms = {row["Sym"] for row in read_location(house.layout, house.schema, LocationKey(internal, DAY))}
+def _expected(db: IntradayRows, internal: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    syms = {row["Sym"] for row in read_location(db.layout, db.schema, LocationKey(internal, DAY))}
     return naive_order([row for row in rows if row["Sym"] in syms], [])
 
 
@@ -66,18 +64,18 @@ def test_killed_at_any_change_of_the_disk(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_a_killed_re_merge_keeps_the_old_generation_readable(tmp_path: Path, step: str) -> None:
-    house, _ = make(tmp_path, 90)
-    merge(house.layout)
-    before = newest(FS, house.layout, TABLE, DAY)
+    db, _ = make(tmp_path, 90)
+    merge(db.layout)
+    before = newest(FS, db.layout, TABLE, DAY)
     with pytest.raises(Killed):
-        merge(house.layout, fs=KillingFs(step=step), rewrite=True)
-    seen = newest(FS, house.layout, TABLE, DAY)
+        merge(db.layout, fs=KillingFs(step=step), rewrite=True)
+    seen = newest(FS, db.layout, TABLE, DAY)
     assert seen is not None
-    assert sum(len(read_location(house.layout, house.schema, LocationKey(o.internal, DAY))) for o in seen.outputs) == 90
-    (again,) = merge(house.layout, rewrite=True)
+    assert sum(len(read_location(db.layout, db.schema, LocationKey(o.internal, DAY))) for o in seen.outputs) == 90
+    (again,) = merge(db.layout, rewrite=True)
     assert again.outcome in ("merged", "resumed")
     assert before is not None
-    last = newest(FS, house.layout, TABLE, DAY)
+    last = newest(FS, db.layout, TABLE, DAY)
     assert last is not None
     assert last.generation > before.generation
     assert {o.internal for o in last.outputs}.isdisjoint({o.internal for o in before.outputs})

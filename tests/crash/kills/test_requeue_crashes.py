@@ -21,7 +21,7 @@ STEPS = ("requeue-try", "requeue-file", "quarantine-ledger", "append", "commit-r
 
 
 def two_batches(fs: Fs, root: Path, quarantine: ModelQuarantine) -> None:
-    """Three rows in the table, three parked."""
+    """Three rows in the table, three in quarantine."""
     one = put_file(root / "feed", "1", [record(0), bad(1), bad(2)], 1)
     two = put_file(root / "feed", "2", [record(3), bad(4), record(5)], 2)
     with restart(fs, root, quarantine) as log:

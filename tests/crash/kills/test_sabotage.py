@@ -29,7 +29,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> list[Groups]:
 
 
 def replayed(root: Path, story: list[Groups]) -> list[int]:
-    """Killed after a commit that its caller never heard of, and told again from the first batch."""
+    """Killed after a commit that its caller never saw, and run again from the first batch."""
     with pytest.raises(Crash):
         tell(CrashingFs(crash_at="publish:before", occurrence=2), root, story)
     return goes_on(root, story)

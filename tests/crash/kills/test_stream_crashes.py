@@ -171,12 +171,12 @@ def test_a_full_disk_commits_nothing_and_says_so(
         try:
             tell(fs, root, story[1:], acknowledged.append)
         except (SparkhavenError, OSError) as error:
-            told = str(error)
-            assert "No space left on device" in told
+            reported = str(error)
+            assert "No space left on device" in reported
             # opening the log is not a batch; all that happens in a batch says what it means for the rows
             if "check-lease:before" in fs.steps:
                 assert isinstance(error, CommitError)
-                assert "to do: free space" in told or "recover" in told, told
+                assert "to do: free space" in reported or "recover" in reported, reported
         if fs._calls < nth:
             break
         failed += fs.failed

@@ -3,7 +3,7 @@
 Real processes, SIGSTOP and SIGCONT. The kernel keeps the lock of a stopped process, so a successor is refused by name;
 to be worse than that, each round is also played with the lock file deleted under the sleeper, so that the successor
 gets in. And a task whose driver was killed wakes after the successor has committed. Whatever happens: nothing
-acknowledged by either is lost, nothing is there twice, and who is no longer the owner is told so.
+acknowledged by either is lost, nothing is there twice, and who is no longer the owner gets an error that says so.
 """
 
 from __future__ import annotations

@@ -144,8 +144,8 @@ class Breakage:
             assert code == 3, f"the merge ended with {code}: {self._log.read_text()[-2000:]}"
             self._tally.restarts += 1
         assert rows(self._place.root, "history") == before, "lost or doubled rows in history"
-        verdict = verify(Fs(), Layout(self._place.root), deep=True)
-        assert not verdict.errors, f"torn: {verdict.findings[:3]}"
+        report = verify(Fs(), Layout(self._place.root), deep=True)
+        assert not report.errors, f"torn: {report.findings[:3]}"
 
     def _feed(self) -> None:
         self._place.put_together(range(self._fed, self._fed + FILES), width=WIDTH)

@@ -3,7 +3,7 @@
 Spark's own little cluster on this machine, two executors of two cores. Each round writes a frame behind a shuffle. Its
 first tasks have read all their rows and are held; one executor is killed with SIGKILL, in some rounds a second one
 later. The lost shuffle files make Spark repeat the stage, so tasks run beside earlier attempts of themselves, which
-were never told to end, and the workers of the killed executor live on for a while too. All attempts are let go in an
+were never asked to end, and the workers of the killed executor live on for a while too. All attempts are released in an
 order of chance: earlier ones first, later ones first, or earlier ones after the batch or in the midst of the next. Each
 has its rows in another order, as a shuffle may give them. After each round every row must be there once, every checksum
 right, and strings those of their rows.
@@ -65,7 +65,7 @@ class Tally:
 
 
 def held(control: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Reads all rows of a task, says so in ``control``, and hands them on once this attempt is let go."""
+    """Reads all rows of a task, says so in ``control``, and hands them on once this attempt is released."""
     context = TaskContext.get()
     assert context is not None
     attempt = context.taskAttemptId()
@@ -107,7 +107,7 @@ class Round:
         self.control = base / f"control-{number}"
         self.control.mkdir()
         self.number, self.order, self._chance, self._tally = number, order, chance, tally
-        self.waiting: list[int] = []  # attempts that are let go after the batch
+        self.waiting: list[int] = []  # attempts that are released after the batch
         self.error: BaseException | None = None
         self._ended = threading.Event()
 
@@ -216,7 +216,7 @@ def check(root: Path, rounds: int) -> None:
 
 
 def run_campaign(base: Path, rounds: int, seed: int, orders: Sequence[str] = ORDERS) -> Tally:
-    """Rounds on one cluster; attempts that are still held at the end of a round are let go in the midst of the next."""
+    """Rounds on one cluster; attempts that are still held at the end of a round are released within the next."""
     chance, tally, root = random.Random(seed), Tally(), base / "db"
     root.mkdir()
     spark = session()

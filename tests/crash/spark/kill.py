@@ -2,8 +2,8 @@
 
 Each round adds feed files, starts the job as a process of its own, and kills it with its JVM (SIGKILL to the process
 group; Spark's workers are in another one and die when they notice) at a random moment. Before every third start, by
-default, Spark's checkpoint is deleted or emptied. A round that ends before its kill is told and does not count. At the
-end the job runs through, and the rows must be exactly those of the files.
+default, Spark's checkpoint is deleted or emptied. A round that ends before its kill is reported and does not count. At
+the end the job runs through, and the rows must be exactly those of the files.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Reads a topic in batches of offsets from where the commit log ends, and says ``epoch N offsets M`` once an epoch is
 acknowledged: offsets below M are there for good. ``--stop STEP`` stops the process with SIGSTOP when it comes to that
 step (``--nth`` time); ``--fork`` runs the task of each batch in a process of its own, which outlives a killed driver.
-Errors are told by class and text on standard error; the exit code is that of the error.
+Errors are reported by class and text on standard error; the exit code is that of the error.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ OURS = ("stream", "writer")
 
 @dataclass(slots=True)
 class SinkTally:
-    """What the cuts have cost a sink, in rows unless told otherwise.
+    """What the cuts have cost a sink, in rows where nothing else is said.
 
     ``lost`` and ``doubled`` once the job was started again and was through; ``gone`` acknowledged rows that were not
     there after the cut, whether they came back or not; ``unreadable`` tables and ``stuck`` queries are counted by cuts.
@@ -198,18 +198,18 @@ def _after(job: SinkJob, feed: _Feed, acknowledged: int | None, tally: SinkTally
 
 
 def _cut(job: SinkJob, image: Image, chance: random.Random) -> int:
-    """Cuts the power some batches on; how many rows the job had told of by then."""
-    told, wait = 0, chance.randint(1, FILES_A_ROUND - 2)
+    """Cuts the power some batches later; how many rows the job had reported by then."""
+    reported, wait = 0, chance.randint(1, FILES_A_ROUND - 2)
     for word, rest in job.lines():
         if word == "acknowledged":
-            told, wait = int(rest), wait - 1
+            reported, wait = int(rest), wait - 1
             if wait == 0:
                 break
     pause = time.monotonic() + chance.uniform(0.0, 0.3)
     while (left := pause - time.monotonic()) > 0 and job.process.poll() is None:
-        told = max([told, *(int(rest) for word, rest in job.lines(left) if word == "acknowledged")])
+        reported = max([reported, *(int(rest) for word, rest in job.lines(left) if word == "acknowledged")])
     image.cut_power()
-    return max([told, *(int(rest) for word, rest in job.lines(0.05) if word == "acknowledged")])
+    return max([reported, *(int(rest) for word, rest in job.lines(0.05) if word == "acknowledged")])
 
 
 def _repair(place: Path, tally: SinkTally) -> int:

@@ -46,7 +46,7 @@ def content_of(lines: list[tuple[str, str]], head: bytes, last: bool) -> bytes:
     return head + (text if last else text.removesuffix(b"\n"))
 
 
-def told(splits: list[FileId], options: CsvOptions) -> tuple[Found, int]:
+def reported(splits: list[FileId], options: CsvOptions) -> tuple[Found, int]:
     """What decoding says, and how many records were read."""
     found, read = Found(), 0
     for split in splits:
@@ -106,5 +106,5 @@ def test_blocks_and_parts_of_any_size_say_what_a_naive_reader_says(
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, block, max_record, max_line=max_line, chunk=chunk, lines=count)
         wanted = expected(content, options, max_line, max_record)
-        assert told([file], options) == wanted
-        assert told(parts, options) == wanted
+        assert reported([file], options) == wanted
+        assert reported(parts, options) == wanted

@@ -109,7 +109,7 @@ class _Bad(Exception):
 
 
 def _number(text: str) -> Decimal:
-    """Exponents beyond what Decimal holds are cut to five digits, which changes no verdict."""
+    """Exponents beyond what Decimal holds are cut to five digits, which changes no result."""
     return Decimal(re.sub(r"([eE][+-]?)[0-9]{6,}", r"\g<1>99999", text))
 
 

@@ -22,17 +22,17 @@ MARKS = {"utf-16": "\ufeff", "utf-8": "", "utf-16le": "", "utf-16be": "", "latin
 CODECS = {"utf-16": "utf-16-le", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
 LINES = st.lists(st.sampled_from(["", "a", "\r", "bcd", "é" * 5, "x" * 9, "y" * 30, "\u010a"]), max_size=12)
 
-Told = tuple[list[tuple[int, bytes]], list[tuple[int, bytes, int]]]
+Reported = tuple[list[tuple[int, bytes]], list[tuple[int, bytes, int]]]
 
 
-def expected(content: bytes, max_line: int) -> Told:
+def expected(content: bytes, max_line: int) -> Reported:
     numbered = list(enumerate(lines_of(content), 1))
     whole = [(n, line) for n, line in numbered if text_length(line) <= max_line]
     long = [(n, line[:max_line], text_length(line)) for n, line in numbered if text_length(line) > max_line]
     return whole, long
 
 
-def told(blocks: Iterable[LineBlock], lines: int) -> Told:
+def reported(blocks: Iterable[LineBlock], lines: int) -> Reported:
     """Lines with their ends, by number, and those that were too long; the latter stand before the lines of a block."""
     whole: list[tuple[int, bytes]] = []
     long: list[tuple[int, bytes, int]] = []
@@ -66,7 +66,7 @@ def test_numbers_are_those_of_the_lines_of_the_file(
     block, chunk, count = sizes
     chunks = (content[at : at + chunk] for at in range(0, len(content), chunk))
     found = line_blocks(utf8_chunks(chunks, encoding, "f"), block, max_line, count)
-    assert told(found, count) == expected(text.encode(), max_line)
+    assert reported(found, count) == expected(text.encode(), max_line)
 
 
 @settings(max_examples=200, deadline=None)
@@ -93,7 +93,7 @@ def test_numbers_in_parts_are_those_of_the_lines_of_the_file(
     for span in pairwise([0, *sorted(place for place in places if place < file.size), file.size]):
         block, chunk, count = sizes
         first, pieces = part_lines(Fs(), FilePart(file.path, file.size, file.mtime_ns, *span), chunk)
-        found = told(line_blocks(pieces, block, max_line, count, first), count)
+        found = reported(line_blocks(pieces, block, max_line, count, first), count)
         whole, long = whole + found[0], long + found[1]
     assert (whole, long) == expected(content, max_line)
 
@@ -104,4 +104,4 @@ def test_numbers_in_parts_are_those_of_the_lines_of_the_file(
 def test_lines_of_any_bytes_are_those_of_the_file(block: int, data: bytes, chunk: int) -> None:
     data = data.replace(b"\x00", b"\n")
     chunks = (data[at : at + chunk] for at in range(0, len(data), chunk))
-    assert told(line_blocks(chunks, block, 10**6), len(data) + 1) == expected(data, 10**6)
+    assert reported(line_blocks(chunks, block, 10**6), len(data) + 1) == expected(data, 10**6)

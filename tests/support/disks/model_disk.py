@@ -97,7 +97,7 @@ def load(path: Path) -> Directory:
     return directory
 
 
-def _survivors(pending: list[Any], kind: str, chance: random.Random) -> list[Any]:
+def _durable(pending: list[Any], kind: str, chance: random.Random) -> list[Any]:
     if kind == "nothing":
         return []
     if kind in ("everything", "zeros"):
@@ -110,7 +110,7 @@ def _survivors(pending: list[Any], kind: str, chance: random.Random) -> list[Any
 def rebuild(directory: Directory, path: Path, kind: str, chance: random.Random) -> None:
     """Writes into the empty directory ``path`` what survives of ``directory``."""
     entries = dict(directory.durable)
-    for change in _survivors(directory.pending, kind, chance):
+    for change in _durable(directory.pending, kind, chance):
         for name, node in change.items():
             _set(entries, name, node)
     for name, node in entries.items():
@@ -127,7 +127,7 @@ def rebuild(directory: Directory, path: Path, kind: str, chance: random.Random) 
 
 def _surviving_bytes(file: File, kind: str, chance: random.Random) -> bytes:
     content = bytearray(file.durable)
-    for offset, data in _survivors(file.pending, kind, chance):
+    for offset, data in _durable(file.pending, kind, chance):
         if data and kind == "zeros" and chance.random() < 0.4:
             held = file.durable[offset : offset + len(data)]  # blocks that were there keep what was in them
             data = held + bytes(len(data) - len(held))

@@ -226,13 +226,13 @@ class PlannedContract(FeedContract):
             with pytest.raises(ValidationError):
                 case.feed.settings.model_validate({**case.keys, **changes})
 
-    def test_what_is_missing_is_told_before_the_start(self, case: PlannedCase) -> None:
+    def test_what_is_missing_is_reported_before_the_start(self, case: PlannedCase) -> None:
         case.feed.check(FS)
         if case.wrong is not None:
-            with pytest.raises(SparkhavenError) as told:
+            with pytest.raises(SparkhavenError) as reported:
                 wrong = case.of(case.wrong)
                 wrong.check(FS) if case.on_this_machine else wrong.waiting(FS, None)
-            assert told.value.where and told.value.hint
+            assert reported.value.where and reported.value.hint
 
     def test_every_row_is_planned_once(self, case: PlannedCase) -> None:
         planner = Planner(case.feed, case.root)
@@ -266,7 +266,7 @@ class PlannedContract(FeedContract):
         case.add([3])
         assert self.run(case) == [[3]]
 
-    def test_what_waits_is_told_and_nothing_is_written(self, case: PlannedCase) -> None:
+    def test_what_waits_is_reported_and_nothing_is_written(self, case: PlannedCase) -> None:
         case.add([1, 2])
         before = case.feed.waiting(FS, None)
         assert before.words and json.dumps(before.counts) and self.amount(before.counts) > 0

@@ -67,7 +67,7 @@ def stream(
     missing: MissingColumns = "fail",
     **rest: Any,
 ) -> StreamSpec:
-    """A stream that puts all rows into one location unless told otherwise."""
+    """A stream; default: all rows go into one location."""
     partition = PartitionSpec(
         internal or InternalRule("fixed", "0"),
         value or ValueRule(fixed="2013-01-01"),

@@ -50,10 +50,10 @@ def decode(
     made = KafkaOptions("h", ("ticks",), **feed)
     spec = StreamSpec("s", "T.T", made, part, tuple(specs), bad_rows=BadRowBudget(max_rows=10_000))
     targets = resolve_targets(spec, schema)
-    rejects = Rejects(spec.bad_rows, sink=lambda rows: parked.extend(rows))
-    parked: list[Any] = []
+    rejects = Rejects(spec.bad_rows, sink=lambda rows: quarantined.extend(rows))
+    quarantined: list[Any] = []
     rows = MessageRows(targets, made, spec).decode(MessageBlock.of(messages), PLACE, 77, rejects)
     rejects.flush()
-    rejects.rows = parked
+    rejects.rows = quarantined
     names = [target.column.name for target in targets]
     return rows, rejects, {name: array.to_pylist() for name, array in zip(names, rows.columns, strict=True)}

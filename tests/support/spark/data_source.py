@@ -135,15 +135,15 @@ class Write:
         self._end(messages, abort=True)
 
     def _end(self, messages: Sequence[bytes], *, abort: bool) -> None:
-        told = pack(len(messages)) + b"".join(map(_sized, messages))
+        reported = pack(len(messages)) + b"".join(map(_sized, messages))
         if not self.properties:
-            _process(commit_data_source_write, self._writer + told + _bools(abort))
+            _process(commit_data_source_write, self._writer + reported + _bools(abort))
             return
         made = _process(create_data_source, _named(types=self._types.json(), options=self._given))
         source = _sized(pickleSer.dumps(pickleSer._read_with_length(made)))
         schema = _sized(self._types.json().encode()) + _bools(False)
         batch = self._batch.to_bytes(8, "big")
-        _process(python_streaming_sink_runner, source + schema + told + batch + _bools(abort))
+        _process(python_streaming_sink_runner, source + schema + reported + batch + _bools(abort))
 
 
 def _process(worker: ModuleType, sent: bytes) -> io.BytesIO:

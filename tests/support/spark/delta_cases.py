@@ -25,9 +25,9 @@ def quarantine(
     return Quarantine(lambda: spark, *owner, place, clock=clock, file="s.toml")
 
 
-def places(parked: Quarantine, chosen: Chosen = Chosen()) -> list[tuple[str, int, int, int | None]]:  # noqa: B008
+def places(quarantined: Quarantine, chosen: Chosen = Chosen()) -> list[tuple[str, int, int, int | None]]:  # noqa: B008
     """File, line, epoch and epoch of the requeue of every row."""
-    if not parked.exists:
+    if not quarantined.exists:
         return []
-    rows = parked.select(chosen).collect()
+    rows = quarantined.select(chosen).collect()
     return [(Path(r.SourcePartition).name, r.Position, r.Epoch, r.RequeuedEpoch) for r in rows]

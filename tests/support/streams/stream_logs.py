@@ -1,4 +1,4 @@
-"""Opening the log of a stream in tests: by a process and at a time that stand still, unless told otherwise."""
+"""Opening the log of a stream in tests; default: by a process and at a time that stand still."""
 
 from __future__ import annotations
 

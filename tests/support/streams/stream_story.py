@@ -1,4 +1,4 @@
-"""One small story of a stream, told again after every crash: four batches that use each step of the protocol.
+"""One small story of a stream, run again after every crash: four batches that use each step of the protocol.
 
 New locations and grown ones, new and known symbols, a batch of two tasks that meet at both locations, a retried task, a
 file without rows. The story of a topic is the same with ranges of offsets in place of files.

@@ -117,7 +117,7 @@ def batch_of(
     ranges: Sequence[OffsetRange] = (),
     gaps: Sequence[OffsetRange] = (),
 ) -> Batch:
-    """A batch of the one file ``/feed/<number>`` unless told otherwise, and of ``ranges``."""
+    """A batch of files, default: the one file ``/feed/<number>``, and of ``ranges``."""
     taken = tuple(files) if files is not None else (FileId(f"/feed/{number}", number, number * 10**9),)
     rows = sum(report.rows - report.base_rows for report in reports)
     return Batch("query", number, taken, tuple(reports), 1, rows, ranges=tuple(ranges), gaps=tuple(gaps))

@@ -1,6 +1,6 @@
 """The life of a table, end to end, in small: deploy, open, ingest, compact, roll back, merge, prove, truncate, delete.
 
-``live`` tells it once; told again after any failure it does what is left. ``Watch`` keeps what was acknowledged, and
+``live`` runs it once; run again after any failure it does what is left. ``Watch`` keeps what was acknowledged, and
 what a reader sees is compared with that: nothing acknowledged is missing, nothing is there twice, nothing is torn.
 """
 
@@ -134,7 +134,7 @@ def check_end(root: Path) -> None:
     assert report.errors == 0, [finding.to_json() for finding in report.findings if finding.severity == "error"]
 
 
-def told(error: BaseException) -> bool:
+def reported(error: BaseException) -> bool:
     """Whether a person learns what to do from this error: ours with a hint, or the disk's own words with a path."""
     if isinstance(error, SparkhavenError):
         return bool(error.hint)

@@ -30,6 +30,6 @@ def look(small: SmallTable, name: str) -> Inspection:
     return found
 
 
-def told(found: Inspection) -> list[tuple[str, str, str | None]]:
+def reported(found: Inspection) -> list[tuple[str, str, str | None]]:
     """Severity, fault and byte of each finding."""
     return [(f.severity, f.what, f.at) for f in found.findings]

@@ -39,12 +39,12 @@ def make(root: Path, number: int, *, seed: int = 1, partitions: int = 2) -> tupl
     rng = random.Random(seed)
     rows = [random_row(rng) for _ in range(number)]
     cut = number // 3
-    house = IntradayRows(root, SCHEMA, fs=FS)
-    house.commit({("a", DAY): as_table(rows[: cut // 2]), ("b", DAY): as_table(rows[cut:])})
-    house.commit({("a", DAY): as_table(rows[cut // 2 : cut])})
+    db = IntradayRows(root, SCHEMA, fs=FS)
+    db.commit({("a", DAY): as_table(rows[: cut // 2]), ("b", DAY): as_table(rows[cut:])})
+    db.commit({("a", DAY): as_table(rows[cut // 2 : cut])})
     for name in range(partitions):
-        add_partition(FS, house.layout, "Test", str(name))
-    return house, rows
+        add_partition(FS, db.layout, "Test", str(name))
+    return db, rows
 
 
 def merge(layout: Layout, *values: str, fs: Fs = FS, workers: int = 1, **options: Any) -> list[DateResult]:

@@ -13,13 +13,13 @@ from writers.removal.remove import Removed, delete, truncate
 NOW = 1_700_000_000.0
 
 
-def empty(house: IntradayRows, **options: Any) -> Removed:
-    proof = options.pop("proof", None) or prove(FS, house.layout, TABLE, DAY)
+def empty(db: IntradayRows, **options: Any) -> Removed:
+    proof = options.pop("proof", None) or prove(FS, db.layout, TABLE, DAY)
     chosen: dict[str, Any] = {"fs": FS, "clock": lambda: NOW} | options
-    return truncate(chosen.pop("fs"), house.layout, TABLE, DAY, proof=proof, **chosen)
+    return truncate(chosen.pop("fs"), db.layout, TABLE, DAY, proof=proof, **chosen)
 
 
-def unlink(house: IntradayRows, *, now: float = NOW + 3601, **options: Any) -> Removed:
+def unlink(db: IntradayRows, *, now: float = NOW + 3601, **options: Any) -> Removed:
     chosen: dict[str, Any] = {"fs": FS} | options
-    proof = prove(FS, house.layout, TABLE, DAY)
-    return delete(chosen.pop("fs"), house.layout, TABLE, DAY, proof=proof, clock=lambda: now, **chosen)
+    proof = prove(FS, db.layout, TABLE, DAY)
+    return delete(chosen.pop("fs"), db.layout, TABLE, DAY, proof=proof, clock=lambda: now, **chosen)

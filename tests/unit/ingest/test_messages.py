@@ -120,7 +120,7 @@ def test_raw_payloads() -> None:
         decode([], {"B": "Boolean"}, format="raw")
 
 
-def test_a_bad_key_is_told_from_a_bad_value() -> None:
+def test_a_bad_key_is_distinguished_from_a_bad_value() -> None:
     messages = [Fake(1, b'{"v":1}', b"[]"), Fake(2, b"[]", b'{"k":1}'), Fake(3, b'{"v":1}', b'{"k":"x"}')]
     _, rejects, _ = decode(messages, {"v": "int", "k": "int"}, [ColumnSpec("k", of="key")], key_format="json")
     codes = ["key-not-json", "key-wrong-json-type", "not-json"]

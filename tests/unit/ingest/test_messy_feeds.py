@@ -90,10 +90,10 @@ def test_what_is_no_text_in_its_encoding_is_a_bad_row_in_its_own_bytes(tmp_path:
         content = b"".join(packed(line, encoding) + feed for line in good) + b"".join(line + feed for line in lines)
         routed, rejects = decode(write(tmp_path / "a.csv", content + b"9"), in_encoding(encoding), TABLE)
         assert values(routed, "b") == ["é"] * count
-        told = [(row.line, row.reason, row.payload) for row in rejects.rows]
+        reported = [(row.line, row.reason, row.payload) for row in rejects.rows]
         last = "wrong number of fields (1)" if encoding == "windows-1252" else f"not {encoding}"
         expected = [(count + 2 + n, f"not {encoding}", line) for n, line in enumerate(lines)]
-        assert told == [*expected, (count + 4, last, b"9")]
+        assert reported == [*expected, (count + 4, last, b"9")]
 
 
 @settings(max_examples=200, deadline=None)
@@ -247,7 +247,7 @@ def test_settings_of_messy_feeds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("feed", "columns", "told"),
+    ("feed", "columns", "reported"),
     [
         ('encoding = "latin1"', "", "iso-8859-1"),
         ('format = "parquet"\nencoding = "latin-1"', "", "encoding is that of texts"),
@@ -264,14 +264,14 @@ def test_settings_of_messy_feeds() -> None:
         ('type = "kafka"\nbootstrap = "h:1"\ntopics = ["t"]\nformat = "raw"\nencoding = "utf-16"', "", "encoding"),
     ],
 )
-def test_settings_that_are_wrong(feed: str, columns: str, told: str) -> None:
+def test_settings_that_are_wrong(feed: str, columns: str, reported: str) -> None:
     with pytest.raises(SettingsError) as caught:
         parse(feed, columns)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "item", "told"),
+    ("kind", "item", "reported"),
     [
         ("int", ColumnSpec("v", far="null"), "setting far"),
         ("String", ColumnSpec("v", form=TextForm(quoted=True)), "setting quoted"),
@@ -286,8 +286,8 @@ def test_settings_that_are_wrong(feed: str, columns: str, told: str) -> None:
         ("int", ColumnSpec("v", form=TextForm(thousands="1")), "is no mark"),
     ],
 )
-def test_settings_that_the_column_cannot_have(kind: str, item: ColumnSpec, told: str) -> None:
-    with pytest.raises(SettingsError, match=told):
+def test_settings_that_the_column_cannot_have(kind: str, item: ColumnSpec, reported: str) -> None:
+    with pytest.raises(SettingsError, match=reported):
         resolve_targets(stream(item), schema(v=kind))
 
 

@@ -90,7 +90,7 @@ def test_a_message_without_a_value_stays_one_without() -> None:
     assert [(row.line, row.code, row.unit) for row in rejects.rows] == [(6, "not-json", "offset")]
 
 
-def test_late_rows_of_several_partitions_are_told_with_their_own_payloads() -> None:
+def test_late_rows_of_several_partitions_are_reported_with_their_own_payloads() -> None:
     table = rejected([Fake(5, b'{"v":"x"}', KEY)])
     at = table.schema.get_field_index("SourcePartition")
     other = table.set_column(at, table.schema.field(at), pa.array(["ticks/4"]))

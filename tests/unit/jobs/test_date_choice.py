@@ -11,7 +11,7 @@ import pytest
 
 from jobs.date_choice import DateChoice, end_of, parse_choice
 from store.errors import SettingsError, TableNotFoundError
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import make
 
@@ -55,18 +55,18 @@ def test_a_date_is_closed_when_its_day_is_over_in_its_zone() -> None:
 
 
 def test_nothing_closed_is_no_error_where_that_is_allowed(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
-    house.commit({("a", "2199-01-01"): as_table(rows)})
-    house.log.close()
+    db, rows = make(tmp_path, 30)
+    db.commit({("a", "2199-01-01"): as_table(rows)})
+    db.log.close()
     later = ["merge", NAME, "--dates", "2190-01-01..2190-12-31", "--local"]
-    assert told(tmp_path, *later)[0] == 2
-    code, value = told(tmp_path, *later, "--allow-empty")
+    assert run_json(tmp_path, *later)[0] == 2
+    code, value = run_json(tmp_path, *later, "--allow-empty")
     assert (code, value["outcome"], value["dates"]) == (0, "nothing", 0)
     assert "no such dates" in value["message"]
     found = run(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--local", "--json")
     assert [json.loads(line)["date"] for line in found.stdout.splitlines()] == [DAY]
     for words in (["truncate", NAME, "--date", DAY], ["delete", NAME, "--date", DAY, "--grace", "0"]):
-        assert told(tmp_path, *words)[0] == 0
-    code, value = told(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--allow-empty", "--local")
+        assert run_json(tmp_path, *words)[0] == 0
+    code, value = run_json(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--allow-empty", "--local")
     assert (code, value["outcome"]) == (0, "nothing")
-    assert told(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--local")[0] == 2
+    assert run_json(tmp_path, "merge", NAME, "--closed", "--zone", "UTC", "--local")[0] == 2

@@ -8,7 +8,7 @@ import pytest
 
 from nights import commands
 from nights.commands import Program
-from tests.support.commands import told
+from tests.support.commands import run_json
 from tests.support.places import REPOSITORY
 from tests.support.tables.flight_table import ORIGINS, STREAM, write_flights
 
@@ -33,17 +33,17 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_night_by_its_command_lines(root: Path) -> None:
-    answers = [told(root, *words) for words in NIGHT]
+    answers = [run_json(root, *words) for words in NIGHT]
     assert [code for code, _ in answers] == [0] * len(NIGHT), answers
     assert [answers[place][1]["outcome"] for place in (1, 2)] == ["planned", "merged"]
-    assert told(root, *commands.doctor(NAME))[1]["findings"]
+    assert run_json(root, *commands.doctor(NAME))[1]["findings"]
 
 
 def test_ingest_takes_a_stream_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLIGHTS_FEED", str(tmp_path))
     words = commands.ingest(REPOSITORY / "conf" / "streams" / "flights.toml")
     assert words[-1] == "--once"
-    code, found = told(tmp_path / "db", *words, "--dry-run")
+    code, found = run_json(tmp_path / "db", *words, "--dry-run")
     assert (code, found["stream"]) == (0, "flights")
 
 

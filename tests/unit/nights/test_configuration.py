@@ -113,7 +113,7 @@ limits        = { lag = 10, age = "10 min", rejected = 0, window = "1 d" }
         ("program", "= program", "the configuration is no TOML"),
     ],
 )
-def test_a_mistake_is_told_with_its_key(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_a_mistake_is_reported_with_its_key(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert old in TEXT
     with pytest.raises(ConfigurationError, match=said) as error:
         read(tmp_path, TEXT.replace(old, new, 1))

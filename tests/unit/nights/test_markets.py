@@ -117,7 +117,7 @@ def test_holidays_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["25.12.2026 Christmas", "20261225", "2026-02-30 none", "2026-12-24 close 25:00"])
-def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, line: str) -> None:
+def test_a_wrong_line_is_reported_with_its_number(tmp_path: Path, line: str) -> None:
     path = tmp_path / "days.txt"
     path.write_text(f"2026-01-01 fine\n{line}\n")
     with pytest.raises(ConfigurationError, match=f"a line is no holiday\n  where: {path}:2\n"):

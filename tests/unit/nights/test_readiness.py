@@ -11,7 +11,7 @@ import pytest
 
 from nights.health import Limits, Measured, breaches, measured, slice_of
 from nights.readiness import closed, complete, healthy, removed
-from tests.support.commands import told
+from tests.support.commands import run_json
 from tests.support.tables.flight_table import ORIGINS, STREAM, write_flights
 
 DATE, NEXT = "2013-01-01", "2013-01-02"
@@ -29,7 +29,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def stats(root: Path) -> dict[str, Any]:
-    code, found = told(root, "stats", NAME)
+    code, found = run_json(root, "stats", NAME)
     assert code == 0
     return found
 
@@ -66,9 +66,9 @@ def test_what_waits_at_the_source(stats: dict[str, Any]) -> None:
 def test_a_date_that_is_in_history_and_nowhere_else_is_ready(tmp_path: Path) -> None:
     write_flights(tmp_path, {DATE: ORIGINS})
     for words in (("merge", "--local"), ("validate",), ("truncate",)):
-        assert not removed(told(tmp_path, "stats", NAME)[1], DATE)
-        assert told(tmp_path, words[0], NAME, "--date", DATE, *words[1:])[0] == 0
-    numbers = told(tmp_path, "stats", NAME)[1]
+        assert not removed(run_json(tmp_path, "stats", NAME)[1], DATE)
+        assert run_json(tmp_path, words[0], NAME, "--date", DATE, *words[1:])[0] == 0
+    numbers = run_json(tmp_path, "stats", NAME)[1]
     assert removed(numbers, DATE) and not removed(numbers, NEXT)
     found = complete(numbers, DATE, streams=("gone",), min_rows=10_000)
     assert (found.ready, found.intraday, found.history) == (True, 0, 842)
@@ -82,7 +82,7 @@ def test_rows_that_came_after_the_merge_wait_for_those_at_the_source(stats: dict
 
 
 def test_only_what_stops_a_merge_is_waited_for(root: Path) -> None:
-    _, found = told(root, "doctor", NAME)
+    _, found = run_json(root, "doctor", NAME)
     assert {each["check"] for each in found["findings"]} >= {"logs", "locks", "file system", "free space", "clock"}
     sound = [each for each in found["findings"] if each["state"] != "wrong"]
     assert healthy(sound).ready
@@ -92,7 +92,7 @@ def test_only_what_stops_a_merge_is_waited_for(root: Path) -> None:
 
 
 def test_lag_age_and_rejected_rows_are_measured(root: Path, stats: dict[str, Any]) -> None:
-    _, epochs = told(root, "epochs", "list", NAME, STREAM)
+    _, epochs = run_json(root, "epochs", "list", NAME, STREAM)
     newest = epochs["epochs"][-1]
     now = datetime.fromtimestamp(newest["time_ms"] / 1000 + 60, UTC)
     listed = [*epochs["epochs"][:-1], newest | {"counts": {"rejected": 7}}]

@@ -130,7 +130,7 @@ def test_a_requested_schema_is_honoured(every: SmallTable) -> None:
     assert repr(found.cast(own).to_pylist()) == repr(table.to_arrow(dictionaries=False).to_pylist())
 
 
-def test_a_requested_schema_that_does_not_fit_is_told(every: SmallTable) -> None:
+def test_a_requested_schema_that_does_not_fit_is_reported(every: SmallTable) -> None:
     every.add("c", D3, {"L": [1 << 40]})
     table = open_table(every.root, "Test.Every")
     own = table.arrow_schema(dictionaries=False)
@@ -145,7 +145,7 @@ def test_a_requested_schema_that_does_not_fit_is_told(every: SmallTable) -> None
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-def test_a_damaged_file_is_told_in_mid_stream(every: SmallTable, consumer: str) -> None:
+def test_a_damaged_file_is_reported_in_mid_stream(every: SmallTable, consumer: str) -> None:
     table = open_table(every.root, "Test.Every")
     path = every.location("b", D3) / "L.dat"
     path.unlink()
@@ -155,7 +155,7 @@ def test_a_damaged_file_is_told_in_mid_stream(every: SmallTable, consumer: str) 
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-def test_rows_that_left_the_snapshot_are_told(every: SmallTable, consumer: str) -> None:
+def test_rows_that_left_the_snapshot_are_reported(every: SmallTable, consumer: str) -> None:
     table = open_table(every.root, "Test.Every")
     every.log().rollback(5)
     with pytest.raises(Exception, match=r"rolled back|was removed|left the snapshot"):

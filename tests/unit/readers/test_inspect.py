@@ -11,7 +11,7 @@ from store.errors import TableNotFoundError
 from store.io.fs import Fs
 from tests.support.disks.contents import flip
 from tests.support.tables.column_files import add_grouping, group_ranges
-from tests.support.tables.inspected import DATE, look, small, told
+from tests.support.tables.inspected import DATE, look, reported, small
 from tests.support.tables.small_tables import SmallTable
 
 __all__ = ["small"]
@@ -60,7 +60,7 @@ def test_a_short_column(small: SmallTable) -> None:
     path.write_bytes(path.read_bytes()[:-3])
     found = look(small, "Size.dat")
     assert not found.sound
-    assert told(found)[0] == ("error", "file is shorter than its committed length", "byte 4109")
+    assert reported(found)[0] == ("error", "file is shorter than its committed length", "byte 4109")
     assert (found.findings[0].expected, found.findings[0].found) == ("4112 bytes", "4109 bytes")
     assert "  at: byte 4109" in found.lines()
 
@@ -71,7 +71,7 @@ def test_a_column_without_a_record_beside_it(small: SmallTable) -> None:
     path.write_bytes(path.read_bytes() + b"\x01")
     found = look(small, "Size.dat")
     assert found.facts["rows"] == 4
-    assert told(found) == [
+    assert reported(found) == [
         ("note", "no table.size beside the file names its committed length: the whole file is shown", None),
         ("warning", "last row is incomplete", "byte 4112"),
     ]
@@ -85,7 +85,7 @@ def test_a_damaged_prefix(small: SmallTable) -> None:
     assert "byte" in (found.findings[0].at or "")
     assert found.facts["firstBytes"].startswith("ac ed 00 05")
     (small.location("a", DATE) / "Size.dat").write_bytes(b"\xac\xed")
-    assert told(look(small, "Size.dat"))[0][1] == "file is shorter than its committed length"
+    assert reported(look(small, "Size.dat"))[0][1] == "file is shorter than its committed length"
     (small.location("a", DATE) / "Size.dat").write_bytes(b"")
     assert not look(small, "Size.dat").sound
 
@@ -104,7 +104,7 @@ def test_a_flipped_bit_of_committed_data(small: SmallTable, name: str) -> None:
     assert (changed.expected, changed.found) != (None, None) and changed.expected != changed.found
 
 
-def test_one_fault_is_told_once(small: SmallTable) -> None:
+def test_one_fault_is_reported_once(small: SmallTable) -> None:
     path = small.location("a", DATE) / "Size.dat"
     path.write_bytes(path.read_bytes()[:-3])
     assert [f.severity for f in look(small, "Size.dat").findings] == ["error"]
@@ -120,7 +120,7 @@ def test_a_row_and_an_offset_that_point_nowhere(small: SmallTable) -> None:
         found = look(small, name)
         assert "entry 0, byte 0 of the data" in (found.findings[0].at or "")
     (small.location("a", DATE) / "Sym.sym").unlink()
-    assert told(look(small, "Sym.sym.bytes"))[0][1] == "companion file is missing"
+    assert reported(look(small, "Sym.sym.bytes"))[0][1] == "companion file is missing"
 
 
 def test_overflow_files(small: SmallTable) -> None:
@@ -132,9 +132,9 @@ def test_overflow_files(small: SmallTable) -> None:
     assert found.facts["first"][1] == {"key": "Y", "start": 2, "end": 4}
     path = directory / "Sym.ovr"
     path.write_bytes(path.read_bytes()[:-20])
-    assert told(look(small, "Sym.ovr"))[0][1] == "Java stream ends inside an element"
+    assert reported(look(small, "Sym.ovr"))[0][1] == "Java stream ends inside an element"
     add_grouping(small.fs, directory, column, group_ranges(["X", "Y"], [2, 1], column.type))
-    assert told(look(small, "Sym.ovr"))[0][1] == "grouping ranges do not cover the location"
+    assert reported(look(small, "Sym.ovr"))[0][1] == "grouping ranges do not cover the location"
 
 
 # --- other paths -------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 8, 15, 40, 200])
-def test_any_file_cut_anywhere_is_told_not_raised(small: SmallTable, length: int) -> None:
+def test_any_file_cut_anywhere_is_reported_not_raised(small: SmallTable, length: int) -> None:
     small.merge_by_hand(DATE)
     for path in [p for p in small.root.rglob("*") if p.is_file()]:
         whole = path.read_bytes()

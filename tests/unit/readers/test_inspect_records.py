@@ -16,7 +16,7 @@ from store.layout import LocationKey
 from store.merges.records import encode_record
 from tests.support.disks.contents import flip
 from tests.support.places import GOLDEN
-from tests.support.tables.inspected import DATE, look, small, told
+from tests.support.tables.inspected import DATE, look, reported, small
 from tests.support.tables.small_tables import SmallTable
 
 __all__ = ["small"]
@@ -31,9 +31,9 @@ def test_table_size(small: SmallTable) -> None:
     assert (found.facts["size"], found.facts["epoch"], found.facts["stream"]) == (4, 2, "s")
     assert found.facts["data_file_sizes"]["Size.dat"] == 16
     (small.location("a", DATE) / "Px.dat").unlink()
-    assert told(look(small, "table.size")) == [("error", "a committed file is missing", None)]
+    assert reported(look(small, "table.size")) == [("error", "a committed file is missing", None)]
     (small.location("a", DATE) / "table.size").write_bytes(b"")
-    assert told(look(small, "table.size"))[0][1] == "table.size is empty"
+    assert reported(look(small, "table.size"))[0][1] == "table.size is empty"
 
 
 def test_definitions_and_their_cuts(small: SmallTable) -> None:
@@ -78,9 +78,9 @@ def test_merge_records(small: SmallTable) -> None:
     path = small.layout.merges(small.table) / DATE / "0.json"
     found = inspect_file(small.fs, path)
     assert (found.kind, found.facts["rowsIn"], found.facts["rowsOut"]) == ("merge record", 4, 4)
-    assert told(found) == [("error", "merge has no valid proof", None)]
+    assert reported(found) == [("error", "merge has no valid proof", None)]
     flip(path, 50)
-    assert told(inspect_file(small.fs, path)) == [("error", "merge record is cut short or damaged", "byte 16")]
+    assert reported(inspect_file(small.fs, path)) == [("error", "merge record is cut short or damaged", "byte 16")]
     path.write_bytes(encode_record(record))
     moved = path.with_name("7.json")
     path.rename(moved)
@@ -92,7 +92,7 @@ def test_locks_and_broken_json(small: SmallTable) -> None:
     assert inspect_file(small.fs, path).facts["pid"] == 41
     path.write_bytes(b'{"pid": 1,')
     found = inspect_file(small.fs, path)
-    assert told(found) == [("error", "file is not JSON", "byte 10")]
+    assert reported(found) == [("error", "file is not JSON", "byte 10")]
     path.write_bytes(b"")
     assert inspect_file(small.fs, path).sound
 
@@ -103,7 +103,7 @@ def test_parquet(small: SmallTable, tmp_path: Path) -> None:
     found = inspect_file(small.fs, path)
     assert (found.facts["rows"], found.facts["columns"]) == (2, ["A: int64"])
     path.write_bytes(path.read_bytes()[:-2])
-    assert told(inspect_file(small.fs, path))[0][1] == "Parquet file is damaged"
+    assert reported(inspect_file(small.fs, path))[0][1] == "Parquet file is damaged"
 
 
 # --- framed files ------------------------------------------------------------------------------------------
@@ -120,17 +120,17 @@ def test_commit_logs(small: SmallTable) -> None:
     path.write_bytes(whole[:-5])
     torn = inspect_file(small.fs, path)
     last = found.facts["records"][2]["byte"]
-    assert torn.sound and told(torn)[0][0::2] == ("warning", f"byte {last}")
+    assert torn.sound and reported(torn)[0][0::2] == ("warning", f"byte {last}")
     flip(path, found.facts["records"][1]["byte"] + 20)
     path.write_bytes(path.read_bytes() + whole[-5:])
     damaged = inspect_file(small.fs, path)
-    assert told(damaged) == [
+    assert reported(damaged) == [
         ("error", "a record before the last one is damaged", f"byte {found.facts['records'][1]['byte']}")
     ]
     path.write_bytes(b"SHVLOG9\n" + whole[8:])
-    assert told(inspect_file(small.fs, path))[0][1] == "file starts with other bytes"
+    assert reported(inspect_file(small.fs, path))[0][1] == "file starts with other bytes"
     path.write_bytes(whole[:10])
-    assert told(inspect_file(small.fs, path))[0][1] == "file ends inside its header"
+    assert reported(inspect_file(small.fs, path))[0][1] == "file ends inside its header"
 
 
 def test_logs_and_checkpoints_with_offsets(small: SmallTable) -> None:
@@ -169,7 +169,7 @@ def test_removals(small: SmallTable) -> None:
     entry = {"byte": 16, "phase": "truncate", "internal": "a", "value": DATE, "since": 1, "rows": 4, "epoch": 2}
     assert found.facts["removals"] == [entry]
     path.write_bytes(path.read_bytes()[:-1])
-    assert told(inspect_file(small.fs, path))[0][::2] == ("warning", "byte 16")
+    assert reported(inspect_file(small.fs, path))[0][::2] == ("warning", "byte 16")
 
 
 def test_heads(small: SmallTable) -> None:

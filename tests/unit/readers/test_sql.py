@@ -293,14 +293,14 @@ def test_what_a_query_cannot_do(kept: SmallTable, tmp_path: Path, query: str, er
 
 
 @pytest.mark.parametrize("name", ["NS.t", "ns.T", "T", "NS.Tt", "memory.NS.T", '"NS.T"', "information_schema.tables"])
-def test_an_unknown_table_is_told_with_near_names(kept: SmallTable, name: str) -> None:
+def test_an_unknown_table_is_reported_with_near_names(kept: SmallTable, name: str) -> None:
     with pytest.raises(TableNotFoundError, match="no table") as caught:
         sparkhaven.sql(kept.root, f"select * from {name}")
     assert caught.value.expected == "one of NS.T"
     assert caught.value.where == f"character 15 of: select * from {name}"
 
 
-def test_names_that_sql_cannot_tell_apart_are_told(tmp_path: Path) -> None:
+def test_names_that_sql_cannot_distinguish_are_reported(tmp_path: Path) -> None:
     for namespace, name in (("NS", "T"), ("NS", "t"), ("temp", "T")):
         SmallTable(tmp_path, SCHEMA.replace('"NS"', f'"{namespace}"').replace('name="T"', f'name="{name}"'))
     assert sparkhaven.sql(tmp_path, "select * from NS.t").num_rows == 0
@@ -317,7 +317,7 @@ def test_errors_of_reading_keep_their_class(small: SmallTable) -> None:
     assert sparkhaven.sql(small.root, f"select sum(Size) s from NS.T where Date > '{D2}'")["s"].to_pylist() == [245]
 
 
-def test_rows_that_left_the_snapshot_are_told(small: SmallTable) -> None:
+def test_rows_that_left_the_snapshot_are_reported(small: SmallTable) -> None:
     class RolledBack(Unsynced):
         def map(self, path: Path, length: int) -> pa.Buffer:
             if small.log().state.epoch == 6:

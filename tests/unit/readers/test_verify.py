@@ -1,4 +1,4 @@
-"""Checks of tables: each kind of damage is found, named by path and place, and told from what is harmless."""
+"""Checks of tables: each kind of damage is found, named by path and place, and distinguished from what is harmless."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_temporaries_of_a_running_compaction_are_no_finding(tmp_path: Path) -> N
         assert not log.compact_if_due()
         under_way = sorted(streams.glob(".s.*.tmp-next"))
     assert check(small).findings == []
-    told = inspect_file(small.fs, under_way[0]).findings
-    assert told[0].what == "the running stream is writing it"
+    reported = inspect_file(small.fs, under_way[0]).findings
+    assert reported[0].what == "the running stream is writing it"
     log.close()
     assert check(small).findings == []
     under_way[0].write_bytes(b"x")
@@ -320,11 +320,11 @@ def test_a_head_that_says_something_else_than_the_log(small: SmallTable) -> None
     found = decode_head(open_head(data, path), "s", len(data))
     other = replace(found.state, locations=Locations())
     path.write_bytes(encode_head(replace(found, state=other)))
-    told = only(check(small))
-    assert (told.severity, told.path, told.found) == ("error", str(path), "other locations")
-    assert "delete it" in str(told.hint)
+    reported = only(check(small))
+    assert (reported.severity, reported.path, reported.found) == ("error", str(path), "other locations")
+    assert "delete it" in str(reported.hint)
     path.write_bytes(encode_head(replace(found, mark=(found.mark[0] + 1, found.mark[1]), state=other)))
     assert check(small).findings == []  # of another log: it is not used
     path.write_bytes(data[:-1])
-    told = only(check(small))
-    assert (told.severity, told.path) == ("note", str(path))
+    reported = only(check(small))
+    assert (reported.severity, reported.path) == ("note", str(path))

@@ -47,20 +47,20 @@ def test_the_default_partition_comes_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_partition_on_a_volume_holds_the_data_there_also_of_later_generations(tmp_path: Path) -> None:
-    house, _ = make(tmp_path / "db", 60, partitions=1)
+    db, _ = make(tmp_path / "db", 60, partitions=1)
     volume = tmp_path / "volume"
     volume.mkdir()
-    made = add_partition(FS, house.layout, "Test", "1", volume=volume)
+    made = add_partition(FS, db.layout, "Test", "1", volume=volume)
     assert made.directory == str(volume / "Test" / "1")
-    merge(house.layout)
+    merge(db.layout)
     assert (volume / "Test" / "1" / DAY / "Every" / "table.size").is_file()
-    merge(house.layout, rewrite=True)
-    record = newest(FS, house.layout, TABLE, DAY)
+    merge(db.layout, rewrite=True)
+    record = newest(FS, db.layout, TABLE, DAY)
     assert record is not None
     assert sorted(o.internal for o in record.outputs) == ["0.g2", "1.g2"]
     assert (volume / "Test" / "1.g2" / DAY / "Every" / "table.size").is_file()
-    assert (house.layout.partitions("Test") / "1.g2").is_symlink()
-    rows = [r for o in record.outputs for r in read_location(house.layout, house.schema, LocationKey(o.internal, DAY))]
+    assert (db.layout.partitions("Test") / "1.g2").is_symlink()
+    rows = [r for o in record.outputs for r in read_location(db.layout, db.schema, LocationKey(o.internal, DAY))]
     assert len(rows) == 60
     assert [p.name for p in volume.rglob(".stage*")] == []
 

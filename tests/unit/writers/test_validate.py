@@ -1,4 +1,4 @@
-"""The default gate and the rules of a schema, on rows where each of them can fail."""
+"""The default rules and those of a schema, on rows where each of them can fail."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from writers.validation.dates import validate_date
 
 def validated(root: Path, rules: str, rows: list[dict[str, Any]]) -> tuple[IntradayRows, Validation]:
     xml = SCHEMA.replace(b"</Table>", f"<Validator>{rules}</Validator></Table>".encode())
-    house = IntradayRows(root, xml, fs=FS)
-    house.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
-    merge(house.layout)
-    return house, validate_date(FS, house.layout, TABLE, DAY)
+    db = IntradayRows(root, xml, fs=FS)
+    db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
+    merge(db.layout)
+    return db, validate_date(FS, db.layout, TABLE, DAY)
 
 
 def result(found: Validation, rule: str) -> RuleResult:
@@ -34,22 +34,22 @@ def result(found: Validation, rule: str) -> RuleResult:
 
 
 def test_the_gate_passes_a_sound_merge_and_names_what_it_compared(tmp_path: Path) -> None:
-    house, found = validated(tmp_path, "", plain_rows())
+    db, found = validated(tmp_path, "", plain_rows())
     assert found.passed
     assert found.require() is found
     assert (found.rows, found.generation) == (20, 1)
     assert [r.rule for r in found.results] == ["RowCount", "RowCountPerGroup", *["DigestEqual"] * 12]
     assert result(found, "RowCount").measured == 20
-    house.commit({("a", DAY): as_table(plain_rows(2))})
-    later = validate_date(FS, house.layout, TABLE, DAY)
+    db.commit({("a", DAY): as_table(plain_rows(2))})
+    later = validate_date(FS, db.layout, TABLE, DAY)
     assert later.passed
     assert result(later, "LaterRows").measured == 2
 
 
 def test_after_truncate_the_record_stands_for_intraday(tmp_path: Path) -> None:
-    house, _ = validated(tmp_path, "", plain_rows())
-    empty(house)
-    found = validate_date(FS, house.layout, TABLE, DAY)
+    db, _ = validated(tmp_path, "", plain_rows())
+    empty(db)
+    found = validate_date(FS, db.layout, TABLE, DAY)
     assert found.passed
     assert "since intraday was removed" in result(found, "RowCount").message
     per_group = result(found, "RowCountPerGroup")
@@ -58,10 +58,10 @@ def test_after_truncate_the_record_stands_for_intraday(tmp_path: Path) -> None:
 
 
 def test_a_changed_value_in_history_fails_the_digest_of_its_column(tmp_path: Path) -> None:
-    house, _ = validated(tmp_path, "", plain_rows())
-    path = house.layout.history_location(TABLE, LocationKey("0", DAY)) / "L.dat"
+    db, _ = validated(tmp_path, "", plain_rows())
+    path = db.layout.history_location(TABLE, LocationKey("0", DAY)) / "L.dat"
     flip(path, 4096)
-    found = validate_date(FS, house.layout, TABLE, DAY)
+    found = validate_date(FS, db.layout, TABLE, DAY)
     assert [r.column for r in found.results if r.passed is False] == ["L"]
     with pytest.raises(ValidationFailedError, match="1 of 14 rules failed"):
         found.require()
@@ -114,9 +114,9 @@ def test_rules(tmp_path: Path, rule: str, change: dict[str, Any], passes: bool, 
 
 
 def test_a_date_that_was_never_merged(tmp_path: Path) -> None:
-    house, _ = validated(tmp_path, "", plain_rows())
+    db, _ = validated(tmp_path, "", plain_rows())
     with pytest.raises(TableNotFoundError, match="no history to validate"):
-        validate_date(FS, house.layout, TABLE, "2024-01-01")
+        validate_date(FS, db.layout, TABLE, "2024-01-01")
 
 
 def test_a_group_that_goes_over_blocks_is_still_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,10 +135,10 @@ CASES: list[tuple[str, dict[str, Any], bool | None, object]] = [
 
 def validated(root: Path, rule: str, rows: list[dict[str, Any]]) -> tuple[IntradayRows, Validation]:
     xml = SCHEMA.replace(b"</Table>", f"<Validator>{rule}</Validator></Table>".encode())
-    house = IntradayRows(root, xml, fs=FS)
-    house.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
-    merge(house.layout)
-    return house, validate_date(FS, house.layout, TABLE, DAY)
+    db = IntradayRows(root, xml, fs=FS)
+    db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
+    merge(db.layout)
+    return db, validate_date(FS, db.layout, TABLE, DAY)
 
 
 def changed(change: dict[str, Any]) -> list[dict[str, Any]]:
@@ -205,13 +205,13 @@ def test_small_blocks_and_passes_change_nothing(
 
 def test_a_rule_that_is_not_evaluated_fails_unless_that_is_allowed(tmp_path: Path) -> None:
     rule = '<assertPercentile column="I" percentile="95" min="0" max="20"/>'
-    house, found = validated(tmp_path, rule, changed({}))
+    db, found = validated(tmp_path, rule, changed({}))
     assert not found.passed
     with pytest.raises(ValidationFailedError, match="1 of 15 rules were not evaluated") as caught:
         found.require()
     assert "--allow-unevaluated" in str(caught.value)
     assert "not from 0 to 1" in str(caught.value.found)
-    tolerant = validate_date(FS, house.layout, TABLE, DAY, tolerant=True)
+    tolerant = validate_date(FS, db.layout, TABLE, DAY, tolerant=True)
     assert tolerant.passed
     assert len(tolerant.unevaluated) == 1
 
@@ -222,9 +222,9 @@ def test_modes_choose_the_rows(tmp_path: Path) -> None:
         '<assertAscending column="I" modes="FULL_INTRADAY"/><assertAscending column="I"/>'
         '<assertSize min="21" max="30" modes="SIMPLE_TABLE"/>'
     )
-    house, found = validated(tmp_path, rules_, changed({}))
-    told = [(r.rule, r.mode, r.passed) for r in found.results[-6:]]
-    assert told == [
+    db, found = validated(tmp_path, rules_, changed({}))
+    reported = [(r.rule, r.mode, r.passed) for r in found.results[-6:]]
+    assert reported == [
         ("assertSize", "FULL_INTRADAY", True),
         ("assertSize", "FULL_DATABASE", True),
         ("assertSize", "SIMPLE_TABLE", True),
@@ -233,19 +233,19 @@ def test_modes_choose_the_rows(tmp_path: Path) -> None:
         ("assertSize", "SIMPLE_TABLE", False),
     ]
     assert "internal partition 0: 20 rows" in found.results[-1].message
-    assert house.log.state.epoch == found.epochs["rows"] == 1
+    assert db.log.state.epoch == found.epochs["rows"] == 1
 
 
 def test_intraday_rules_keep_their_result_when_intraday_is_removed(tmp_path: Path) -> None:
     rule = '<assertAscending column="I" modes="FULL_INTRADAY"/>'
-    house, found = validated(tmp_path, rule, changed({}))
+    db, found = validated(tmp_path, rule, changed({}))
     assert found.passed
-    empty(house)  # validates and stores on its way
-    again = validate_date(FS, house.layout, TABLE, DAY)
+    empty(db)  # validates and stores on its way
+    again = validate_date(FS, db.layout, TABLE, DAY)
     assert again.results[-1] == found.results[-1]
-    path = next(house.layout.merges(TABLE).rglob("*.validation"))
+    path = next(db.layout.merges(TABLE).rglob("*.validation"))
     path.unlink()
-    lost = validate_date(FS, house.layout, TABLE, DAY)
+    lost = validate_date(FS, db.layout, TABLE, DAY)
     assert lost.results[-1].passed is None
     assert "intraday rows were removed" in lost.results[-1].message
     assert not lost.passed
@@ -253,15 +253,15 @@ def test_intraday_rules_keep_their_result_when_intraday_is_removed(tmp_path: Pat
 
 def test_the_expected_size_comes_from_the_neighbours(tmp_path: Path) -> None:
     rule = '<assertExpectedTableSize partitionsBefore="2" partitionsAfter="1" min="0.5" max="2"/>'
-    house, _ = validated(tmp_path, rule, changed({}))
+    db, _ = validated(tmp_path, rule, changed({}))
     rows = changed({})
     for day, number in (("2024-03-01", 1), ("2024-03-03", 8), ("2024-03-04", 10), ("2024-03-06", 12)):
-        house.commit({("a", day): as_table(rows[:number])})
-        merge(house.layout, day)
-    found = validate_date(FS, house.layout, TABLE, DAY).results[-1]
+        db.commit({("a", day): as_table(rows[:number])})
+        merge(db.layout, day)
+    found = validate_date(FS, db.layout, TABLE, DAY).results[-1]
     assert (found.passed, found.measured) == (True, 2.0)
     assert found.message == "20 rows, 10 is the mean of 3 neighbouring dates"
-    small = validate_date(FS, house.layout, TABLE, "2024-03-01").results[-1]
+    small = validate_date(FS, db.layout, TABLE, "2024-03-01").results[-1]
     assert (small.passed, small.measured) == (False, 0.125)
 
 

@@ -54,7 +54,7 @@ READING_OURS: dict[str, Any] = {
 class Troubles:
     """The last connection trouble of a client.
 
-    ``denied`` is a password or right that is wrong, which waiting does not fix. It is believed when it is told a second
+    ``denied`` is a password or right that is wrong, which waiting does not fix. It is believed when it comes a second
     time: a broker that goes down while a client says who it is looks the same once.
     """
 
@@ -102,11 +102,11 @@ def _make(kind: Any, feed: KafkaOptions, troubles: Troubles, defaults: dict[str,
     try:
         return kind({**settings, "error_cb": troubles.note})
     except (KafkaException, TypeError, ValueError) as error:
-        told = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         raise SettingsError(
             "the Kafka client refuses its settings",
             where="feed.client",
             expected="names and values of librdkafka",
-            found=feed.client.hide(told),
+            found=feed.client.hide(said),
             hint="librdkafka's CONFIGURATION.md lists them; Java's names differ",
         ) from None

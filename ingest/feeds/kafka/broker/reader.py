@@ -2,7 +2,7 @@
 
 One consumer a partition: a range that begins where the last one ended costs neither a seek nor a fetch that was done
 already, since messages beyond ``stop`` are held for the next range. Messages are not counted but compared by offset,
-because compaction and transactions leave holes; where a partition ends is told by the broker and remembered.
+because compaction and transactions leave holes; the broker reports where a partition ends, which is remembered.
 """
 
 from __future__ import annotations
@@ -126,13 +126,13 @@ class KafkaReader:
         # events are rare: only the ends of a call are looked at one by one, unless there is one among the messages
         if any(map(_event, found)):
             for message in found:
-                told = message.error()
-                if told is None:
+                failed = message.error()
+                if failed is None:
                     held.surplus.append(message)
-                elif told.code() == KafkaError._PARTITION_EOF:
+                elif failed.code() == KafkaError._PARTITION_EOF:
                     held.end = max(held.end, message.offset())
                 else:
-                    raise self._error(held, wanted, told)
+                    raise self._error(held, wanted, failed)
         else:
             held.surplus.extend(found)
 

@@ -180,5 +180,5 @@ def _translated(
     admin.poll(0)  # lets the client tell its troubles
     if troubles.denied is not None:
         return translated(troubles.denied, where, feed.client.hide(troubles.denied.str()))
-    told = error.args[0]
-    return translated(told, where, troubles.take(feed.client.hide(told.str())))
+    failed = error.args[0]
+    return translated(failed, where, troubles.take(feed.client.hide(failed.str())))

@@ -168,7 +168,7 @@ def test_a_partition_value_of_the_wrong_type_is_a_bad_row(tmp_path: Path) -> Non
     assert [(row.line, row.column, row.value) for row in rejects.rows] == [(n, "id", "seven") for n in (1, 2, 3)]
 
 
-def test_files_that_are_gone_or_other_ones_are_told(tmp_path: Path) -> None:
+def test_files_that_are_gone_or_other_ones_are_reported(tmp_path: Path) -> None:
     table = unpack(tmp_path, until=8)
     one, two = with_bad_rows(table)
     two.write_bytes(two.read_bytes() + b"x")

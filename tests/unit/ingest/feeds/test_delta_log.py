@@ -80,7 +80,7 @@ def test_a_checkpoint_in_parts_counts_when_all_parts_are_there(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", [b'{"add":{"path":', b'{"add":{"size":1}}', b"[1]", b'{"metaData":null}'])
-def test_a_damaged_version_is_told_with_its_line(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_version_is_reported_with_its_line(tmp_path: Path, damage: bytes) -> None:
     table = unpack(tmp_path)
     version_file(table, 3).write_bytes(b'{"commitInfo":{}}\n' + damage)
     with pytest.raises(CorruptFileError) as caught:
@@ -89,7 +89,7 @@ def test_a_damaged_version_is_told_with_its_line(tmp_path: Path, damage: bytes) 
     assert caught.value.where == str(version_file(table, 3))
 
 
-def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_reported(tmp_path: Path) -> None:
     table = unpack(tmp_path)
     checkpoint(table).write_bytes(b"PAR1 nothing")
     with pytest.raises(CorruptFileError) as caught:
@@ -100,7 +100,7 @@ def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
         look(FS, table)
 
 
-def test_no_table_is_told(tmp_path: Path) -> None:
+def test_no_table_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FeedError, match="no Delta table"):
         look(FS, tmp_path)
 

@@ -158,7 +158,7 @@ def test_a_table_that_is_recreated_is_refused(tmp_path: Path) -> None:
         running.look()
 
 
-def test_a_table_that_lost_versions_is_told(tmp_path: Path) -> None:
+def test_a_table_that_lost_versions_is_reported(tmp_path: Path) -> None:
     table = unpack(tmp_path, until=4)
     for position in (packed(6), packed(5, 1), packed(5, 1, snapshot=True)):
         with pytest.raises(PositionGapError, match="ends before our position"):

@@ -1,4 +1,4 @@
-"""Feed files that are not taken, or not yet: half written, by their names, by a wrong clock; each is told by name."""
+"""Feed files that are not taken, or not yet: half written, by their names, by a wrong clock; each reported by name."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_frozen_planner_waits_for_what_may_rest_and_no_longer(tmp_path: Path) 
     assert time.waited < 21
 
 
-def test_names_that_are_passed_over_are_told_by_reason(tmp_path: Path) -> None:
+def test_names_that_are_passed_over_are_reported_by_reason(tmp_path: Path) -> None:
     for name in (".a.json", "_b.json", "c.json.tmp", "d.JSON.PART", "e.json~", ".f.swp", "g.csv", "h.json"):
         put(tmp_path / name)
     (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
@@ -152,7 +152,7 @@ def test_names_that_are_passed_over_are_told_by_reason(tmp_path: Path) -> None:
     assert len(planner(tmp_path, Time(), unfinished=()).plan().files) == 5
 
 
-def test_files_that_came_while_the_clock_was_behind_are_told(tmp_path: Path) -> None:
+def test_files_that_came_while_the_clock_was_behind_are_reported(tmp_path: Path) -> None:
     time = Time()
     put(tmp_path / "old.json", age=20 * DAY)
     put(tmp_path / "new.json")
@@ -177,7 +177,7 @@ def test_files_that_came_while_the_clock_was_behind_are_told(tmp_path: Path) -> 
     assert plans.passed().names == {COUNT_AS_TAKEN: [str(tmp_path / "old.json")]}
 
 
-def test_a_file_whose_time_is_set_back_while_it_waits_is_told(tmp_path: Path) -> None:
+def test_a_file_whose_time_is_set_back_while_it_waits_is_reported(tmp_path: Path) -> None:
     put(tmp_path / "a.json")
     put(tmp_path / "b.json", b"{}")
     plans = planner(tmp_path, Time())

@@ -40,37 +40,37 @@ def decode(
     n, at, src = zip(*rows, strict=True)
     stamps = pa.array([None if t is None else t * DAY for t in at], pa.timestamp("ns", "UTC"))
     batch = pa.RecordBatch.from_pydict({"n": pa.array(n, pa.int64()), "at": stamps, "src": pa.array(src, pa.string())})
-    parked: list[Any] = []
-    rejects = Rejects(spec.bad_rows, sink=parked.extend)
+    quarantined: list[Any] = []
+    rejects = Rejects(spec.bad_rows, sink=quarantined.extend)
     split = FrameBatch(batch, "t/0", np.array(numbers, np.int64), "offset")
     blocks = FramesFeed(spec).decode(Fs(), split, TABLE, rejects, time.time)
     found = [
         (routed.key.internal, routed.key.value, routed.batch.column("n").to_pylist())
         for routed in route(blocks, rejects, closed)
     ]
-    return found, parked
+    return found, quarantined
 
 
 def test_rows_of_one_offset_are_each_parked_with_their_own_content() -> None:
     rows = [(1, 9, "a"), (2**31, 9, "a"), (3, None, "a"), (4, 1, "a"), (5, 9, None), (6, 9, "b")]
-    found, parked = decode(rows, [7, 7, 7, 8, 8, 8])
+    found, quarantined = decode(rows, [7, 7, 7, 8, 8, 8])
     assert found == [("a", "1970-01-10", [1]), ("b", "1970-01-10", [6])]
-    told = [(row.line, row.code, json.loads(row.payload)["n"]) for row in parked]
-    assert told == [
+    reported = [(row.line, row.code, json.loads(row.payload)["n"]) for row in quarantined]
+    assert reported == [
         (7, "overflow", 2**31),
         (7, "null-partition-value", 3),
         (8, "instant-out-of-bounds", 4),
         (8, "null-internal-partition", 5),
     ]
-    assert {row.unit for row in parked} == {"offset"}
+    assert {row.unit for row in quarantined} == {"offset"}
 
 
 def test_rows_for_a_date_that_was_truncated_are_late() -> None:
     rows = [(1, 9, "a"), (2, 8, "a"), (3, 9, "b")]
     closed = frozenset({LocationKey("a", "1970-01-10"), LocationKey("x", "1970-01-10")})
-    found, parked = decode(rows, [5, 6, 7], closed)
+    found, quarantined = decode(rows, [5, 6, 7], closed)
     assert found == [("a", "1970-01-09", [2]), ("b", "1970-01-10", [3])]
-    assert [(row.line, row.code, json.loads(row.payload)["n"]) for row in parked] == [(5, "late", 1)]
+    assert [(row.line, row.code, json.loads(row.payload)["n"]) for row in quarantined] == [(5, "late", 1)]
     strict = replace(SPEC, partition=replace(PARTITION, late="fail"))
     with pytest.raises(ErrorBudgetExceeded, match="a date that the stream refuses") as caught:
         decode(rows, [5, 6, 7], closed, strict)

@@ -109,7 +109,7 @@ def test_a_registry_in_a_directory(tmp_path: Path) -> None:
     ("source", "there"),
     [("nothing", "at, extra, id, px, side, who"), ("who.nothing", "desk"), ("id.deeper", "a record there")],
 )
-def test_a_column_of_which_the_schema_knows_nothing_is_refused_at_the_door(source: str, there: str) -> None:
+def test_a_column_of_which_the_schema_knows_nothing_is_refused_at_the_start(source: str, there: str) -> None:
     with pytest.raises(SettingsError, match="has no field in the Avro schema") as caught:
         AvroRecords([target(source, "String")], BY_FILE)
     assert caught.value.expected == there

@@ -23,8 +23,8 @@ def test_csv_quote_that_nothing_closes_spoils_its_own_line(tmp_path: Path) -> No
     text = 'a,b\n1,x\n2,"open\n3,y\n4\n5,z\n6,""\n'
     routed, rejects = decode(write(tmp_path / "a.csv", text), stream(form="csv"), schema(a="int", b="String"))
     assert (values(routed, "a"), values(routed, "b")) == ([1, 3, 5, 6], ["x", "y", "z", ""])
-    told = [(row.line, row.reason, row.payload) for row in rejects.rows]
-    assert told == [(3, "a quoted field does not end", b'2,"open'), (5, "wrong number of fields (1)", b"4")]
+    reported = [(row.line, row.reason, row.payload) for row in rejects.rows]
+    assert reported == [(3, "a quoted field does not end", b'2,"open'), (5, "wrong number of fields (1)", b"4")]
 
 
 WHOLE = [
@@ -81,8 +81,8 @@ def test_record_around_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pyte
     text = 'a,b\n0,a\n1,"x\n' + "w" * 300 + '\ny"\n2,b\n' + "v" * 300 + "\n3,c\n"
     routed, rejects = decode(write(tmp_path / "a.csv", text), stream(form="csv"), schema(a="int", b="String"))
     assert values(routed, "a") == [0, 2, 3]
-    told = [(row.line, row.reason) for row in rejects.rows]
-    assert told == [(3, "record with a line that is too long"), (7, "line too long")]
+    reported = [(row.line, row.reason) for row in rejects.rows]
+    assert reported == [(3, "record with a line that is too long"), (7, "line too long")]
 
 
 @settings(max_examples=60, deadline=None)
@@ -98,17 +98,17 @@ def test_blocks_of_any_size_give_the_same_rows(
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     split = write(path, "a,b\n" + "".join(line + "\n" for line in lines))
 
-    def told() -> tuple[Any, ...]:
+    def reported() -> tuple[Any, ...]:
         routed, rejects = decode(split, stream(form="csv"), schema(a="int", b="String"))
         bad = [(r.line, r.size) for r in sorted(rejects.rows, key=lambda r: r.line) if r.reason != "record too long"]
         return values(routed, "a"), values(routed, "b"), bad, rejects.read
 
-    whole = told()
+    whole = reported()
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, block, 10**6, lines=count)
-        assert told() == whole
+        assert reported() == whole
         small_blocks(patch, block, record)  # longer records are bad: what is left is among the rows of before
-        rows, texts, _, _ = told()
+        rows, texts, _, _ = reported()
         kept = iter(zip(whole[0], whole[1], strict=True))
         assert all(row in kept for row in zip(rows, texts, strict=True))
 

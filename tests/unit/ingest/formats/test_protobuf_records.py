@@ -247,10 +247,10 @@ def test_proto2_has_unset_fields_whatever_their_default_is() -> None:
 
 
 def test_fields_that_no_column_takes_are_counted() -> None:
-    told = payload("id: 1 yes: true f64: 2 many: [1, 2] tags { key: 'a' value: BUY } who { desk: 'd' deep {} }")
+    reported = payload("id: 1 yes: true f64: 2 many: [1, 2] tags { key: 'a' value: BUY } who { desk: 'd' deep {} }")
     future = payload("new: 5", OTHER)
     _, rejects = decode(
-        [told + future, payload("id: 2"), b"\xff"], [target("id", "long"), target("who.desk", "String")]
+        [reported + future, payload("id: 2"), b"\xff"], [target("id", "long"), target("who.desk", "String")]
     )
     assert rejects.ignored == {"yes": 1, "many": 1, "tags": 1, "who.deep": 1, "99": 1}
     counts = {name: count for name, count in rejects.counts().items() if not name.startswith("ignored.")}
@@ -279,7 +279,7 @@ def test_fields_that_no_column_takes_are_counted() -> None:
         ("text", "Instant", "ms", "of type Instant in ms cannot take the field"),
     ],
 )
-def test_a_column_that_the_message_cannot_fill_is_refused_at_the_door(
+def test_a_column_that_the_message_cannot_fill_is_refused_at_the_start(
     name: str, kind: str, unit: Unit, what: str
 ) -> None:
     with pytest.raises(SettingsError, match=what) as caught:
@@ -287,7 +287,7 @@ def test_a_column_that_the_message_cannot_fill_is_refused_at_the_door(
     assert caught.value.where == "/etc/trade.desc: p.q.Trade" and caught.value.hint
 
 
-def test_what_is_no_schema_is_refused_at_the_door(tmp_path: Path) -> None:
+def test_what_is_no_schema_is_refused_at_the_start(tmp_path: Path) -> None:
     sound = source().definition
     alone = compiled(tmp_path, PROTO, whole=False)
     for definition, message, where, what in (

@@ -18,7 +18,7 @@ import pytest
 from jobs.demo.feed import json_line, rows
 from store.io.fs import Fs
 from store.schema.document.xmlfile import load_schema
-from tests.support.commands import told
+from tests.support.commands import run_json
 from tests.support.ingest.inferring import Inferred, infer_and_new, json_file, with_schema
 from tests.support.places import REPOSITORY
 
@@ -174,14 +174,14 @@ def test_names_that_no_column_can_have(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_what_no_stream_file_can_name_is_told_and_left_out(tmp_path: Path) -> None:
+def test_what_no_stream_file_can_name_is_reported_and_left_out(tmp_path: Path) -> None:
     lines = ['{"": 1, "\\ud800": 2, "x\\\\": 3, "v": 4}', '{"v": 5}']
     found = infer_and_new(tmp_path, json_file(tmp_path / "a.json", lines))
     assert found.bad == [] and found.columns == {"x_": [3, None], "v": [4, 5]}
     assert found.xml.count("left out: field") == 2
 
 
-def test_a_text_that_nothing_can_store_is_a_bad_row_that_is_told(tmp_path: Path) -> None:
+def test_a_text_that_nothing_can_store_is_a_bad_row_that_is_reported(tmp_path: Path) -> None:
     lines = ['{"v": "a"}', '{"v": "\\u0000"}', '{"v": "b\\ud800"}', "not json", '{"v": "-->"}']
     found = infer_and_new(tmp_path, json_file(tmp_path / "a.json", lines))
     assert found.columns == {"v": ["a", "-->"]} and len(found.bad) == 3
@@ -330,7 +330,7 @@ def test_the_same_sample_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_json_output_has_the_schema_and_the_reasons(tmp_path: Path) -> None:
     path = json_file(tmp_path / "rows.json", [{"v": 1, "w": "x"}])
-    code, found = told(tmp_path, "schema", "infer", str(path))
+    code, found = run_json(tmp_path, "schema", "infer", str(path))
     assert code == 0 and found["table"] == "Sample.Rows" and found["rows"] == 1 and found["whole"] is True
     assert [(c["name"], c["field"], c["type"]) for c in found["columns"]] == [("v", "v", "int"), ("w", "w", "String")]
     assert found["schema"].startswith('<Table namespace="Sample" name="Rows"')

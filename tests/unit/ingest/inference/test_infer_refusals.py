@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.ingest.inferring import json_file
 
 ROWS = [{"v": 1, "name": "x"}]
@@ -24,7 +24,7 @@ def schema(base: Path, columns: str = COLUMNS) -> Path:
 
 
 def error(base: Path, *words: str) -> dict[str, Any]:
-    code, found = told(base, "schema", *words)
+    code, found = run_json(base, "schema", *words)
     assert code == found["error"]["exit_code"] != 0 and found["error"]["hint"]
     return dict(found["error"])
 
@@ -43,7 +43,7 @@ def error(base: Path, *words: str) -> dict[str, Any]:
         ("a.parquet", b"PAR1 and no more", 1, "feed file is no Parquet file, or damaged"),
         ("a.json.gz", b'{"a":1}', 1, "feed file is not packed as its name says"),
         ("a.json", b"{}\n", 1, "the rows of the sample have no field that can be stored"),
-        ("a.xml", b"<a/>", 2, "the format of the file cannot be told by its name"),
+        ("a.xml", b"<a/>", 2, "the format of the file cannot be recognized by its name"),
     ],
 )
 def test_samples_that_say_nothing(tmp_path: Path, name: str, content: bytes, code: int, what: str) -> None:

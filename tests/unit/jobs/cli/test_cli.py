@@ -96,11 +96,11 @@ def test_every_command_has_json_and_verbose(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_a_typing_error_is_usage_and_told_as_json_when_asked(words: tuple[str, ...]) -> None:
+def test_a_typing_error_is_usage_and_reported_as_json_when_asked(words: tuple[str, ...]) -> None:
     found = run(*words, "--no-such-option", "--json")
     assert found.exit_code == 2
-    told = json.loads(found.stdout)["error"]
-    assert (told["exit_code"], told["type"]) == (2, "NoSuchOption")
+    reported = json.loads(found.stdout)["error"]
+    assert (reported["exit_code"], reported["type"]) == (2, "NoSuchOption")
     assert "No such option" in found.stderr
     assert run(*words, "--no-such-option").stdout == ""
 
@@ -118,7 +118,7 @@ def test_no_command_and_an_unknown_one_are_usage() -> None:
     assert "'ingest'" in found.stderr
 
 
-def test_without_a_root_the_way_to_name_one_is_told() -> None:
+def test_without_a_root_the_way_to_name_one_is_reported() -> None:
     found = run("ingest", "x.toml")
     assert found.exit_code == 2
     assert "no database root" in found.stderr and "SPARKHAVEN_ROOT" in found.stderr
@@ -131,7 +131,7 @@ def test_the_root_comes_from_the_environment_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["tables"], ["stats"], ["verify"], ["recover"], ["read", "A.B"]], ids=" ".join)
-def test_a_root_that_is_not_there_is_told(words: list[str], tmp_path: Path) -> None:
+def test_a_root_that_is_not_there_is_reported(words: list[str], tmp_path: Path) -> None:
     found = run("--root", str(tmp_path / "typo"), *words)
     assert found.exit_code == 2
     assert "no such database root" in found.stderr and "typo" in found.stderr
@@ -201,9 +201,9 @@ def test_errors_of_ours_give_their_exit_code_and_all_their_parts(error: Sparkhav
     plain = CliRunner().invoke(program(error), ["work"])
     assert (plain.exit_code, plain.stdout) == (code, "")
     assert str(error) in plain.stderr and "Traceback" not in plain.stderr
-    told = CliRunner().invoke(program(error), ["work", "--json"])
-    assert told.exit_code == code
-    found = json.loads(told.stdout)["error"]
+    reported = CliRunner().invoke(program(error), ["work", "--json"])
+    assert reported.exit_code == code
+    found = json.loads(reported.stdout)["error"]
     assert (found["type"], found["what"], found["where"]) == (type(error).__name__, error.what, error.where)
     assert (found["exit_code"], found["retryable"]) == (code, error.retryable)
     assert found.get("offset") == error.extra.get("offset")
@@ -221,7 +221,7 @@ def test_an_error_that_nobody_foresaw_is_one_line_and_a_traceback_only_when_aske
 
 
 @pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, 3), (errno.EACCES, 2), (errno.ENOTDIR, 1)])
-def test_what_the_system_refuses_is_told_with_the_file(number: int, code: int) -> None:
+def test_what_the_system_refuses_is_reported_with_the_file(number: int, code: int) -> None:
     found = CliRunner().invoke(program(OSError(number, os.strerror(number), "/db/x.dat")), ["work"])
     assert found.exit_code == code
     assert "/db/x.dat" in found.stderr and os.strerror(number) in found.stderr and "Traceback" not in found.stderr
@@ -236,8 +236,8 @@ def test_an_interrupt_is_130_and_no_traceback() -> None:
 def test_results_stand_alone_on_standard_output(tmp_path: Path) -> None:
     plain = CliRunner().invoke(program(None), ["work"])
     assert (plain.exit_code, plain.stdout, plain.stderr) == (0, "done\n", "working\n")
-    told = CliRunner().invoke(program(None, {"path": tmp_path, "rows": 3}), ["work", "--json"])
-    assert json.loads(told.stdout) == {"path": str(tmp_path), "rows": 3}
+    reported = CliRunner().invoke(program(None, {"path": tmp_path, "rows": 3}), ["work", "--json"])
+    assert json.loads(reported.stdout) == {"path": str(tmp_path), "rows": 3}
 
 
 def test_tables_are_whole_when_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from jobs import context
 from store.errors import CorruptFileError
 from store.io.system_errors import as_ours
 from store.layout import LocationKey
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import make, merge
@@ -25,7 +25,7 @@ def tree(root: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> IntradayRows:
+def db(tmp_path: Path) -> IntradayRows:
     made, _ = make(tmp_path, 40)
     made.log.close()
     return made
@@ -72,7 +72,7 @@ def test_looking_changes_nothing(shared: IntradayRows, words: list[str]) -> None
 
 @pytest.mark.parametrize("words", LOOKING, ids=" ".join)
 def test_no_command_makes_a_root_by_looking(tmp_path: Path, words: list[str]) -> None:
-    code, value = told(tmp_path / "typo", *words)
+    code, value = run_json(tmp_path / "typo", *words)
     if words[:2] == ["partitions", "add"]:
         assert code == 0
     else:
@@ -80,11 +80,11 @@ def test_no_command_makes_a_root_by_looking(tmp_path: Path, words: list[str]) ->
     assert not (tmp_path / "typo").exists()
 
 
-def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
+def test_a_root_that_is_a_file_is_reported(tmp_path: Path) -> None:
     root = tmp_path / "file"
     root.write_text("")
     for words in (["tables"], ["partitions", "add", "NS", "0"], ["ingest", "x.toml"]):
-        code, value = told(root, *words)
+        code, value = run_json(root, *words)
         assert (code, value["error"]["what"]) == (2, "the database root is not a directory")
 
 
@@ -92,20 +92,20 @@ def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["read"], ["stats"], ["verify"], ["recover"], ["merge", "--date", DAY, "--local"]])
 def test_hostile_table_names_never_become_paths(shared: IntradayRows, words: list[str], name: str) -> None:
     before = tree(shared.root)
-    code, value = told(shared.root, *words, name)
+    code, value = run_json(shared.root, *words, name)
     assert (code, value["error"]["type"]) == (2, "InvalidNameError")
     assert tree(shared.root) == before
 
 
 @pytest.mark.parametrize("words", [["stats"], ["verify"], ["recover"], ["read"], ["schema", "show"]], ids=" ".join)
 def test_a_table_that_is_not_there_is_a_usage_error(shared: IntradayRows, words: list[str]) -> None:
-    code, value = told(shared.root, *words, "Nobody.Here")
+    code, value = run_json(shared.root, *words, "Nobody.Here")
     assert (code, value["error"]["type"]) == (2, "TableNotFoundError")
 
 
 def test_a_namespace_that_is_not_there_is_a_usage_error(shared: IntradayRows) -> None:
-    assert told(shared.root, "partitions", "list", "Nobody")[1]["error"]["what"] == "no namespace Nobody"
-    assert told(shared.root, "partitions", "list", TABLE.namespace)[0] == 0
+    assert run_json(shared.root, "partitions", "list", "Nobody")[1]["error"]["what"] == "no namespace Nobody"
+    assert run_json(shared.root, "partitions", "list", TABLE.namespace)[0] == 0
 
 
 # --- dates ---------------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_a_namespace_that_is_not_there_is_a_usage_error(shared: IntradayRows) ->
     ],
 )
 def test_ranges_that_hold_nothing_are_refused(shared: IntradayRows, words: list[str], dates: str, what: str) -> None:
-    code, value = told(shared.root, *words, dates)
+    code, value = run_json(shared.root, *words, dates)
     assert code == 2
     assert any(part in value["error"]["what"] for part in what.split("|"))
 
@@ -132,33 +132,33 @@ def test_ranges_that_hold_nothing_are_refused(shared: IntradayRows, words: list[
 @pytest.mark.parametrize("command", ["merge", "validate", "truncate", "delete"])
 def test_hostile_dates_never_become_paths(shared: IntradayRows, command: str, date: str) -> None:
     before = tree(shared.root)
-    code, value = told(shared.root, command, NAME, "--date", date)
+    code, value = run_json(shared.root, command, NAME, "--date", date)
     assert (code, value["error"]["type"]) == (2, "InvalidNameError")
     assert tree(shared.root) == before
 
 
-def test_a_merge_tells_its_errors_whole(house: IntradayRows) -> None:
-    code, value = told(house.root, "merge", NAME, "--date", "2013-13-45", "--local")
+def test_a_merge_tells_its_errors_whole(db: IntradayRows) -> None:
+    code, value = run_json(db.root, "merge", NAME, "--date", "2013-13-45", "--local")
     assert code == 1
     assert (value["date"], value["outcome"]) == ("2013-13-45", "failed")
     assert {"type", "what", "where", "expected", "found", "hint", "exit_code", "retryable"} <= value["error"].keys()
-    assert told(house.root, "merge", NAME, "--date", "2013-13-45", "--local", "--allow-empty")[0] == 0
+    assert run_json(db.root, "merge", NAME, "--date", "2013-13-45", "--local", "--allow-empty")[0] == 0
 
 
-def test_a_merge_says_what_it_would_do_and_that_nothing_is_left_to_do(house: IntradayRows) -> None:
-    planned = told(house.root, "merge", NAME, "--date", DAY, "--local", "--dry-run")[1]
+def test_a_merge_says_what_it_would_do_and_that_nothing_is_left_to_do(db: IntradayRows) -> None:
+    planned = run_json(db.root, "merge", NAME, "--date", DAY, "--local", "--dry-run")[1]
     assert (planned["outcome"], planned["rows_in"], planned["dry_run"]) == ("planned", 40, True)
-    done = told(house.root, "merge", NAME, "--date", DAY, "--local", "--memory", "1000000000")[1]
+    done = run_json(db.root, "merge", NAME, "--date", DAY, "--local", "--memory", "1000000000")[1]
     assert (done["outcome"], done["rows_out"], done["dry_run"]) == ("merged", 40, False)
-    assert "nothing new" in run(house.root, "merge", NAME, "--date", DAY, "--local").stdout
+    assert "nothing new" in run(db.root, "merge", NAME, "--date", DAY, "--local").stdout
 
 
-def test_a_date_without_proof_keeps_no_other_from_being_truncated(house: IntradayRows) -> None:
-    log = house.log = house.open()
-    house.commit({("a", "2024-03-04"): pa_rows(house), ("a", "2024-03-06"): pa_rows(house)})
+def test_a_date_without_proof_keeps_no_other_from_being_truncated(db: IntradayRows) -> None:
+    log = db.log = db.open()
+    db.commit({("a", "2024-03-04"): pa_rows(db), ("a", "2024-03-06"): pa_rows(db)})
     log.close()
-    merge(house.layout, DAY)
-    found = run(house.root, "truncate", NAME, "--dates", "2024-03-04..2024-03-06", "--json")
+    merge(db.layout, DAY)
+    found = run(db.root, "truncate", NAME, "--dates", "2024-03-04..2024-03-06", "--json")
     lines = [json.loads(line) for line in found.stdout.splitlines()]
     assert [(line["date"], "error" in line) for line in lines] == [
         ("2024-03-04", True),
@@ -169,18 +169,18 @@ def test_a_date_without_proof_keeps_no_other_from_being_truncated(house: Intrada
     assert lines[1]["rows"] == 40
 
 
-def pa_rows(house: IntradayRows) -> Any:
+def pa_rows(db: IntradayRows) -> Any:
     from readers import open_table
 
-    return open_table(house.root, NAME).to_arrow(dates=DAY).slice(0, 3).drop_columns(["Date"])
+    return open_table(db.root, NAME).to_arrow(dates=DAY).slice(0, 3).drop_columns(["Date"])
 
 
-def test_a_delete_before_its_time_is_worth_retrying(house: IntradayRows) -> None:
-    merge(house.layout)
-    assert told(house.root, "truncate", NAME, "--date", DAY)[0] == 0
-    code, value = told(house.root, "delete", NAME, "--date", DAY)
+def test_a_delete_before_its_time_is_worth_retrying(db: IntradayRows) -> None:
+    merge(db.layout)
+    assert run_json(db.root, "truncate", NAME, "--date", DAY)[0] == 0
+    code, value = run_json(db.root, "delete", NAME, "--date", DAY)
     assert (code, value["error"]["type"], value["error"]["retryable"]) == (3, "TooEarlyError", True)
-    assert told(house.root, "delete", NAME, "--date", DAY, "--grace", "0")[0] == 0
+    assert run_json(db.root, "delete", NAME, "--date", DAY, "--grace", "0")[0] == 0
 
 
 # --- damage --------------------------------------------------------------------------------------------------------
@@ -198,47 +198,47 @@ def add_damaged_table(root: Path) -> Path:
     return log
 
 
-def test_a_table_that_cannot_be_read_is_bad_data_and_hides_no_other(house: IntradayRows) -> None:
-    add_damaged_table(house.root)
-    code, value = told(house.root, "tables")
+def test_a_table_that_cannot_be_read_is_bad_data_and_hides_no_other(db: IntradayRows) -> None:
+    add_damaged_table(db.root)
+    code, value = run_json(db.root, "tables")
     assert code == 1
     assert [("error" in line, line.get("rows")) for line in value["tables"]] == [(True, None), (False, 40)]
-    found = run(house.root, "stats", "--json")
+    found = run(db.root, "stats", "--json")
     lines = [json.loads(line) for line in found.stdout.splitlines()]
     assert found.exit_code == 1
     assert [line.get("rows") for line in lines] == [None, 40]
     assert lines[0]["table"] == "AA.Bad"
 
 
-def test_a_stream_that_cannot_be_recovered_keeps_no_other_from_it(house: IntradayRows) -> None:
-    add_damaged_table(house.root)
-    torn = house.layout.intraday_location(TABLE, LocationKey("a", DAY)) / "table.size"
+def test_a_stream_that_cannot_be_recovered_keeps_no_other_from_it(db: IntradayRows) -> None:
+    add_damaged_table(db.root)
+    torn = db.layout.intraday_location(TABLE, LocationKey("a", DAY)) / "table.size"
     torn.write_bytes(b"torn")
     for words, published in ((["recover", "--dry-run"], False), (["recover"], True)):
-        code, value = told(house.root, *words)
+        code, value = run_json(db.root, *words)
         assert code == 1
         assert [("error" in line, line.get("republished")) for line in value["streams"]] == [(True, None), (False, 1)]
         assert [line["table"] for line in value["findings"]] == ["AA.Bad"]
         assert (torn.read_bytes() != b"torn") == published
 
 
-def test_a_dry_recovery_tells_what_the_real_one_then_does(house: IntradayRows) -> None:
-    path = house.layout.intraday_location(TABLE, LocationKey("a", DAY))
+def test_a_dry_recovery_tells_what_the_real_one_then_does(db: IntradayRows) -> None:
+    path = db.layout.intraday_location(TABLE, LocationKey("a", DAY))
     column = next(path.glob("*.dat"))
     column.write_bytes(column.read_bytes() + b"x" * 24)
-    before = tree(house.root)
-    planned = told(house.root, "recover", "--dry-run")[1]["findings"][0]
-    assert tree(house.root) == before
-    done = told(house.root, "recover")[1]["findings"][0]
+    before = tree(db.root)
+    planned = run_json(db.root, "recover", "--dry-run")[1]["findings"][0]
+    assert tree(db.root) == before
+    done = run_json(db.root, "recover")[1]["findings"][0]
     assert planned["cut_bytes"] == done["cut_bytes"] == 24
     assert {**planned, "generation": 0} == {**done, "generation": 0}
-    assert told(house.root, "recover")[1]["findings"] == []
+    assert run_json(db.root, "recover")[1]["findings"] == []
 
 
-def test_recovery_is_refused_while_the_stream_runs(house: IntradayRows) -> None:
-    with house.open():
+def test_recovery_is_refused_while_the_stream_runs(db: IntradayRows) -> None:
+    with db.open():
         for words in (["recover"], ["recover", "--dry-run"]):
-            code, value = told(house.root, *words)
+            code, value = run_json(db.root, *words)
             assert (code, value["streams"][0]["error"]["type"]) == (3, "LockLostError")
             assert "process 41 on here" in value["streams"][0]["error"]["found"]
 

@@ -25,7 +25,7 @@ from jobs.streams.run import Run
 from store.errors import EXIT_RETRY, CommitError, CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.kafka.ticks import stream_file
 from tests.support.writers.merge_cases import TABLE
@@ -34,16 +34,16 @@ from writers.batch.stream import StreamPlan, StreamTotals
 NAME = str(TABLE)
 
 
-def test_a_missing_jdk_is_told_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_jdk_is_reported_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    code, value = told(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--once")
+    code, value = run_json(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--once")
     assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
     assert not (tmp_path / "db").exists()
 
 
 def test_a_dry_ingest_counts_and_makes_nothing(tmp_path: Path) -> None:
-    code, value = told(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--dry-run")
+    code, value = run_json(tmp_path / "db", "ingest", str(write_stream(tmp_path)), "--dry-run")
     assert (code, value["waiting_files"], value["waiting_bytes"], value["epoch"]) == (0, 1, 3, 0)
     assert not (tmp_path / "db").exists()
 
@@ -58,21 +58,21 @@ def wrong_streams(base: Path) -> tuple[Path, Path, Path]:
     return right, base / "wrong.toml", base / "broken.toml"
 
 
-def test_what_is_wrong_before_spark_starts_is_told_before_anything_is_made(
+def test_what_is_wrong_before_spark_starts_is_reported_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
     right, wrong, broken = wrong_streams(tmp_path)
-    code, value = told(tmp_path / "db", "ingest", str(wrong), "--once")
+    code, value = run_json(tmp_path / "db", "ingest", str(wrong), "--once")
     assert (code, value["error"]["what"]) == (2, "column time_hour cannot name internal partitions")
-    code, value = told(tmp_path / "db", "ingest", str(broken), "--once")
+    code, value = run_json(tmp_path / "db", "ingest", str(broken), "--once")
     assert (code, value["error"]["what"], value["file"]) == (2, "stream file is not TOML", str(broken))
-    code, value = told(tmp_path / "db", "ingest", str(right), "--once", "--memory", "1x")
+    code, value = run_json(tmp_path / "db", "ingest", str(right), "--once", "--memory", "1x")
     assert (code, value["error"]["what"]) == (2, "--memory is no amount of memory")
     assert not (tmp_path / "db").exists()
 
 
-def test_a_misspelt_setting_of_the_client_is_told_before_spark_starts(
+def test_a_misspelt_setting_of_the_client_is_reported_before_spark_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
@@ -117,11 +117,11 @@ def test_a_missing_feed_directory_is_a_matter_of_settings(tmp_path: Path, monkey
     text = file.read_text()
     file.write_text(text.replace(str(tmp_path / "feed"), str(tmp_path / "nowhere")))
     for option in ("--once", "--dry-run"):
-        code, value = told(tmp_path / "db", "ingest", str(file), option)
+        code, value = run_json(tmp_path / "db", "ingest", str(file), option)
         assert (code, value["error"]["what"]) == (2, "the feed's directory does not exist")
         assert value["error"]["where"] == str(tmp_path / "nowhere")
     file.write_text(file.read_text().replace("[feed]", '[feed]\nmissing_directory = "wait"'))
-    code, value = told(tmp_path / "db", "ingest", str(file), "--dry-run")
+    code, value = run_json(tmp_path / "db", "ingest", str(file), "--dry-run")
     assert (code, value["waiting_files"]) == (0, 0)
 
 
@@ -133,22 +133,22 @@ def test_a_dry_run_and_stats_name_what_is_not_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "drop"])
-def test_a_state_that_is_none_is_told_whatever_is_parked(tmp_path: Path, command: str) -> None:
-    code, value = told(tmp_path, "quarantine", command, "s", "--state", "foo")
+def test_a_state_that_is_none_is_reported_whatever_is_quarantined(tmp_path: Path, command: str) -> None:
+    code, value = run_json(tmp_path, "quarantine", command, "s", "--state", "foo")
     assert (code, value["error"]["what"]) == (2, "unknown state")
 
 
 def test_stats_ask_the_source_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, root = write_stream(tmp_path), tmp_path / "db"
     root.mkdir()
-    code, value = told(root, "stats", str(file))
+    code, value = run_json(root, "stats", str(file))
     assert (code, value["error"]["found"]) == (2, "flights of Nyc13.Flight")
     with ExitStack() as opened:
         settings = load_stream_file(Fs(), file, {})
         ingest_run.open_stream(Fs(), Layout(root), settings, opened, Progress(console=Console(quiet=True)))
-    code, value = told(root, "stats", str(file))
+    code, value = run_json(root, "stats", str(file))
     assert (code, value["streams"][0]["waiting_files"], value["streams"][0]["waiting_bytes"]) == (0, 1, 3)
-    assert "waiting_files" not in told(root, "stats")[1]["streams"][0]
+    assert "waiting_files" not in run_json(root, "stats")[1]["streams"][0]
     assert run(root, "stats", "Nyc13.Flight", str(file)).exit_code == 0
     old = run(root, "stats", "Nyc13.Flight", "--feed", str(file))
     assert old.exit_code == 0 and "--feed STREAM.toml is now STREAM.toml" in old.stderr
@@ -217,7 +217,7 @@ def test_texts_of_errors_are_no_markup() -> None:
     out = io.StringIO()
     progress = Progress(console=Console(file=out, width=200))
     progress.warn("s", CorruptFileError("no [columns] at [/x]"))
-    progress.stopped("s", CorruptFileError("cut [bold] here", hint="told later"))
+    progress.stopped("s", CorruptFileError("cut [bold] here", hint="reported later"))
     lines = out.getvalue().splitlines()
     assert lines[0].endswith("s no [columns] at [/x]")
     assert lines[1].endswith("s stopped: cut [bold] here")
@@ -251,7 +251,7 @@ def test_a_signal_while_spark_starts_ends_well(
     assert signal.getsignal(number) is before
 
 
-def test_a_jvm_that_is_gone_is_told_by_its_name_wherever_it_is_missed(
+def test_a_jvm_that_is_gone_is_reported_by_its_name_wherever_it_is_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(*_: object, **__: object) -> object:

@@ -147,10 +147,10 @@ def test_frames_that_do_not_fit_are_refused_when_the_write_begins(root: Path, tm
 
     fewer = StructType(TYPES.fields[:-1])
     other = StructType([*TYPES.fields[:-1], StructField("Live", StringType())])
-    for types, told in ((fewer, "lacks Live"), (other, "column Live of the data frame")):
-        with pytest.raises(SchemaMismatchError, match=told):
+    for types, reported in ((fewer, "lacks Live"), (other, "column Live of the data frame")):
+        with pytest.raises(SchemaMismatchError, match=reported):
             batch_writer(options(root), types, False)
-        with pytest.raises(WriteRefused, match=told):
+        with pytest.raises(WriteRefused, match=reported):
             Write(options(root), types, query="q")
     with pytest.raises(SettingsError, match="lacks the columns of its positions"):
         batch_writer(options(root, positions=POSITIONS), TYPES, False)

@@ -1,4 +1,4 @@
-"""The demo's own judgement: wrong figures are seen, and nothing but a demo's directory is ever emptied."""
+"""The demo's own checks: wrong figures are seen, and nothing but a demo's directory is ever emptied."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_one_changed_value_is_seen(package: pa.Table) -> None:
     assert not same_as_package(package.slice(1)).ok
 
 
-def test_a_wrong_figure_is_shown_and_told() -> None:
+def test_a_wrong_figure_is_shown_and_reported() -> None:
     text = io.StringIO()
     console = Console(file=text, width=100)
     assert show(console, [Figure("rows", 2, 2)], {"read": 1.0})

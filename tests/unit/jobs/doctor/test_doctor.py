@@ -22,7 +22,7 @@ from store.epochs.files.lock import held_locks
 from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.tables.small_tables import SmallTable
 
 WRITING = [
@@ -127,7 +127,7 @@ def test_a_log_that_is_damaged_or_lost(small: SmallTable) -> None:
     shutil.rmtree(log.parent)
     (lost,) = of(run_checks(root), "logs", "wrong")
     assert "no commit log" in lost.what and "restore" in str(lost.next)
-    code, value = told(root, "doctor", str(small.table))
+    code, value = run_json(root, "doctor", str(small.table))
     assert (code, value["wrong"] >= 1) == (1, True)
 
 
@@ -214,9 +214,9 @@ def test_the_command_tells_people_and_programs(small: SmallTable) -> None:
     result = run(root, "doctor")
     assert result.exit_code == 0 and "next: sparkhaven --root" in result.stdout
     assert result.stdout.splitlines()[-1].startswith("0 wrong, ")
-    code, value = told(root, "doctor", str(small.table))
+    code, value = run_json(root, "doctor", str(small.table))
     assert (code, value["wrong"]) == (0, 0) and {"check", "state", "what"} <= value["findings"][0].keys()
-    code, value = told(root, "doctor", "No.Such")
+    code, value = run_json(root, "doctor", "No.Such")
     assert code == 1 and value["findings"][-1]["what"].startswith("no table No.Such")
 
 

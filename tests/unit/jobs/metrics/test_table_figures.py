@@ -41,47 +41,47 @@ def used(directory: Path) -> int:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> IntradayRows:
+def db(tmp_path: Path) -> IntradayRows:
     made, _ = make(tmp_path, 60)
     return made
 
 
-def test_merges_symbols_and_disk(house: IntradayRows) -> None:
+def test_merges_symbols_and_disk(db: IntradayRows) -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])
-    told = metrics.stream(str(TABLE), house.log)
-    told.on_disk(FS, house.layout, "fsync", 0.0, 0.1)
-    intraday = house.layout.intraday(TABLE)
+    reported = metrics.stream(str(TABLE), db.log)
+    reported.on_disk(FS, db.layout, "fsync", 0.0, 0.1)
+    intraday = db.layout.intraday(TABLE)
     with served(metrics, 0) as url:
         before = scraped(url)
         assert not {"merge_rows", "merge_seconds", "write_amplification"} & {name for name, _ in before}
         assert (before["merge_dates", "merged"], before["merge_dates", "unfinished"]) == (0, 0)
-        data = [path for key in "ab" for path in house.layout.intraday_location(TABLE, LocationKey(key, DAY)).iterdir()]
+        data = [path for key in "ab" for path in db.layout.intraday_location(TABLE, LocationKey(key, DAY)).iterdir()]
         assert before["disk_bytes", "intraday"] == sum(path.stat().st_size for path in data) > 0
         symbols = sum(path.stat().st_size // 8 for path in intraday.rglob("Sym.sym"))
         assert before["symbol_ids", "Sym"] == symbols > 0
         assert before["symbol_hit_ratio", "Sym"] == 1 - symbols / 60
 
-        merge(house.layout)
-        merge(house.layout, rewrite=True)
+        merge(db.layout)
+        merge(db.layout, rewrite=True)
         assert scraped(url)["merge_dates", "merged"] == 0  # not read again so soon
         now[0] += 10
         after = scraped(url)
-        record = newest(FS, house.layout, TABLE, DAY)
+        record = newest(FS, db.layout, TABLE, DAY)
         assert record is not None
         size = sum(state.size for output in record.outputs for state in output.files.values())
         assert (after["merge_rows", ""], after["merge_bytes", ""], after["merge_dates", "merged"]) == (60, size, 1)
         assert (after["merge_seconds", ""], after["merge_end_seconds", ""]) == (0, 1_700_000_000)
         assert after["write_amplification", ""] == 2  # the date was written twice
-        base = house.layout.partitions("Test")
+        base = db.layout.partitions("Test")
         for volume in "01":
             old, new = base / volume / DAY / "Every", base / f"{volume}.g2" / DAY / "Every"
             assert after["disk_bytes", volume] == used(old) + used(new)
             assert after["waste_bytes", volume] == used(old) > 0
         assert after["waste_bytes", "intraday"] == 0
 
-        clean(FS, house.layout, TABLE, lambda: 1_700_000_000.0 + 3601)
-        store_record(FS, house.layout, TABLE, replace(record, generation=3, phase="stage"))
+        clean(FS, db.layout, TABLE, lambda: 1_700_000_000.0 + 3601)
+        store_record(FS, db.layout, TABLE, replace(record, generation=3, phase="stage"))
         now[0] += 10
         last = scraped(url)
         assert (last["waste_bytes", "0"], last["waste_bytes", "1"]) == (0, 0)
@@ -89,53 +89,53 @@ def test_merges_symbols_and_disk(house: IntradayRows) -> None:
         assert last["merge_rows", ""] == 60
 
 
-def test_a_merge_of_rows_that_came_later_counts_only_its_own(house: IntradayRows) -> None:
+def test_a_merge_of_rows_that_came_later_counts_only_its_own(db: IntradayRows) -> None:
     metrics = Metrics(lambda: 100.0)
-    merge(house.layout)
-    first = newest(FS, house.layout, TABLE, DAY)
-    rows = open_table(house.root, str(TABLE)).to_arrow().drop(["Date"])
-    house.commit({("c", DAY): rows.slice(0, 7)})
-    merge(house.layout)
-    metrics.stream(str(TABLE), house.log).on_disk(FS, house.layout, "fsync", 0.0, 0.1)
+    merge(db.layout)
+    first = newest(FS, db.layout, TABLE, DAY)
+    rows = open_table(db.root, str(TABLE)).to_arrow().drop(["Date"])
+    db.commit({("c", DAY): rows.slice(0, 7)})
+    merge(db.layout)
+    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
     with served(metrics, 0) as url:
         found = scraped(url)
-    both = newest(FS, house.layout, TABLE, DAY)
+    both = newest(FS, db.layout, TABLE, DAY)
     assert first is not None and both is not None
     own = [output for output in both.outputs if output.internal not in {o.internal for o in first.outputs}]
     assert (found["merge_rows", ""], found["write_amplification", ""]) == (7, 1)
     assert found["merge_bytes", ""] == sum(state.size for output in own for state in output.files.values())
 
 
-def test_open_files_of_this_process(house: IntradayRows) -> None:
+def test_open_files_of_this_process(db: IntradayRows) -> None:
     metrics = Metrics()
-    metrics.stream(str(TABLE), house.log).on_disk(FS, house.layout, "fsync", 0.0, 0.1)
+    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
     with served(metrics, 0) as url:
         opened = scraped(url)["open_files", ""]
         assert opened >= 1  # the lock of the stream
-        with (house.layout.intraday(TABLE) / "file").open("wb"):
+        with (db.layout.intraday(TABLE) / "file").open("wb"):
             assert scraped(url)["open_files", ""] == opened + 1
-        house.log.close()
+        db.log.close()
         assert scraped(url)["open_files", ""] == 0
 
 
-def test_nothing_is_told_of_the_snapshots_of_other_processes_which_nobody_knows(house: IntradayRows) -> None:
+def test_nothing_is_reported_of_the_snapshots_of_other_processes_which_nobody_knows(db: IntradayRows) -> None:
     metrics = Metrics()
-    metrics.stream(str(TABLE), house.log).on_disk(FS, house.layout, "fsync", 0.0, 0.1)
-    opened = open_table(house.root, str(TABLE))
+    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
+    opened = open_table(db.root, str(TABLE))
     with served(metrics, 0) as url:
         assert [name for name, _ in scraped(url) if "pin" in name] == []
     assert opened is not None
 
 
-def test_what_cannot_be_read_stays_and_grows_old(house: IntradayRows) -> None:
+def test_what_cannot_be_read_stays_and_grows_old(db: IntradayRows) -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])
-    merge(house.layout)
-    metrics.stream(str(TABLE), house.log).on_disk(FS, house.layout, "fsync", 0.0, 0.1)
+    merge(db.layout)
+    metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
     with served(metrics, 0) as url:
         good = scraped(url)
         assert good["table_figures_age_seconds", ""] == 0
-        record = house.layout.merges(TABLE) / DAY / "1.json"
+        record = db.layout.merges(TABLE) / DAY / "1.json"
         record.write_bytes(record.read_bytes()[:-3])
         now[0] += 60
         found = scraped(url)
@@ -143,7 +143,7 @@ def test_what_cannot_be_read_stays_and_grows_old(house: IntradayRows) -> None:
     assert found == {name: value for name, value in good.items() if name[0] != "table_figures_age_seconds"}
 
 
-def test_reading_again_takes_a_twentieth_of_the_time(house: IntradayRows) -> None:
+def test_reading_again_takes_a_twentieth_of_the_time(db: IntradayRows) -> None:
     now = [100.0]
 
     class SlowFs(QuickFs):
@@ -154,7 +154,7 @@ def test_reading_again_takes_a_twentieth_of_the_time(house: IntradayRows) -> Non
     def age() -> float:
         return figures.values()["table_figures_age_seconds"][()]
 
-    figures = TableFigures(SlowFs(), house.layout, TABLE, lambda: now[0])
+    figures = TableFigures(SlowFs(), db.layout, TABLE, lambda: now[0])
     figures.values()
     took = now[0] - 100
     assert took > 10

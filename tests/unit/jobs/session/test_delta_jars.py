@@ -1,4 +1,4 @@
-"""Delta where it is needed and nowhere else: what a machine without network is told, and when."""
+"""Delta where it is needed and nowhere else: what the error says on a machine without network, and when."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def offline(tmp_path: Path) -> dict[str, str]:
     return {"JAVA_HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
 
 
-def test_a_machine_without_jars_and_network_is_told_what_to_do(tmp_path: Path) -> None:
+def test_the_error_without_jars_and_network_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="rejected rows go to a Delta table") as caught:
         delta_conf(Fs(), offline(tmp_path))
     assert "UnknownHostException" in str(caught.value.found)

@@ -44,7 +44,7 @@ def test_a_jar_cut_short_is_fetched_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["echo 'UNRESOLVED DEPENDENCIES: not found'", "echo 'UnknownHostException'; exit 1"])
-def test_what_cannot_be_fetched_is_told(tmp_path: Path, script: str) -> None:
+def test_what_cannot_be_fetched_is_reported(tmp_path: Path, script: str) -> None:
     environ = _environ(tmp_path, script)
     with pytest.raises(SettingsError, match=r"org\.example:thing:1\.0 cannot be fetched") as caught:
         jars(Fs(), "set", ONE, environ)

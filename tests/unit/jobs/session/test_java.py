@@ -1,4 +1,4 @@
-"""The JDK is checked before Spark starts, and told in one line."""
+"""The JDK is checked before Spark starts; what is wrong with it is one line."""
 
 from __future__ import annotations
 

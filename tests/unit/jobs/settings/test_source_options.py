@@ -97,7 +97,7 @@ def test_wrong_options(change: dict[str, Any], what: str, more: str) -> None:
     assert more in str(caught.value)
 
 
-def test_a_query_has_no_label_and_its_table_is_told_as_of_start() -> None:
+def test_a_query_has_no_label_and_its_table_is_named_in_start() -> None:
     with pytest.raises(SettingsError, match="a streaming query needs no label"):
         made(streaming=True, label="a")
     with pytest.raises(SettingsError) as caught:

@@ -54,7 +54,7 @@ def test_a_value_from_the_environment_stays_one_value_and_out_of_messages() -> N
     assert error.found == "${SECRET}" and "hunter2" not in str(error)
 
 
-def test_a_name_that_is_not_set_is_told() -> None:
+def test_a_name_that_is_not_set_is_reported() -> None:
     error = refused(("feed/*.json", "${PLACE}/x"))
     assert error.what == "${PLACE} is not set in the environment"
     assert "export PLACE=" in str(error.hint)

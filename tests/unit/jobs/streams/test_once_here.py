@@ -20,7 +20,7 @@ from jobs.session.choice import Choice, choose, choose_by_input
 from jobs.streams import process
 from readers.arrow.opening import open_table
 from store.errors import RetryableFeedError, SettingsError
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY
 
 SCHEMA = """<Table namespace="Test" name="Event" storageType="NestedPartitionedOnDisk">
@@ -89,9 +89,9 @@ def test_few_files_are_ingested_in_this_process(tmp_path: Path) -> None:
     assert said[2].startswith("s epoch 2: ") and said[2].endswith("lag 0 files")
     assert said[3].startswith("s ended at epoch 2: 2 rows in 2 epochs")
     put(tmp_path, 3)
-    code, value = told(tmp_path / "db", "ingest", file, "--once")
+    code, value = run_json(tmp_path / "db", "ingest", file, "--once")
     assert (code, value["rows"], value["epoch"]) == (0, 1, 3) and ids(tmp_path) == [1, 2, 3]
-    code, value = told(tmp_path / "db", "ingest", file, "--once")
+    code, value = run_json(tmp_path / "db", "ingest", file, "--once")
     assert (code, value["rows"], value["epochs"], value["epoch"]) == (0, 0, 0, 3)
 
 
@@ -111,7 +111,7 @@ def test_spark_is_started_where_it_is_asked_for(
     found = run(tmp_path / "db", "ingest", file, "--once")
     assert "s runs in Spark: 1 files, 10 bytes to ingest, more than" in found.stderr
     assert "Spark would start here" in found.stderr
-    code, value = told(tmp_path / "db", "ingest", file, "--once", "--local")
+    code, value = run_json(tmp_path / "db", "ingest", file, "--once", "--local")
     assert (code, value["rows"]) == (0, 1)
 
 
@@ -145,7 +145,7 @@ def test_options_that_exclude_each_other(tmp_path: Path) -> None:
         (("--local",), "--local runs what is available now, with one worker"),
         (("--once", "--local", "--workers", "2"), "--local runs what is available now, with one worker"),
     ):
-        code, value = told(tmp_path / "db", "ingest", file, *words)
+        code, value = run_json(tmp_path / "db", "ingest", file, *words)
         assert (code, value["error"]["what"]) == (2, what)
     assert not (tmp_path / "db").exists()
 
@@ -154,8 +154,8 @@ def test_a_run_here_without_a_quarantine_needs_no_jdk(tmp_path: Path, monkeypatc
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     put_file = make(tmp_path)
     put(tmp_path, 1)
-    assert told(tmp_path / "db", "ingest", put_file, "--once", "--local")[0] == 0
-    code, value = told(tmp_path / "db", "ingest", make(tmp_path, "q", bad=1), "--once", "--local")
+    assert run_json(tmp_path / "db", "ingest", put_file, "--once", "--local")[0] == 0
+    code, value = run_json(tmp_path / "db", "ingest", make(tmp_path, "q", bad=1), "--once", "--local")
     assert (code, value["error"]["what"]) == (2, "JAVA_HOME has no bin/java")
 
 
@@ -174,7 +174,7 @@ def test_spark_starts_for_the_quarantine_and_not_before(tmp_path: Path, monkeypa
     monkeypatch.setattr(process, "require_jdk", lambda fs, environ: None)
     file = make(tmp_path, bad=5)
     put(tmp_path, 1)
-    assert told(tmp_path / "db", "ingest", file, "--once")[0] == 0
+    assert run_json(tmp_path / "db", "ingest", file, "--once")[0] == 0
     put(tmp_path, 2, '{"Id": 2}\n{"Id": "x"}\n')
     asked: list[Any] = []
 
@@ -228,7 +228,7 @@ def test_sigterm_ends_a_run_that_waits_and_keeps_what_is_committed(tmp_path: Pat
     try:
         assert job.stderr is not None
         assert any("epoch 1:" in line for line in job.stderr)
-        code, value = told(tmp_path / "db", "ingest", file, "--once")
+        code, value = run_json(tmp_path / "db", "ingest", file, "--once")
         assert (code, value["error"]["type"]) == (3, "LockLostError")
         job.send_signal(signal.SIGTERM)
         out, _ = job.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""Several streams in one process: who fails is told and started again after a while, and holds up nobody."""
+"""Several streams in one process: one that fails is reported and started again after a while, and holds up no other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ AWAY = RetryableFeedError("the source is away")
 
 @dataclass
 class Stream:
-    """Lives that are told beforehand: an error to end with (None: well), and how many epochs before it."""
+    """Lives that are set beforehand: an error to end with (None: well), and how many epochs before it."""
 
     lives: Iterator[tuple[Exception | None, int]]
     error: Exception | None = None
@@ -75,23 +75,23 @@ class Clockless(threading.Event):
 
 
 def keep(stream: Stream, stop: Clockless, **options: Any) -> tuple[int, list[str]]:
-    told: list[str] = []
+    reported: list[str] = []
     restarts = keep_running(
         stream,
         stream.live,
         stream.reopen,
         stop=stop,
-        on_restart=lambda error, pause: told.append(str(error)),
+        on_restart=lambda error, pause: reported.append(str(error)),
         **options,
     )
-    return restarts, told
+    return restarts, reported
 
 
 def test_failures_in_a_row_wait_longer_and_an_epoch_begins_anew() -> None:
     stream = Stream(iter([(AWAY, 0), (AWAY, 0), (AWAY, 0), (AWAY, 2), (AWAY, 0), (None, 1)]))
     stop = Clockless()
-    restarts, told = keep(stream, stop, backoff=Backoff(1.0, 3.0))
-    assert (restarts, stream.error, stream.reopened, len(told)) == (5, None, 5, 5)
+    restarts, reported = keep(stream, stop, backoff=Backoff(1.0, 3.0))
+    assert (restarts, stream.error, stream.reopened, len(reported)) == (5, None, 5, 5)
     assert stop.waits == [1.0, 2.0, 3.0, 1.0, 2.0]
 
 

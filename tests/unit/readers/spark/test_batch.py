@@ -237,7 +237,7 @@ def test_a_char_is_a_text_or_its_number(tmp_path: Path) -> None:
         ({"dates": "2020-01-01"}, TableNotFoundError, "no partition"),
     ],
 )
-def test_an_option_that_cannot_be_used_is_told(
+def test_an_option_that_cannot_be_used_is_reported(
     small: SmallTable, options: dict[str, str], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error) as caught:

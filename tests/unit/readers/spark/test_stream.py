@@ -98,7 +98,7 @@ def test_each_epoch_comes_once_and_in_order(small: SmallTable) -> None:
 
 
 @pytest.mark.parametrize(("start", "expected"), [("earliest", [1, 2, 3, 4]), ("latest", [4]), ('{"s": 1}', [2, 3, 4])])
-def test_a_stream_begins_where_it_is_told(small: SmallTable, start: str, expected: list[int]) -> None:
+def test_a_stream_begins_where_its_option_says(small: SmallTable, start: str, expected: list[int]) -> None:
     add(small, [1])
     add(small, [2, 3])
     query = Query(small.root, start=start)
@@ -259,14 +259,14 @@ def test_expressions_and_selections_hold_for_every_batch(small: SmallTable) -> N
     ("start", "words"),
     [("first", "earliest | latest"), ('{"t": 1}', "no stream 't'"), ('{"s": "x"}', "option 'start'")],
 )
-def test_a_start_that_does_not_exist_is_told(small: SmallTable, start: str, words: str) -> None:
+def test_a_start_that_does_not_exist_is_reported(small: SmallTable, start: str, words: str) -> None:
     add(small, [1])
     with pytest.raises(SettingsError) as caught:
         Query(small.root, start=start).run()
     assert words in str(caught.value)
 
 
-def test_a_start_beyond_the_log_is_told(small: SmallTable) -> None:
+def test_a_start_beyond_the_log_is_reported(small: SmallTable) -> None:
     add(small, [1])
     with pytest.raises(SnapshotMovedError, match="not in its log"):
         Query(small.root, start='{"s": 7}').run()

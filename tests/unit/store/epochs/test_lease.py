@@ -132,12 +132,12 @@ def test_who_only_looks_is_waited_for(tmp_path: Path) -> None:
     lease, _ = begun(tmp_path, 2)
     layout, path = Layout(tmp_path), lock_file(tmp_path)
     assert preview_recovery(FS, layout, TABLE, STREAM, time_ms=1).cut_files  # takes the lock, begins no generation
-    holder, waits = take_lock(FS, path), []
+    owner, waits = take_lock(FS, path), []
 
     def pause(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 3:
-            holder.release()
+            owner.release()
 
     take_leased_lock(FS, path, lease.generation, pause=pause).release()
     assert len(waits) == 3
@@ -153,10 +153,10 @@ def test_who_only_looks_is_waited_for(tmp_path: Path) -> None:
 def test_a_generation_that_begins_while_one_waits_is_seen(tmp_path: Path) -> None:
     lease, _ = begun(tmp_path, 2)
     path = lock_file(tmp_path)
-    holder = take_lock(FS, path)
+    owner = take_lock(FS, path)
 
     def other_opens(seconds: float) -> None:
-        holder.release()
+        owner.release()
         open_log(FS, tmp_path).close()
 
     with pytest.raises(LockLostError, match="since this write began"):

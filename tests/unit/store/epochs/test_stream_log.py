@@ -57,7 +57,7 @@ def test_epochs_are_readable_at_each_number_and_survive_a_new_generation(tmp_pat
 # --- who may write -----------------------------------------------------------------------------------------
 
 
-def test_a_second_writer_is_told_who_holds_the_stream(tmp_path: Path) -> None:
+def test_the_error_of_a_second_writer_names_the_lock_owner(tmp_path: Path) -> None:
     with open_log(FS, tmp_path, pid=4711, host="lab7"):
         with pytest.raises(LockLostError) as caught:
             open_log(FS, tmp_path)

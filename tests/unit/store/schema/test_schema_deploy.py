@@ -281,7 +281,7 @@ def with_rows(root: Path) -> Layout:
     return layout
 
 
-def test_a_lost_schema_file_is_told_and_the_next_deployment_keeps_the_ids(tmp_path: Path) -> None:
+def test_a_lost_schema_file_is_reported_and_the_next_deployment_keeps_the_ids(tmp_path: Path) -> None:
     layout = with_rows(tmp_path)
     before = ids(layout)
     assert before == {"Date": 0, "B": 1, "A": 2, "C": 3}

@@ -1,4 +1,4 @@
-"""Loading, resolving, keeping and telling schema files."""
+"""Loading, resolving, storing and describing schema files."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_examples_have_no_findings_and_stay_as_they_are(path: Path) -> None:
     assert findings == ()
     assert file is not None
     assert file.to_bytes() == path.read_bytes()
-    told = json.loads(json.dumps(describe(file.schema, file)))
-    assert told["table"] == path.stem
+    reported = json.loads(json.dumps(describe(file.schema, file)))
+    assert reported["table"] == path.stem
     assert path.stem in schema_text(file.schema)
 
 
@@ -261,7 +261,7 @@ def test_deep_documents_are_no_danger() -> None:
     assert sum(1 for _ in walk(file.root)) == depth + 2
 
 
-def test_a_schema_told() -> None:
+def test_a_schema_is_described() -> None:
     file = parsed(
         '<Column name="Sym" dataType="String" columnType="Grouping"/>',
         '<Column name="Px" dataType="double[]"/>',
@@ -283,8 +283,8 @@ def test_a_schema_told() -> None:
         '  assertSize min="1" max="2"',
         '  assertNotNull column="Sym"',
     ]
-    told = describe(file.schema)
-    assert told["columns"][1] == {
+    reported = describe(file.schema)
+    assert reported["columns"][1] == {
         "id": 1,
         "name": "Sym",
         "type": "String",
@@ -295,13 +295,13 @@ def test_a_schema_told() -> None:
         "files": ["Sym.dat", "Sym.sym", "Sym.sym.bytes"],
         "stored": True,
     }
-    assert told["rules"][0] == {
+    assert reported["rules"][0] == {
         "name": "assertSize",
         "attributes": {"min": "1", "max": "2"},
         "evaluated": True,
         "line": 6,
     }
-    assert "findings" not in told
+    assert "findings" not in reported
 
 
 def test_large_schemas_are_checked_in_seconds() -> None:

@@ -123,7 +123,7 @@ def test_a_column_that_was_made_anew_under_its_name_is_not_appended_to(tmp_path:
 # --- locations that cannot be written ----------------------------------------------------------------------
 
 
-def test_a_file_shorter_than_committed_is_told_and_nothing_is_touched(tmp_path: Path) -> None:
+def test_a_file_shorter_than_committed_is_reported_and_nothing_is_touched(tmp_path: Path) -> None:
     one = put_file(tmp_path / "feed", "1", [record(1), record(2)], 1)
     with open_log(FS, tmp_path) as log:
         ingest(FS, tmp_path, log, [[one]])
@@ -155,7 +155,7 @@ def test_rows_for_a_truncated_location_are_late(tmp_path: Path) -> None:
     assert (result.notes.rejected, result.notes.rejected_rows) == ([LateRows(A, 2, two.path)], 2)
 
 
-def test_a_locked_location_is_waited_for_and_then_told(tmp_path: Path) -> None:
+def test_a_locked_location_is_waited_for_and_then_reported(tmp_path: Path) -> None:
     with open_log(FS, tmp_path) as log:
         target = target_of(tmp_path, log)
     directory = target.location(A)

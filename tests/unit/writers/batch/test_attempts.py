@@ -106,7 +106,7 @@ def whole(root: Path, log: StreamLog, count: int) -> None:
 
 
 def test_the_report_that_is_taken_is_of_the_later_attempt(tmp_path: Path) -> None:
-    """The slow first attempt owns the location; it ends before the driver gathers, and its report is not taken."""
+    """The slow first attempt owns the location; it ends before the driver collects reports; its own is not taken."""
     with feed_of_two(tmp_path) as (log, target, one, two):
 
         def execute(scratch: str, instead: object) -> list[TaskResult]:

@@ -1,4 +1,4 @@
-"""Rejected rows on their way through a batch: parked whole before the commit, or nothing is committed."""
+"""Rejected rows of a batch: written to quarantine whole before the commit, or nothing is committed."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_bad_row_in_a_small_batch_is_weighed_against_the_hour() -> None:
         stream.batch(49, 1, at=3660.0)  # the hour is over
 
 
-def test_of_few_rows_the_fraction_is_not_judged() -> None:
+def test_of_few_rows_the_fraction_is_not_checked() -> None:
     stream = Stream(BadRowBudget(5, 0.01, min_rows=100))
     stream.batch(0, 4, at=0.0)
     stream.batch(90, 0, at=1.0)

@@ -1,4 +1,4 @@
-"""A source that does not declare a stored column is refused; fields that no column takes are told by name."""
+"""A source that does not declare a stored column is refused; fields that no column takes are reported by name."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_names_of_fields_are_bounded() -> None:
     assert max(map(len, notes.counts)) < 100
 
 
-def test_each_is_told_once_in_a_run() -> None:
+def test_each_is_reported_once_in_a_run() -> None:
     remarks = DataWarnings()
     first = BatchOutcome(0, 1, counts={"ignored.venue": 1200, "rejected": 1}, empty=("price",))
     assert [line.partition(";")[0] for line in remarks.of(first)] == [

@@ -93,20 +93,20 @@ def test_what_is_cut(tmp_path: Path) -> None:
 FILE, OTHER = FileId("/f/a", 100, 5), FileId("/f/b", 7, 6)
 
 
-def test_the_log_judges_whole_files() -> None:
+def test_the_log_classifies_whole_files() -> None:
     first, second = cut(FILE, 40)
     splits: list[Split] = [first, second, OTHER]
 
-    def judge(window: FileWindow) -> Resolution:
+    def resolve(window: FileWindow) -> Resolution:
         return classified(splits, lambda given: window.classify(g for g in given if isinstance(g, FileId)))
 
-    assert judge(FileWindow()).fresh == (first, second, OTHER)
-    resolution = judge(FileWindow([FILE]))
+    assert resolve(FileWindow()).fresh == (first, second, OTHER)
+    resolution = resolve(FileWindow([FILE]))
     assert (resolution.fresh, resolution.taken) == ((OTHER,), (first, second))
     assert resolution.instead == {first: None, second: None}
-    assert judge(FileWindow([], 6)).below == (first, second)
+    assert resolve(FileWindow([], 6)).below == (first, second)
     with pytest.raises(PositionGapError):
-        judge(FileWindow([FileId("/f/a", 99, 5)]))
+        resolve(FileWindow([FileId("/f/a", 99, 5)]))
 
 
 def test_a_file_of_which_a_part_is_missing_is_no_position() -> None:

@@ -149,26 +149,26 @@ def test_epochs_are_synced_while_a_source_waits(tmp_path: Path) -> None:
 def test_an_error_of_the_source_ends_the_run_and_committed_epochs_stay(
     tmp_path: Path, error: Exception, kind: type[Exception]
 ) -> None:
-    with pytest.raises(kind, match=r"gone|the source of the stream failed") as told:
+    with pytest.raises(kind, match=r"gone|the source of the stream failed") as reported:
         run(tmp_path, Scripted([batch(tmp_path / "feed", 1), error]))
-    assert kind is FeedError or (told.value.exit_code == EXIT_RETRY and "no answer" in told.value.found)  # type: ignore[attr-defined]
+    assert kind is FeedError or (reported.value.exit_code == EXIT_RETRY and "no answer" in reported.value.found)  # type: ignore[attr-defined]
     assert load_stream(FS, Layout(tmp_path), TABLE, STREAM).epoch == 1
 
 
 def test_an_error_that_a_reader_carries_is_raised_as_it_was(tmp_path: Path) -> None:
     source = planner(tmp_path / "nowhere", tmp_path)
-    with pytest.raises(FeedError, match="directory is gone") as told:
+    with pytest.raises(FeedError, match="directory is gone") as reported:
         run(tmp_path, source)
-    assert told.value.where == str(tmp_path / "nowhere")
+    assert reported.value.where == str(tmp_path / "nowhere")
 
 
 def test_an_unexpected_error_of_a_task_is_worth_a_retry(tmp_path: Path) -> None:
     def fault(split: object, notes: object) -> Any:
         raise ZeroDivisionError("of ours")
 
-    with pytest.raises(CommitError, match="the task of a batch failed") as told:
+    with pytest.raises(CommitError, match="the task of a batch failed") as reported:
         run(tmp_path, Scripted([batch(tmp_path / "feed", 1)]), decode=fault)
-    assert (told.value.exit_code, told.value.found) == (EXIT_RETRY, "ZeroDivisionError: of ours")
+    assert (reported.value.exit_code, reported.value.found) == (EXIT_RETRY, "ZeroDivisionError: of ours")
 
 
 def test_a_lost_lock_is_the_cause_whatever_the_source_met(tmp_path: Path) -> None:

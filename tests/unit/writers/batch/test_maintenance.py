@@ -13,17 +13,17 @@ from tests.support.streams.stream_kit import STREAM, TABLE, ingest, open_log, pu
 from writers.batch.maintenance import Maintenance
 
 
-def test_a_compaction_without_room_is_told_and_the_stream_goes_on(tmp_path: Path) -> None:
-    told: list[SparkhavenError] = []
+def test_a_compaction_without_room_is_reported_and_the_stream_goes_on(tmp_path: Path) -> None:
+    reported: list[SparkhavenError] = []
     fs = FaultFs("write", name=".checkpoint", code=errno.ENOSPC)
     with open_log(fs, tmp_path, keep_epochs=1, compact_bytes=1) as log:
-        upkeep = Maintenance(log, "fsync", told.append)
+        maintenance = Maintenance(log, "fsync", reported.append)
         floors = []
         for number in range(6):
             ingest(fs, tmp_path, log, [[put_file(tmp_path / "feed", str(number), [record(number)], number)]], number)
-            upkeep.after_batch()
+            maintenance.after_batch()
             floors.append(log.state.floor)
-        (error,) = told
+        (error,) = reported
         assert "cannot be compacted" in str(error) and fs.failed == 1
         assert floors[-1] > floors[0] == 0  # tried again, with room
     assert load_stream(fs, Layout(tmp_path), TABLE, STREAM).epoch == 6
@@ -35,10 +35,10 @@ def test_mode_periodic_syncs_when_it_is_time_and_others_never(tmp_path: Path) ->
         fs, root = FaultFs("sync", nth=10**9), tmp_path / mode
         root.mkdir()
         with open_log(fs, root, durability=mode) as log:
-            upkeep = Maintenance(log, mode, lambda error: None, sync_seconds=10.0, clock=lambda now=now: next(now))
+            maintenance = Maintenance(log, mode, lambda error: None, sync_seconds=10.0, clock=lambda now=now: next(now))
             found = []
             for number in range(3):
                 ingest(fs, root, log, [[put_file(tmp_path / "feed", str(number), [record(number)], number)]], number)
-                upkeep.sync_if_due()
+                maintenance.sync_if_due()
                 found.append(log.state.durable)
             assert found == durable, mode

@@ -1,4 +1,4 @@
-"""A disk that is full, or fails, is told with the file and with what was being done: of a batch and of a merge."""
+"""A disk that is full, or fails, is reported with the file and with what was being done: of a batch and of a merge."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ from writers.merge.write.phases import Failure
 def test_a_full_disk_under_a_merge_names_its_phase(
     tmp_path: Path, kind: str, name: str, nth: int, phase: str, workers: int
 ) -> None:
-    house, _ = make(tmp_path, 30)
+    db, _ = make(tmp_path, 30)
     fs = FaultFs(kind, name=name, nth=nth, code=errno.ENOSPC)
     executor = LocalExecutor(workers, processes=False)
     results: list[DateResult] = list(
-        merge_dates(fs, house.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0)
+        merge_dates(fs, db.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0)
     )
     (result,) = results
     assert (result.outcome, result.phase) == ("failed", phase)
     assert result.error is not None
-    told = as_ours(result.error)
-    assert isinstance(told, RetryableStorageError) and told.where is not None and name in told.where
-    assert f"phase: {phase}" in str(told) and "to do: free space" in str(told)
+    reported = as_ours(result.error)
+    assert isinstance(reported, RetryableStorageError) and reported.where is not None and name in reported.where
+    assert f"phase: {phase}" in str(reported) and "to do: free space" in str(reported)
 
 
 def test_a_full_disk_after_a_merge_is_published_names_its_phase_and_fails_nothing(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 30)
+    db, _ = make(tmp_path, 30)
     fs = FaultFs("write", name="1.json.tmp", nth=4, code=errno.ENOSPC)
     executor = LocalExecutor(1, processes=False)
     (result,) = merge_dates(
-        fs, house.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0
+        fs, db.layout, TABLE, [DAY], MergeOptions(), executor=executor, clock=lambda: 1_700_000_000.0
     )
     assert (result.outcome, result.phase, result.error) == ("merged", "record", None)
     assert result.clean_error is not None
@@ -77,9 +77,9 @@ def test_a_full_disk_under_a_commit_names_what_was_written(tmp_path: Path) -> No
     with pytest.raises(EpochConflictError, match="phase: log-append"):
         small.add("a", "2026-11-20", {"Size": [1]})
     small.add("a", "2026-11-20", {"Size": [1]})
-    with pytest.raises(CommitError, match="phase: log-open") as told:
+    with pytest.raises(CommitError, match="phase: log-open") as reported:
         SmallTable(tmp_path / "other", fs=FaultFs("write", name="s.log", code=errno.ENOSPC)).log("s")
-    assert "s.log" in str(told.value.where)
+    assert "s.log" in str(reported.value.where)
 
 
 def test_a_full_disk_under_rows_of_a_task_names_what_was_written(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_a_full_disk_under_rows_of_a_task_names_what_was_written(tmp_path: Path)
         make_durable(fs, guard, [tmp_path / "x"], [])
 
 
-def test_the_innermost_phase_is_told_also_from_another_process() -> None:
-    with pytest.raises(OSError, match="full") as told, in_phase("publish"), in_phase("merge-stage"):
+def test_the_innermost_phase_is_reported_also_from_another_process() -> None:
+    with pytest.raises(OSError, match="full") as reported, in_phase("publish"), in_phase("merge-stage"):
         raise OSError(errno.ENOSPC, "full", "/x")
-    failure = pickle.loads(pickle.dumps(Failure(told.value)))
+    failure = pickle.loads(pickle.dumps(Failure(reported.value)))
     assert as_ours(failure.error).phase == "stage"
     with pytest.raises(SparkhavenError) as ours, in_phase("collect"):
         try:

@@ -35,7 +35,7 @@ from writers.removal.remove import delete, truncate
 NOW = 1_700_000_000.0
 
 
-def house_of(root: Path, durability: str = "fsync") -> IntradayRows:
+def db_of(root: Path, durability: str = "fsync") -> IntradayRows:
     return IntradayRows(root, SCHEMA, fs=FS, durability=durability)
 
 
@@ -44,111 +44,109 @@ def rows(number: int) -> object:
     return as_table([random_row(rng) for _ in range(number)])
 
 
-def commit(house: IntradayRows, **sources: int) -> int:
-    return house.commit({(name, DAY): rows(number) for name, number in sources.items()})
+def commit(db: IntradayRows, **sources: int) -> int:
+    return db.commit({(name, DAY): rows(number) for name, number in sources.items()})
 
 
-def remove(house: IntradayRows, *, files: bool) -> None:
-    proof = prove(FS, house.layout, TABLE, DAY)
-    truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+def remove(db: IntradayRows, *, files: bool) -> None:
+    proof = prove(FS, db.layout, TABLE, DAY)
+    truncate(FS, db.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
     if files:
-        delete(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW + 4000)
+        delete(FS, db.layout, TABLE, DAY, proof=proof, clock=lambda: NOW + 4000)
 
 
-def count(house: IntradayRows) -> int:
-    return open_table(house.root, str(TABLE)).count()
+def count(db: IntradayRows) -> int:
+    return open_table(db.root, str(TABLE)).count()
 
 
 @pytest.mark.parametrize("removed", ["nothing", "rows", "files", "files, new rows"])
 def test_a_rollback_does_not_bring_back_rows_of_removed_locations(tmp_path: Path, removed: str) -> None:
-    house = house_of(tmp_path)
-    first = commit(house, other=1)
-    second = commit(house, a=5)
-    merge(house.layout)
+    db = db_of(tmp_path)
+    first = commit(db, other=1)
+    second = commit(db, a=5)
+    merge(db.layout)
     if removed != "nothing":
-        remove(house, files="files" in removed)
+        remove(db, files="files" in removed)
     if "new rows" in removed:
-        house.log.refresh()
-        house.log.close()
-        house.log = house.open()
-        last = commit(house, a=2)
-    before = count(house)
+        db.log.refresh()
+        db.log.close()
+        db.log = db.open()
+        last = commit(db, a=2)
+    before = count(db)
     with pytest.raises(TableExistsError, match="rows that are in history"):
-        house.log.rollback(first)
-    assert count(house) == before
+        db.log.rollback(first)
+    assert count(db) == before
     if "new rows" in removed:
-        assert house.log.rollback(second) == last + 1  # only rows that no merge has seen
-        assert count(house) == before - 2
+        assert db.log.rollback(second) == last + 1  # only rows that no merge has seen
+        assert count(db) == before - 2
 
 
 def test_a_rollback_waits_for_a_merge_and_for_one_that_was_killed_while_it_published(tmp_path: Path) -> None:
-    house = house_of(tmp_path)
-    first = commit(house, a=1)
-    commit(house, a=5)
-    lock = lock_table(FS, house.layout, TABLE)
+    db = db_of(tmp_path)
+    first = commit(db, a=1)
+    commit(db, a=5)
+    lock = lock_table(FS, db.layout, TABLE)
     with pytest.raises(LockLostError, match="another merge"):
-        house.log.rollback(first)
+        db.log.rollback(first)
     lock.release()
     with pytest.raises(Killed):
-        merge(house.layout, fs=KillingFs(step="merge-index:before"))
-    record = newest(FS, house.layout, TABLE, DAY, complete=False)
+        merge(db.layout, fs=KillingFs(step="merge-index:before"))
+    record = newest(FS, db.layout, TABLE, DAY, complete=False)
     assert record is not None and record.phase == "check"
     with pytest.raises(TableExistsError, match="run `sparkhaven merge"):
-        house.log.rollback(first)
-    merge(house.layout)
-    assert count(house) == 6
+        db.log.rollback(first)
+    merge(db.layout)
+    assert count(db) == 6
 
 
 @pytest.mark.parametrize("durability", ["periodic", "none"])
 def test_a_merge_takes_only_what_a_power_cut_leaves(tmp_path: Path, durability: str) -> None:
-    house = house_of(tmp_path, durability)
-    commit(house, a=5)
+    db = db_of(tmp_path, durability)
+    commit(db, a=5)
     with pytest.raises(TooEarlyError, match="rows of this date are not synced yet") as caught:
-        merge(house.layout)
+        merge(db.layout)
     assert (caught.value.found, caught.value.exit_code) == ("5 unsynced rows", 3)
     assert f"`sparkhaven recover {TABLE}`" in str(caught.value.hint)
-    house.log.sync_now()
-    commit(house, a=3, b=2)
-    house.commit({("a", "2024-03-06"): rows(1)})
-    first = merge(house.layout)[0]
-    assert (first.rows_in, first.waiting, count(house)) == (5, 5, 11)
-    again = merge(house.layout)[0]
+    db.log.sync_now()
+    commit(db, a=3, b=2)
+    db.commit({("a", "2024-03-06"): rows(1)})
+    first = merge(db.layout)[0]
+    assert (first.rows_in, first.waiting, count(db)) == (5, 5, 11)
+    again = merge(db.layout)[0]
     assert (again.outcome, again.waiting) == ("nothing", 5)
-    house.log.sync_now()
-    last = merge(house.layout)[0]
-    assert (last.rows_in, last.waiting, count(house)) == (5, 0, 11)
+    db.log.sync_now()
+    last = merge(db.layout)[0]
+    assert (last.rows_in, last.waiting, count(db)) == (5, 0, 11)
 
 
-def test_a_date_without_rows_is_told_so_even_while_other_rows_wait(tmp_path: Path) -> None:
-    house = house_of(tmp_path, "periodic")
-    commit(house, a=5)
+def test_a_date_without_rows_is_reported_as_such_even_while_other_rows_wait(tmp_path: Path) -> None:
+    db = db_of(tmp_path, "periodic")
+    commit(db, a=5)
     executor = LocalExecutor(1, processes=False)
-    (result,) = merge_dates(
-        FS, house.layout, TABLE, ["2024-03-06"], MergeOptions(), executor=executor, clock=lambda: NOW
-    )
+    (result,) = merge_dates(FS, db.layout, TABLE, ["2024-03-06"], MergeOptions(), executor=executor, clock=lambda: NOW)
     assert isinstance(result.error, MergeError) and "no committed rows to merge" in str(result.error)
     assert "recover" not in str(result.error)
 
 
 def test_rows_that_a_power_cut_could_bring_again_are_not_truncated(tmp_path: Path) -> None:
-    house = house_of(tmp_path, "periodic")
-    commit(house, a=5)
-    house.log.sync_now()
-    merge(house.layout)
-    house.commit({("a", DAY): rows(0)})  # no new row, but a new epoch of the location
-    proof = prove(FS, house.layout, TABLE, DAY)
+    db = db_of(tmp_path, "periodic")
+    commit(db, a=5)
+    db.log.sync_now()
+    merge(db.layout)
+    db.commit({("a", DAY): rows(0)})  # no new row, but a new epoch of the location
+    proof = prove(FS, db.layout, TABLE, DAY)
     with pytest.raises(ValidationFailedError, match="not synced yet"):
-        truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
-    house.log.sync_now()
-    remove(house, files=False)
-    assert count(house) == 5
+        truncate(FS, db.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+    db.log.sync_now()
+    remove(db, files=False)
+    assert count(db) == 5
 
 
 def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(tmp_path: Path) -> None:
-    house = house_of(tmp_path)
-    commit(house, a=5)
-    merge(house.layout)
-    old = house.layout.history_location(TABLE, LocationKey("0", DAY))
+    db = db_of(tmp_path)
+    commit(db, a=5)
+    merge(db.layout)
+    old = db.layout.history_location(TABLE, LocationKey("0", DAY))
     options, executor = MergeOptions(rewrite=True), LocalExecutor(1)
     now = [NOW]
 
@@ -158,7 +156,7 @@ def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(t
                 now[0] += 2 * GRACE_S
 
     def again() -> None:
-        (result,) = merge_dates(Slow(), house.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now[0])
+        (result,) = merge_dates(Slow(), db.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now[0])
         assert (result.error, result.outcome) == (None, "merged")
 
     again()
@@ -169,13 +167,13 @@ def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(t
 
 @pytest.mark.parametrize("other_device", [False, True])
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_reader_of_a_retired_generation_is_told_so(
+def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other_device: bool, killed: bool
 ) -> None:
     """The second column of a read finds its location retired, or half removed when the process was killed."""
-    house = house_of(tmp_path)
-    commit(house, a=5)
-    merge(house.layout)
+    db = db_of(tmp_path)
+    commit(db, a=5)
+    merge(db.layout)
     if other_device:
         monkeypatch.setattr(publish, "_device", lambda fs, path: hash(path))
     options, executor = MergeOptions(rewrite=True), LocalExecutor(1, processes=False)
@@ -190,7 +188,7 @@ def test_a_reader_of_a_retired_generation_is_told_so(
             super().remove_tree(path)
 
     def again(fs: Fs, now: float) -> None:
-        (result,) = merge_dates(fs, house.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now)
+        (result,) = merge_dates(fs, db.layout, TABLE, [DAY], options, executor=executor, clock=lambda: now)
         assert result.error is None
 
     class Meanwhile(Fs):
@@ -206,9 +204,9 @@ def test_a_reader_of_a_retired_generation_is_told_so(
             return found
 
     with pytest.raises(SnapshotMovedError, match="rows of this snapshot were merged and deleted"):
-        open_table(house.root, str(TABLE), fs=Meanwhile()).to_arrow(tier="history")
-    assert count(house) == 5
+        open_table(db.root, str(TABLE), fs=Meanwhile()).to_arrow(tier="history")
+    assert count(db) == 5
     again(QuickFs(), NOW + 3 * GRACE_S)
-    assert count(house) == 5
+    assert count(db) == 5
     if other_device:
-        assert not list(house.root.rglob(".retired-*"))
+        assert not list(db.root.rglob(".retired-*"))

@@ -12,7 +12,7 @@ from store.errors import LockLostError
 from store.io.fs import Fs
 from store.layout import Layout
 from store.merges.records import lock_table, newest
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, history_bytes, make, merge
 from writers.merge import dates
@@ -30,66 +30,66 @@ NAME = str(TABLE)
 
 
 def test_replaced_locations_wait_for_their_grace_and_then_go(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 60)
-    merge(house.layout)
-    (house.layout.partitions("Test") / "0" / DAY / "Foreign").mkdir()
-    merge(house.layout, rewrite=True)
-    now = history_bytes(house.layout)
-    found = waiting(FS, house.layout, TABLE, NOW)
+    db, _ = make(tmp_path, 60)
+    merge(db.layout)
+    (db.layout.partitions("Test") / "0" / DAY / "Foreign").mkdir()
+    merge(db.layout, rewrite=True)
+    now = history_bytes(db.layout)
+    found = waiting(FS, db.layout, TABLE, NOW)
     assert [(old.internal, old.due_s) for old in found] == [("0", 3600.0), ("1", 3600.0)]
     assert all(old.size == sum(p.stat().st_size for p in old.path.iterdir()) for old in found)
-    assert clean(FS, house.layout, TABLE, lambda: NOW + 3599) == ([], waiting(FS, house.layout, TABLE, NOW + 3599))
-    assert history_bytes(house.layout) == now
-    due, later = clean(FS, house.layout, TABLE, lambda: LATER, dry_run=True)
+    assert clean(FS, db.layout, TABLE, lambda: NOW + 3599) == ([], waiting(FS, db.layout, TABLE, NOW + 3599))
+    assert history_bytes(db.layout) == now
+    due, later = clean(FS, db.layout, TABLE, lambda: LATER, dry_run=True)
     assert ([old.internal for old in due], later) == (["0", "1"], [])
-    assert history_bytes(house.layout) == now
-    assert clean(FS, house.layout, TABLE, lambda: LATER) == (due, [])
+    assert history_bytes(db.layout) == now
+    assert clean(FS, db.layout, TABLE, lambda: LATER) == (due, [])
     assert not any(old.path.exists() for old in due)
-    assert (house.layout.partitions("Test") / "0" / DAY / "Foreign").exists()  # no record of ours names it
-    assert history_bytes(house.layout) == {k: v for k, v in now.items() if k.split("/")[0] in ("0.g2", "1.g2")}
-    assert clean(FS, house.layout, TABLE, lambda: LATER) == ([], [])
+    assert (db.layout.partitions("Test") / "0" / DAY / "Foreign").exists()  # no record of ours names it
+    assert history_bytes(db.layout) == {k: v for k, v in now.items() if k.split("/")[0] in ("0.g2", "1.g2")}
+    assert clean(FS, db.layout, TABLE, lambda: LATER) == ([], [])
 
 
 def test_a_merge_of_another_date_cleans_up(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
-    merge(house.layout)
-    merge(house.layout, rewrite=True)
-    house.commit({("a", "2024-03-06"): as_table(rows)})
+    db, rows = make(tmp_path, 30)
+    merge(db.layout)
+    merge(db.layout, rewrite=True)
+    db.commit({("a", "2024-03-06"): as_table(rows)})
     options, executor = MergeOptions(), LocalExecutor()
     for clock, left in ((NOW, 2), (LATER, 0)):
         done = list(
             dates.merge_dates(
-                FS, house.layout, TABLE, ["2024-03-06"], options, executor=executor, clock=lambda clock=clock: clock
+                FS, db.layout, TABLE, ["2024-03-06"], options, executor=executor, clock=lambda clock=clock: clock
             )
         )
         assert done[0].error is None
-        assert len(waiting(FS, house.layout, TABLE, NOW)) == left
+        assert len(waiting(FS, db.layout, TABLE, NOW)) == left
 
 
 def test_cleaning_leaves_what_an_unfinished_merge_needs(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 30)
-    merge(house.layout)
+    db, _ = make(tmp_path, 30)
+    merge(db.layout)
     for step in ("merge-stage:after", "merge-publish:before", "merge-record:before"):
         with pytest.raises(Killed):
-            merge(house.layout, rewrite=True, fs=KillingFs(step=step))
-        before = history_bytes(house.layout)
-        staged = sorted(str(p) for p in house.layout.system("Test").glob(".stage*"))
-        assert clean(FS, house.layout, TABLE, lambda: LATER * 2) == ([], [])
-        assert history_bytes(house.layout) == before
-        assert sorted(str(p) for p in house.layout.system("Test").glob(".stage*")) == staged
-    assert merge(house.layout, rewrite=True)[-1].outcome in ("resumed", "merged")
+            merge(db.layout, rewrite=True, fs=KillingFs(step=step))
+        before = history_bytes(db.layout)
+        staged = sorted(str(p) for p in db.layout.system("Test").glob(".stage*"))
+        assert clean(FS, db.layout, TABLE, lambda: LATER * 2) == ([], [])
+        assert history_bytes(db.layout) == before
+        assert sorted(str(p) for p in db.layout.system("Test").glob(".stage*")) == staged
+    assert merge(db.layout, rewrite=True)[-1].outcome in ("resumed", "merged")
 
 
-def test_a_damaged_record_of_another_date_fails_no_merge_and_is_told(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
-    merge(house.layout)
-    merge(house.layout, rewrite=True)
-    house.commit({("a", "2024-03-06"): as_table(rows)})
-    path = house.layout.merges(TABLE) / DAY / "1.json"
+def test_a_damaged_record_of_another_date_fails_no_merge_and_is_reported(tmp_path: Path) -> None:
+    db, rows = make(tmp_path, 30)
+    merge(db.layout)
+    merge(db.layout, rewrite=True)
+    db.commit({("a", "2024-03-06"): as_table(rows)})
+    path = db.layout.merges(TABLE) / DAY / "1.json"
     path.write_bytes(path.read_bytes()[:-1])
     said: list[str] = []
     options, executor = MergeOptions(), LocalExecutor()
-    where = FS, house.layout, TABLE, ["2024-03-06"], options
+    where = FS, db.layout, TABLE, ["2024-03-06"], options
     (done,) = dates.merge_dates(*where, executor=executor, clock=lambda: LATER, on_progress=said.append)
     assert done.outcome == "merged"
     assert len(said) == 1
@@ -97,20 +97,20 @@ def test_a_damaged_record_of_another_date_fails_no_merge_and_is_told(tmp_path: P
 
 
 def test_the_command_clean(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 30)
-    merge(house.layout)
-    merge(house.layout, rewrite=True)
-    house.log.close()
-    code, value = told(tmp_path, "clean", "--dry-run")
+    db, _ = make(tmp_path, 30)
+    merge(db.layout)
+    merge(db.layout, rewrite=True)
+    db.log.close()
+    code, value = run_json(tmp_path, "clean", "--dry-run")
     assert (code, value["table"], len(value["removed"]), value["dry_run"]) == (0, NAME, 2, True)
-    lock = lock_table(FS, house.layout, TABLE)
-    code, value = told(tmp_path, "clean", NAME)
+    lock = lock_table(FS, db.layout, TABLE)
+    code, value = run_json(tmp_path, "clean", NAME)
     assert (code, value["error"]["type"]) == (3, LockLostError.__name__)
     lock.release()
-    code, value = told(tmp_path, "clean", NAME)
+    code, value = run_json(tmp_path, "clean", NAME)
     assert (code, len(value["removed"]), value["waiting"]) == (0, 2, [])
     assert "removed 0 replaced locations" in run(tmp_path, "clean").stdout
-    assert told(tmp_path, "clean", "No.Such")[0] == 2
+    assert run_json(tmp_path, "clean", "No.Such")[0] == 2
 
 
 # --- what cannot be removed ------------------------------------------------------------------------------------------
@@ -129,30 +129,30 @@ class Stuck(QuickFs):
 
 
 def test_a_date_that_cannot_be_cleaned_is_published_all_the_same(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
-    house.commit({("a", "2024-03-06"): as_table(rows)})
+    db, rows = make(tmp_path, 30)
+    db.commit({("a", "2024-03-06"): as_table(rows)})
     both, fs = (DAY, "2024-03-06"), Stuck(tmp_path)
-    for result in merge(house.layout, *both, fs=fs):
+    for result in merge(db.layout, *both, fs=fs):
         assert (result.outcome, result.phase, result.rows_out) == ("merged", "record", 30)
         assert isinstance(result.clean_error, OSError) and ".stage-" in str(result.clean_error)
-    again = merge(house.layout, *both, fs=fs)  # nothing new to merge, and it is told again
+    again = merge(db.layout, *both, fs=fs)  # nothing new to merge, and it is reported again
     assert [(each.outcome, each.clean_error is not None) for each in again] == [("nothing", True)] * 2
-    house.commit({("a", DAY): as_table(rows[:3])})
-    (more, _) = merge(house.layout, *both, fs=fs, rewrite=True)
+    db.commit({("a", DAY): as_table(rows[:3])})
+    (more, _) = merge(db.layout, *both, fs=fs, rewrite=True)
     assert (more.outcome, more.rows_out, more.clean_error is not None) == ("merged", 33, True)
-    assert [each.clean_error for each in merge(house.layout, *both)] == [None, None]
-    assert {found.unfinished for found in table_status(FS, house.layout, TABLE, NOW)} == {None}
-    assert not list(house.layout.system("Test").glob(".stage-*"))
+    assert [each.clean_error for each in merge(db.layout, *both)] == [None, None]
+    assert {found.unfinished for found in table_status(FS, db.layout, TABLE, NOW)} == {None}
+    assert not list(db.layout.system("Test").glob(".stage-*"))
 
 
 def test_replaced_history_that_cannot_be_removed_stops_no_other_date(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
-    merge(house.layout)
-    merge(house.layout, rewrite=True)
-    house.commit({("a", "2024-03-06"): as_table(rows)})
+    db, rows = make(tmp_path, 30)
+    merge(db.layout)
+    merge(db.layout, rewrite=True)
+    db.commit({("a", "2024-03-06"): as_table(rows)})
     days, options, executor = (DAY, "2024-03-06"), MergeOptions(), LocalExecutor()
     done = list(
-        dates.merge_dates(Stuck(tmp_path), house.layout, TABLE, days, options, executor=executor, clock=lambda: LATER)
+        dates.merge_dates(Stuck(tmp_path), db.layout, TABLE, days, options, executor=executor, clock=lambda: LATER)
     )
     assert [(each.outcome, each.error) for each in done] == [("nothing", None), ("merged", None)]
     assert done[0].clean_error is not None and ".retired-" in str(done[0].clean_error)
@@ -161,13 +161,13 @@ def test_replaced_history_that_cannot_be_removed_stops_no_other_date(tmp_path: P
 def test_the_commands_agree_about_a_date_that_could_not_be_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house, _ = make(tmp_path, 30)
-    house.log.close()
+    db, _ = make(tmp_path, 30)
+    db.log.close()
     words = "merge", NAME, "--date", DAY, "--local", "--workers", "1"
     plain = Fs.remove_tree
 
     def stuck(fs: Fs, path: Path) -> None:
-        if newest(FS, house.layout, TABLE, DAY) is not None and path.exists():
+        if newest(FS, db.layout, TABLE, DAY) is not None and path.exists():
             raise OSError(errno.EACCES, "Permission denied", str(path))
         plain(fs, path)
 
@@ -179,14 +179,14 @@ def test_the_commands_agree_about_a_date_that_could_not_be_cleaned(
     assert value["clean_error"]["phase"] == "clean"
     assert f"{DAY}: is published, but files of a merge could not be removed: Permission denied" in found.stderr
     assert f"`sparkhaven merge {NAME} --date {DAY}` removes them" in found.stderr
-    (status,) = told(tmp_path, "merge", NAME, "--status")[1]["unfinished_dates"]
+    (status,) = run_json(tmp_path, "merge", NAME, "--status")[1]["unfinished_dates"]
     assert (status["merged_rows"], status["unfinished_after"]) == (30, "record")
-    (note,) = [each for each in told_by_doctor(tmp_path) if "left behind" in each["what"]]
+    (note,) = [each for each in reported_by_doctor(tmp_path) if "left behind" in each["what"]]
     assert note["next"].endswith(f"merge {NAME} --date {DAY}")
-    assert told(tmp_path, *words)[0] == 0
-    assert [each for each in told_by_doctor(tmp_path) if "left behind" in each["what"]] == []
+    assert run_json(tmp_path, *words)[0] == 0
+    assert [each for each in reported_by_doctor(tmp_path) if "left behind" in each["what"]] == []
 
 
-def told_by_doctor(root: Path) -> list[dict[str, str]]:
+def reported_by_doctor(root: Path) -> list[dict[str, str]]:
     lines = run(root, "doctor", "--json").stdout.splitlines()
     return [each for line in lines for each in json.loads(line).get("findings", [json.loads(line)]) if "what" in each]

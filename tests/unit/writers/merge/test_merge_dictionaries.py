@@ -68,8 +68,8 @@ def test_runs_and_windows_of_any_size_give_what_one_table_gives(
 def test_the_work_files_of_a_date_hold_its_texts_and_ranks_and_no_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house, _ = make(tmp_path, 300, partitions=1)
-    plan = planned(house.layout, TABLE, DAY)
+    db, _ = make(tmp_path, 300, partitions=1)
+    plan = planned(db.layout, TABLE, DAY)
     monkeypatch.setattr(dictionaries, "MIN_SLICE", 64)
     monkeypatch.setattr(source, "SYMBOLS", 3)
     monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
@@ -98,15 +98,15 @@ def test_a_small_date_whose_texts_exceed_a_slice_merges_them_in_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sort = (SortKey("Note"),)
-    house, _ = make(tmp_path / "memory", 200)
-    (within,) = merge(house.layout, sort=sort)
+    db, _ = make(tmp_path / "memory", 200)
+    (within,) = merge(db.layout, sort=sort)
     other, _ = make(tmp_path / "files", 200)
     unions = survey.unions
     monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(64)))
     monkeypatch.setattr(share, "unions", lambda *_: pytest.fail("all texts are in memory"))
     (found,) = merge(other.layout, sort=sort)
     assert (within.pieces, found.pieces, found.outcome) == (1, 1, "merged")
-    assert history_bytes(other.layout) == history_bytes(house.layout)
+    assert history_bytes(other.layout) == history_bytes(db.layout)
     check_tree(other.layout)  # no work files are left
     monkeypatch.setattr(Budget, "of", staticmethod(lambda _: Budget(1 << 20)))
     asked: list[object] = []
@@ -140,7 +140,7 @@ def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
     assert (taken < ranks + 8 * size) == split
 
 
-def test_more_than_arrow_can_point_into_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_arrow_can_point_into_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dictionaries, "MAX_BYTES", 10)
     found = dictionaries.TextFiles(FS, tmp_path / "union", "Ns.T 2024-01-01, column Sym")
     found.append(pa.array([b"12345", b"678"]))

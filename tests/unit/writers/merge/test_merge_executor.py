@@ -89,7 +89,7 @@ def test_workers_end_with_a_merge_that_was_killed(tmp_path: Path) -> None:
 
 
 class Rdd:
-    """Of a cluster that answers the question about its workers, and then fails as told."""
+    """Of a cluster that answers the question about its workers, and then fails as its test says."""
 
     def __init__(self, answers: list[Any], error: Exception) -> None:
         self.answers, self.error = answers, error
@@ -129,7 +129,7 @@ GOOD_ANSWER = "two", "/opt/python3", "3.11.2", (), True
         (("two", "/opt/python3", "3.11.2", (), False), CommitError, "does not see the database root"),
     ],
 )
-def test_workers_that_cannot_merge_are_told_before_a_task_runs(
+def test_workers_that_cannot_merge_are_reported_before_a_task_runs(
     tmp_path: Path, answer: tuple[Any, ...], kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
@@ -137,18 +137,18 @@ def test_workers_that_cannot_merge_are_told_before_a_task_runs(
     assert list(spark_executor(tmp_path, answer).run(half, [])) == []
 
 
-def test_what_spark_says_of_a_failed_task_is_told_in_one_line(tmp_path: Path) -> None:
+def test_what_spark_says_of_a_failed_task_is_reported_in_one_line(tmp_path: Path) -> None:
     from py4j.protocol import Py4JError
 
     class Answered(Py4JError):  # type: ignore[misc]
-        """An error that the JVM has told of."""
+        """An error that the JVM has reported."""
 
     lost = "Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 1): org.apache.spark.api.python.PythonException: "
     trace = 'Traceback (most recent call last):\n  File "worker.py", line 1, in main\n'
     missing = Answered(f"An error occurred.\n{lost}{trace}ModuleNotFoundError: No module named 'xxhash'\n")
-    with pytest.raises(SettingsError, match=r"10\.0\.0\.7") as told:
+    with pytest.raises(SettingsError, match=r"10\.0\.0\.7") as reported:
         list(spark_executor(tmp_path, GOOD_ANSWER, missing).run(half, [2]))
-    assert told.value.found == "ModuleNotFoundError: No module named 'xxhash'"
+    assert reported.value.found == "ModuleNotFoundError: No module named 'xxhash'"
     other = Answered(f"An error occurred.\n{lost}{trace}ZeroDivisionError: division by zero\n")
     with pytest.raises(MergeError, match="ZeroDivisionError") as failed:
         list(spark_executor(tmp_path, GOOD_ANSWER, other).run(half, [2]))

@@ -32,12 +32,12 @@ def one_group(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make(root: Path, days: Iterable[str] = DAYS) -> Layout:
-    house = IntradayRows(root, SCHEMA, fs=FS)
+    db = IntradayRows(root, SCHEMA, fs=FS)
     rng = random.Random(3)
     for day in days:
-        house.commit({("a", day): as_table([random_row(rng) for _ in range(ROWS)])})
-    house.log.close()
-    return house.layout
+        db.commit({("a", day): as_table([random_row(rng) for _ in range(ROWS)])})
+    db.log.close()
+    return db.layout
 
 
 def run(layout: Layout, fs: Fs, days: Iterable[str] = DAYS) -> list[DateResult]:

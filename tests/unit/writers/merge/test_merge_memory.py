@@ -10,7 +10,7 @@ from benchmarks.merge_memory import make, run_child
 
 ROWS = 500_000  # a twentieth of the day in benchmarks/merge_memory.py
 LIMIT = (1 << 30) // 20  # a twentieth of its limit
-SMALL = 64 << 20  # bytes that the merge is told to keep to: an eighth of it for rows
+SMALL = 64 << 20  # bytes that the merge may use: an eighth of it for rows
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from store.layout import LocationKey
 from store.merges.records import newest
 from store.merges.validations import validation_path
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, Killed, KillingFs, QuickFs, make, merge
@@ -32,30 +32,30 @@ NAME = str(TABLE)
 
 
 def test_the_status_of_a_date_through_its_life(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 60)
+    db, _ = make(tmp_path, 60)
 
     def now() -> tuple[object, ...]:
-        (found,) = table_status(FS, house.layout, TABLE, NOW)
+        (found,) = table_status(FS, db.layout, TABLE, NOW)
         facts = found.unmerged, found.merged, found.validation, found.untruncated, found.unfinished
         return (*facts, len(found.replaced), found.done)
 
     assert now() == (60, 0, None, 0, None, 0, False)
     with pytest.raises(Killed):
-        merge(house.layout, fs=KillingFs(step="merge-publish:before"))
+        merge(db.layout, fs=KillingFs(step="merge-publish:before"))
     assert now() == (60, 0, None, 0, "check", 0, False)
-    merge(house.layout)
+    merge(db.layout)
     assert now() == (0, 60, "missing", 60, None, 0, False)
-    prove(FS, house.layout, TABLE, DAY)
+    prove(FS, db.layout, TABLE, DAY)
     assert now() == (0, 60, "passed", 60, None, 0, False)
-    house.commit({("b", DAY): as_table([random_row(random.Random(5))])})
+    db.commit({("b", DAY): as_table([random_row(random.Random(5))])})
     assert now() == (1, 60, "passed", 60, None, 0, False)
-    merge(house.layout, rewrite=True)
+    merge(db.layout, rewrite=True)
     assert now() == (0, 61, "missing", 61, None, 2, False)
-    empty(house)
+    empty(db)
     assert now() == (0, 61, "passed", 0, None, 2, False)
-    clean(FS, house.layout, TABLE, lambda: LATER)
+    clean(FS, db.layout, TABLE, lambda: LATER)
     assert now() == (0, 61, "passed", 0, None, 0, True)
-    path = validation_path(house.layout, TABLE, DAY, 2)
+    path = validation_path(db.layout, TABLE, DAY, 2)
     path.write_bytes(path.read_bytes()[:-1])
     assert now()[2] == "damaged"
 
@@ -76,19 +76,19 @@ class CountingFs(QuickFs):
 
 
 def test_status_reads_a_merge_record_and_lists_generations_once(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 30)
-    merge(house.layout)
-    merge(house.layout, rewrite=True)
+    db, _ = make(tmp_path, 30)
+    merge(db.layout)
+    merge(db.layout, rewrite=True)
     fs = CountingFs()
-    (found,) = table_status(fs, house.layout, TABLE, NOW)
+    (found,) = table_status(fs, db.layout, TABLE, NOW)
     assert (found.generation, len(found.replaced)) == (2, 2)
     assert [fs.asked[name] for name in ("1.json", "2.json", f".Every.merges/{DAY}")] == [1, 1, 1]
 
 
 def test_the_command_merge_status(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 60)
-    house.log.close()
-    code, value = told(tmp_path, "merge", "--status")
+    db, _ = make(tmp_path, 60)
+    db.log.close()
+    code, value = run_json(tmp_path, "merge", "--status")
     assert (code, value["table"], value["dates"], value["unmerged"], value["untruncated"]) == (0, NAME, 1, 1, 0)
     assert value["unfinished_dates"][0] == {
         "date": DAY,
@@ -100,36 +100,36 @@ def test_the_command_merge_status(tmp_path: Path) -> None:
         "unfinished_after": None,
         "replaced": [],
     }
-    assert told(tmp_path, "merge", NAME, "--date", DAY, "--local")[0] == 0
-    assert told(tmp_path, "validate", NAME, "--date", DAY)[0] == 0
-    assert told(tmp_path, "truncate", NAME, "--date", DAY)[0] == 0
+    assert run_json(tmp_path, "merge", NAME, "--date", DAY, "--local")[0] == 0
+    assert run_json(tmp_path, "validate", NAME, "--date", DAY)[0] == 0
+    assert run_json(tmp_path, "truncate", NAME, "--date", DAY)[0] == 0
     text = run(tmp_path, "merge", NAME, "--status").stdout
     assert "0 unmerged, 0 unvalidated, 0 untruncated, 0 unfinished, 0 replaced" in text
     assert DAY not in text
     assert DAY in run(tmp_path, "merge", NAME, "--status", "-v").stdout
-    assert told(tmp_path, "merge")[1]["error"]["what"] == "no table is named"
+    assert run_json(tmp_path, "merge")[1]["error"]["what"] == "no table is named"
 
 
 # --- what commands report --------------------------------------------------------------------------------------------
 
 
 def test_a_dry_run_names_rows_and_destination(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 30, partitions=0)
-    house.log.close()
+    db, _ = make(tmp_path, 30, partitions=0)
+    db.log.close()
     found = run(tmp_path, "merge", NAME, "--date", DAY, "--dry-run")
     assert f"{DAY}: would merge 30 rows to 0" in found.stdout
     assert "1 dates, 30 rows to merge (dry run)" in found.stderr
-    assert told(tmp_path, "merge", NAME, "--date", DAY, "--dry-run")[1]["destinations"] == {"0": None}
-    assert not house.layout.partitions("Test").exists()
+    assert run_json(tmp_path, "merge", NAME, "--date", DAY, "--dry-run")[1]["destinations"] == {"0": None}
+    assert not db.layout.partitions("Test").exists()
 
 
 def test_a_large_date_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    house, _ = make(tmp_path, 400)
+    db, _ = make(tmp_path, 400)
     monkeypatch.setattr(dates, "PARALLEL_ROWS", 10)
     said: list[str] = []
     options, executor = MergeOptions(memory=1, workers=2), LocalExecutor()
     monkeypatch.setattr("writers.merge.plan.plan.PARALLEL_ROWS", 10)
-    where = FS, house.layout, TABLE, [DAY], options
+    where = FS, db.layout, TABLE, [DAY], options
     (done,) = dates.merge_dates(*where, executor=executor, clock=lambda: NOW, on_progress=said.append)
     assert done.outcome == "merged"
     assert said[0].startswith(f"{DAY}: ordering rows, ") or said[0].startswith(f"{DAY}: counting rows, ")
@@ -137,25 +137,25 @@ def test_a_large_date_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_old_name_of_rewrite_goes_on_and_names_the_new_one(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 30)
-    merge(house.layout)
-    house.log.close()
+    db, _ = make(tmp_path, 30)
+    merge(db.layout)
+    db.log.close()
     found = run(tmp_path, "merge", NAME, "--date", DAY, "--local", "--force")
     assert found.exit_code == 0
     assert "--rewrite" in found.stderr
-    record = newest(FS, house.layout, TABLE, DAY)
+    record = newest(FS, db.layout, TABLE, DAY)
     assert record is not None
     assert record.generation == 2
     assert LocationKey("0.g2", DAY) in {LocationKey(o.internal, DAY) for o in record.outputs}
 
 
 def test_validate_names_what_failed_first_and_hides_digests(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 30)
-    merge(house.layout)
-    path = house.layout.history_location(TABLE, LocationKey("0", DAY)) / "L.dat"
+    db, _ = make(tmp_path, 30)
+    merge(db.layout)
+    path = db.layout.history_location(TABLE, LocationKey("0", DAY)) / "L.dat"
     flip(path, 4096)
-    house.log.close()
-    code, value = told(tmp_path, "validate", NAME, "--date", DAY)
+    db.log.close()
+    code, value = run_json(tmp_path, "validate", NAME, "--date", DAY)
     assert code == 1
     assert [(rule["rule"], rule["column"]) for rule in value["rules"] if not rule["passed"]] == [("DigestEqual", "L")]
     assert value["rules"][0]["column"] == "L"
@@ -163,5 +163,5 @@ def test_validate_names_what_failed_first_and_hides_digests(tmp_path: Path) -> N
     assert "FAILED (1 failed)" in text
     assert value["rules"][0]["measured"] not in text
     assert value["rules"][0]["measured"] in run(tmp_path, "validate", NAME, "--date", DAY, "-v").stdout
-    code, value = told(tmp_path, "truncate", NAME, "--date", DAY)
+    code, value = run_json(tmp_path, "truncate", NAME, "--date", DAY)
     assert code == 1

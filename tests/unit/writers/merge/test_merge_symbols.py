@@ -65,11 +65,11 @@ def test_a_merge_in_slices_gives_the_same_bytes(tmp_path: Path, monkeypatch: pyt
 
 
 def test_symbol_tables_count_as_memory(tmp_path: Path) -> None:
-    house = IntradayRows(tmp_path, SCHEMA, fs=FS)
+    db = IntradayRows(tmp_path, SCHEMA, fs=FS)
     rows = [random_row(random.Random(1)) | {"Venue": f"{i:01000d}"} for i in range(4000)]
-    house.commit({("a", DAY): as_table(rows)})
+    db.commit({("a", DAY): as_table(rows)})
     options = MergeOptions(memory=256 << 20)
-    plan = plan_merge(FS, house.layout, TABLE, DAY, options, Pins(FS, house.layout, TABLE), dry_run=True).plan
+    plan = plan_merge(FS, db.layout, TABLE, DAY, options, Pins(FS, db.layout, TABLE), dry_run=True).plan
     assert plan is not None
     assert 3 * 4_000_000 < plan.dictionary_cost() < 3 * 4_000_000 + 200_000
     assert plan.usable() == options.usable - plan.dictionary_cost()

@@ -30,7 +30,7 @@ LEDGER = Ledger("/a place", "/streams/s.toml", 7, 3, ((1, 2), (4, 9)))
     [
         (Ledger(newest=3), 3, [], (), 3),
         (Ledger(newest=2), 5, [], (), 2),
-        (Ledger(newest=4), 3, [], ((3, 4),), 3),  # parked, not committed
+        (Ledger(newest=4), 3, [], ((3, 4),), 3),  # in quarantine, not committed
         (Ledger(newest=3), 4, [(4, 1)], ((1, 4),), 3),
         (Ledger(newest=3), 6, [(6, 3), (4, 1)], ((1, 4), (3, 6)), 3),
         (Ledger(newest=3, seen=4), 6, [(4, 1), (6, 3)], ((3, 6),), 3),
@@ -47,7 +47,7 @@ def test_dead_epochs(
     assert follow(found, epoch, rollbacks) == found
 
 
-def test_a_ledger_comes_back_as_it_was_and_damage_is_told(tmp_path: Path) -> None:
+def test_a_ledger_comes_back_as_it_was_and_damage_is_reported(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     path = layout.stream_quarantine(TABLE, STREAM)
     path.parent.mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_a_ledger_comes_back_as_it_was_and_damage_is_told(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("table", "stream"), [(TABLE, "another"), (TableName("Test", "Another"), STREAM)])
-def test_the_ledger_of_another_stream_is_told(tmp_path: Path, table: TableName, stream: str) -> None:
+def test_the_ledger_of_another_stream_is_reported(tmp_path: Path, table: TableName, stream: str) -> None:
     layout = Layout(tmp_path)
     layout.streams(table).mkdir(parents=True)
     layout.streams(TABLE).mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def test_that_rows_were_rejected_is_kept_through_checkpoint_and_head() -> None:
     assert (again.rejected, rebuilt_ledger(again, "/there").dead) == (4, ((9, NEVER),))
 
 
-def test_what_cannot_be_told_apart_is_not_taken_for_rolled_back() -> None:
+def test_what_cannot_be_distinguished_is_not_taken_for_rolled_back() -> None:
     pairs = tuple((10 * n, 10 * n + 3) for n in range(MAX_PAIRS))
     state = StreamState("s", epoch=5000, rejected=1, rolled_back=pairs)
     assert rebuilt_ledger(state, "").dead == (*pairs[1:], (5000, NEVER))
@@ -127,18 +127,18 @@ def test_verify_tells_a_ledger_that_is_lost_damaged_or_may_not_be_read(tmp_path:
         take(FS, tmp_path, log, [[file]], quarantine.add)
         state = log.state
 
-        def told() -> list[tuple[str, str]]:
+        def reported() -> list[tuple[str, str]]:
             return [(found.severity, found.path) for found in check_beside(FS, layout, TABLE, state)]
 
-        assert told() == []
+        assert reported() == []
         path.write_bytes(path.read_bytes()[:-3])
-        assert told() == [("error", str(path))]
+        assert reported() == [("error", str(path))]
         path.unlink()
-        assert told() == [("warning", str(path))]
+        assert reported() == [("warning", str(path))]
         path.mkdir()
-        assert told() == [("error", str(path))]
+        assert reported() == [("error", str(path))]
         path.rmdir()
         lock = layout.stream_lock(TABLE, STREAM)
         lock.unlink()
         lock.mkdir()  # as one that permissions forbid to read, also for root
-        assert told() == [("warning", str(path)), ("error", str(lock))]
+        assert reported() == [("warning", str(path)), ("error", str(lock))]

@@ -167,8 +167,8 @@ def test_a_dry_run_of_a_requeue_tells_what_would_be_sent_without_spark(tmp_path:
         "--json",
     ]
     done = subprocess.run([sys.executable, "-c", DRY_RUN, *words], capture_output=True, text=True)
-    told, spark = done.stdout.splitlines()
-    value = json.loads(told)
+    reported, spark = done.stdout.splitlines()
+    value = json.loads(reported)
     assert (value["sent"], value["refused"], value["cut"], value["epoch"], spark) == (1, 1, 1, None, "False False")
     assert "f/9 line 1" in value["refusals"][0] and done.stderr == ""
 

@@ -1,4 +1,4 @@
-"""Every kind of damage to a file of a location, of history or of the schema is told by a check, and by who reads it."""
+"""Every kind of damage to a file of a location, of history or of the schema is reported by checks and by readers."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (flip, cut, empty, lose, put_forei
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> IntradayRows:
     """A date in both tiers; Sym has more groups than fit a prefix."""
-    house, _ = make(tmp_path_factory.mktemp("sound"), 60, partitions=1)
-    merge(house.layout)
-    assert errors(house.layout) == []
-    return house
+    db, _ = make(tmp_path_factory.mktemp("sound"), 60, partitions=1)
+    merge(db.layout)
+    assert errors(db.layout) == []
+    return db
 
 
 @pytest.mark.slow
@@ -100,8 +100,8 @@ def test_files_of_a_location(sound: IntradayRows, tier: str, name: str, damage: 
         )  # derived from the log: a remark
         assert (
             missing_record
-            or any(told.endswith(name) for told in found)
-            or any(told.startswith(str(place)) for told in found)
+            or any(reported.endswith(name) for reported in found)
+            or any(reported.startswith(str(place)) for reported in found)
         ), found
         try:
             rows = open_table(sound.root, str(TABLE)).to_arrow(tier=tier).to_pydict().__repr__()
@@ -130,50 +130,50 @@ def overflow(place: Path) -> None:
 
 
 def test_a_lost_definition_is_written_by_recovery(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 12)
-    path = intraday(house.layout) / "table.tbl"
+    db, _ = make(tmp_path, 12)
+    path = intraday(db.layout) / "table.tbl"
     whole = path.read_bytes()
     path.write_bytes(b"garbage")
-    (found,) = [f for f in verify(FS, house.layout).findings if f.severity == "error"]
+    (found,) = [f for f in verify(FS, db.layout).findings if f.severity == "error"]
     assert found.path == str(path)
     assert "remove the file, then run `sparkhaven recover`" in str(found.hint)
     path.unlink()
-    assert errors(house.layout, deep=False) == [str(path)]
-    house.log.close()
-    house.open().close()
+    assert errors(db.layout, deep=False) == [str(path)]
+    db.log.close()
+    db.open().close()
     assert path.read_bytes() == whole
-    assert errors(house.layout) == []
+    assert errors(db.layout) == []
 
 
-def test_lost_schemas_leave_a_table_that_is_told(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 12)
-    house.layout.schema(TABLE).unlink()
-    house.layout.schema_history(TABLE).unlink()
-    report = verify(FS, house.layout)
+def test_lost_schemas_leave_a_table_that_is_reported(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 12)
+    db.layout.schema(TABLE).unlink()
+    db.layout.schema_history(TABLE).unlink()
+    report = verify(FS, db.layout)
     assert report.tables == 1
     assert [f.what for f in report.findings] == [
         f"the deployed schema of {TABLE} is missing, although the table is here"
     ]
     with pytest.raises(SparkhavenError, match="is missing, although the table is here"):
-        open_table(house.root, str(TABLE))
+        open_table(db.root, str(TABLE))
 
 
 @pytest.mark.parametrize("lost", ["record", "all records", "record and validation"])
 def test_a_lost_merge_record_of_a_truncated_date(tmp_path: Path, lost: str) -> None:
-    house, _ = make(tmp_path, 12)
-    merge(house.layout)
-    truncate(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW)
-    assert open_table(house.root, str(TABLE)).count() == 12
-    directory = house.layout.merges(TABLE) / DAY
+    db, _ = make(tmp_path, 12)
+    merge(db.layout)
+    truncate(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
+    assert open_table(db.root, str(TABLE)).count() == 12
+    directory = db.layout.merges(TABLE) / DAY
     for path in directory.iterdir():
         if lost == "all records" or path.suffix == ".json" or lost == "record and validation":
             path.unlink()
     if lost == "all records":
         directory.rmdir()
     with pytest.raises(SparkhavenError, match="a merge record is missing"):
-        open_table(house.root, str(TABLE)).count()
-    assert open_table(house.root, str(TABLE)).count(tier="intraday") == 0
-    assert errors(house.layout, deep=False)
+        open_table(db.root, str(TABLE)).count()
+    assert open_table(db.root, str(TABLE)).count(tier="intraday") == 0
+    assert errors(db.layout, deep=False)
 
 
 def test_no_bit_of_an_overflow_file_can_flip_unseen(sound: IntradayRows) -> None:

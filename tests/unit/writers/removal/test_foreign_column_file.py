@@ -50,41 +50,41 @@ def location(layout: Layout, tier: str) -> Path:
 
 @pytest.mark.parametrize("act", [read, merge])
 def test_before_the_merge(tmp_path: Path, act: Callable[[Layout], object]) -> None:
-    house, _ = make(tmp_path, 30)
-    other_id(location(house.layout, "intraday") / "I.dat")
+    db, _ = make(tmp_path, 30)
+    other_id(location(db.layout, "intraday") / "I.dat")
     with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
-        act(house.layout)
-    assert newest(FS, house.layout, TABLE, DAY) is None
+        act(db.layout)
+    assert newest(FS, db.layout, TABLE, DAY) is None
 
 
 @pytest.mark.parametrize(
     ("act", "tier"), [(read, "history"), (validate, "history"), (validate, "intraday"), (remove, "history")]
 )
 def test_after_the_merge(tmp_path: Path, act: Callable[[Layout], object], tier: str) -> None:
-    house, _ = make(tmp_path, 30)
-    merge(house.layout)
-    other_id(location(house.layout, tier) / "I.dat")
+    db, _ = make(tmp_path, 30)
+    merge(db.layout)
+    other_id(location(db.layout, tier) / "I.dat")
     with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
-        act(house.layout)
-    (found,) = [f for f in verify(Fs(), house.layout).findings if f.severity == "error"]
+        act(db.layout)
+    (found,) = [f for f in verify(Fs(), db.layout).findings if f.severity == "error"]
     assert found.path.endswith("I.dat")
 
 
 def test_intraday_is_kept_while_its_files_are_not_those_that_were_merged(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
-    merge(house.layout)
-    proof = prove(FS, house.layout, TABLE, DAY)
-    other_id(location(house.layout, "intraday") / "I.dat")
+    db, rows = make(tmp_path, 30)
+    merge(db.layout)
+    proof = prove(FS, db.layout, TABLE, DAY)
+    other_id(location(db.layout, "intraday") / "I.dat")
     with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
-        truncate(FS, house.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
-    other_id(location(house.layout, "intraday") / "I.dat")
-    assert open_table(house.root, str(TABLE)).count(tier="intraday") == len(rows)
+        truncate(FS, db.layout, TABLE, DAY, proof=proof, clock=lambda: NOW)
+    other_id(location(db.layout, "intraday") / "I.dat")
+    assert open_table(db.root, str(TABLE)).count(tier="intraday") == len(rows)
 
 
 def test_a_copy_of_another_column_of_the_same_type(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 30)
-    place = location(house.layout, "intraday")
+    db, _ = make(tmp_path, 30)
+    place = location(db.layout, "intraday")
     (place / "L.dat").write_bytes((place / "I.dat").read_bytes().ljust((place / "L.dat").stat().st_size, b"\0"))
     with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
-        open_table(house.root, str(TABLE)).to_arrow("L")
-    assert open_table(house.root, str(TABLE)).to_arrow("I").num_rows == 30
+        open_table(db.root, str(TABLE)).to_arrow("L")
+    assert open_table(db.root, str(TABLE)).to_arrow("I").num_rows == 30

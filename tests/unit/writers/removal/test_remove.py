@@ -35,96 +35,96 @@ from writers.removal.remove import truncate
 A, B = LocationKey("a", DAY), LocationKey("b", DAY)
 
 
-def state_of(house: IntradayRows) -> dict[LocationKey, tuple[int, bool]]:
-    state = load_stream(FS, house.layout, TABLE, house.stream)
+def state_of(db: IntradayRows) -> dict[LocationKey, tuple[int, bool]]:
+    state = load_stream(FS, db.layout, TABLE, db.stream)
     return {key: (location.rows, location.truncated) for key, location in state.locations.items()}
 
 
 def test_both_phases_with_their_evidence(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 60)
-    merge(house.layout)
-    plan = empty(house, dry_run=True)
+    db, _ = make(tmp_path, 60)
+    merge(db.layout)
+    plan = empty(db, dry_run=True)
     assert (plan.rows, plan.dry_run) == (60, True)
-    assert state_of(house) == {A: (20, False), B: (40, False)}
-    done = empty(house)
+    assert state_of(db) == {A: (20, False), B: (40, False)}
+    done = empty(db)
     assert done.locations == (("rows", "a", 20), ("rows", "b", 40))
-    assert state_of(house) == {A: (0, True), B: (0, True)}
-    record = tablesize.load(FS, house.layout.intraday_location(TABLE, A))
+    assert state_of(db) == {A: (0, True), B: (0, True)}
+    record = tablesize.load(FS, db.layout.intraday_location(TABLE, A))
     assert record is not None
     assert (record.size, record.truncated) == (0, True)
-    assert empty(house).rows == 0  # again: nothing left to do
-    tombstone = read_removals(FS, house.layout, TABLE, house.stream).entries[0][1]
+    assert empty(db).rows == 0  # again: nothing left to do
+    tombstone = read_removals(FS, db.layout, TABLE, db.stream).entries[0][1]
     assert (tombstone.rows, tombstone.phase, tombstone.proof["rows"], tombstone.proof["generation"]) == (
         20,
         "truncate",
         60,
         1,
     )
-    assert set(tombstone.proof["digests"]) == {column.name for column in house.schema.stored}
+    assert set(tombstone.proof["digests"]) == {column.name for column in db.schema.stored}
     with pytest.raises(TooEarlyError, match="readers may still use"):
-        unlink(house, now=NOW + 10)
-    assert unlink(house).rows == 60
-    assert state_of(house) == {}
-    assert not house.layout.intraday_location(TABLE, A).parent.exists()
-    tombstones = [r.phase for _, r in read_removals(FS, house.layout, TABLE, house.stream).entries]
+        unlink(db, now=NOW + 10)
+    assert unlink(db).rows == 60
+    assert state_of(db) == {}
+    assert not db.layout.intraday_location(TABLE, A).parent.exists()
+    tombstones = [r.phase for _, r in read_removals(FS, db.layout, TABLE, db.stream).entries]
     assert tombstones == ["truncate", "truncate", "delete", "delete"]
     with pytest.raises(TableNotFoundError):
-        unlink(house)
-    house.log.close()
-    house.log = house.open()
-    house.commit({("a", DAY): as_table([random_row(random.Random(1))])})  # new data may come
-    assert state_of(house) == {A: (1, False)}
-    assert merge(house.layout)[0].outcome == "supplement"
+        unlink(db)
+    db.log.close()
+    db.log = db.open()
+    db.commit({("a", DAY): as_table([random_row(random.Random(1))])})  # new data may come
+    assert state_of(db) == {A: (1, False)}
+    assert merge(db.layout)[0].outcome == "supplement"
 
 
 def test_one_source_alone(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 60)
-    merge(house.layout)
-    assert empty(house, source="b").locations == (("rows", "b", 40),)
-    assert state_of(house) == {A: (20, False), B: (0, True)}
+    db, _ = make(tmp_path, 60)
+    merge(db.layout)
+    assert empty(db, source="b").locations == (("rows", "b", 40),)
+    assert state_of(db) == {A: (20, False), B: (0, True)}
     with pytest.raises(ValidationFailedError, match="only a truncated location"):
-        unlink(house)
-    assert unlink(house, source="b").rows == 40
-    assert state_of(house) == {A: (20, False)}
+        unlink(db)
+    assert unlink(db, source="b").rows == 40
+    assert state_of(db) == {A: (20, False)}
     with pytest.raises(TableNotFoundError, match="intraday locations"):
-        empty(house, source="nowhere")
+        empty(db, source="nowhere")
 
 
 def test_nothing_goes_without_proof(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 60)
+    db, _ = make(tmp_path, 60)
     with pytest.raises(TableNotFoundError, match="there is no proof"):
-        prove(FS, house.layout, TABLE, DAY)
-    merge(house.layout)
-    record = newest(FS, house.layout, TABLE, DAY)
+        prove(FS, db.layout, TABLE, DAY)
+    merge(db.layout)
+    record = newest(FS, db.layout, TABLE, DAY)
     assert record is not None
     with pytest.raises(ValidationFailedError, match="only be made by"):
         RemovalProof(TABLE, record, Validation(str(TABLE), DAY, 1, 60, ()), seal=None)
     for wrong in (None, record, "yes"):
         with pytest.raises(ValidationFailedError, match="proof of this date"):
-            truncate(FS, house.layout, TABLE, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
+            truncate(FS, db.layout, TABLE, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
     with pytest.raises(ValidationFailedError, match="proof of this date"):
-        truncate(FS, house.layout, TABLE, "2024-03-06", proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW)
-    assert state_of(house) == {A: (20, False), B: (40, False)}
+        truncate(FS, db.layout, TABLE, "2024-03-06", proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
+    assert state_of(db) == {A: (20, False), B: (40, False)}
 
 
 def test_rows_that_came_after_the_merge_block_it(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 60)
-    merge(house.layout)
-    proof = prove(FS, house.layout, TABLE, DAY)
-    house.commit({("a", DAY): as_table([random_row(random.Random(1))])})
+    db, _ = make(tmp_path, 60)
+    merge(db.layout)
+    proof = prove(FS, db.layout, TABLE, DAY)
+    db.commit({("a", DAY): as_table([random_row(random.Random(1))])})
     with pytest.raises(ValidationFailedError, match="rows that history does not have") as caught:
-        empty(house, proof=proof)
+        empty(db, proof=proof)
     assert (caught.value.expected, caught.value.found) == ("20 merged rows", "21 rows")
-    assert state_of(house) == {A: (21, False), B: (40, False)}
-    merge(house.layout)
-    assert empty(house).rows == 61
+    assert state_of(db) == {A: (21, False), B: (40, False)}
+    merge(db.layout)
+    assert empty(db).rows == 61
 
 
 @pytest.mark.parametrize("damage", ["flip", "remove", "index", "shorter"])
 def test_a_damaged_history_proves_nothing(tmp_path: Path, damage: str) -> None:
-    house, _ = make(tmp_path, 60)
-    merge(house.layout)
-    path = house.layout.history_location(TABLE, LocationKey("1", DAY)) / "I.dat"
+    db, _ = make(tmp_path, 60)
+    merge(db.layout)
+    path = db.layout.history_location(TABLE, LocationKey("1", DAY)) / "I.dat"
     data = path.read_bytes()
     if damage == "flip":
         path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -133,9 +133,9 @@ def test_a_damaged_history_proves_nothing(tmp_path: Path, damage: str) -> None:
     elif damage == "remove":
         path.unlink()
     else:
-        house.layout.metadata_index(TABLE).unlink()
+        db.layout.metadata_index(TABLE).unlink()
     with pytest.raises((CorruptFileError, ValidationFailedError)):
-        prove(FS, house.layout, TABLE, DAY)
+        prove(FS, db.layout, TABLE, DAY)
 
 
 @pytest.mark.slow
@@ -144,23 +144,23 @@ def test_killed_anywhere_it_goes_on(tmp_path: Path, phase: str) -> None:
     call = 0
     while True:
         call += 1
-        house, _ = make(tmp_path / f"{phase}{call}", 30, partitions=1)
-        merge(house.layout)
+        db, _ = make(tmp_path / f"{phase}{call}", 30, partitions=1)
+        merge(db.layout)
         if phase == "delete":
-            empty(house)
+            empty(db)
         fs, killed = KillingFs(call=call), False
         try:
-            empty(house, fs=fs) if phase == "truncate" else unlink(house, fs=fs)
+            empty(db, fs=fs) if phase == "truncate" else unlink(db, fs=fs)
         except Killed:
             killed = True
         if phase == "truncate":
-            empty(house)
-            assert state_of(house) == {A: (0, True), B: (0, True)}
+            empty(db)
+            assert state_of(db) == {A: (0, True), B: (0, True)}
         else:
             with contextlib.suppress(TableNotFoundError):  # it was complete
-                unlink(house)
-            assert state_of(house) == {}
-            left = [p for p in house.layout.intraday(TABLE).rglob("*") if ".streams" not in p.parts]
+                unlink(db)
+            assert state_of(db) == {}
+            left = [p for p in db.layout.intraday(TABLE).rglob("*") if ".streams" not in p.parts]
             assert [p.name for p in left if p.name not in ("a", "b")] == []
         if not killed:
             break
@@ -172,76 +172,76 @@ def test_killed_anywhere_it_goes_on(tmp_path: Path, phase: str) -> None:
 
 def ruled(root: Path, rule: str) -> IntradayRows:
     xml = SCHEMA.replace(b"</Table>", f"<Validator>{rule}</Validator></Table>".encode())
-    house = IntradayRows(root, xml, fs=FS)
-    house.commit({("a", DAY): as_table([random_row(random.Random(1)) for _ in range(20)])})
-    merge(house.layout)
-    return house
+    db = IntradayRows(root, xml, fs=FS)
+    db.commit({("a", DAY): as_table([random_row(random.Random(1)) for _ in range(20)])})
+    merge(db.layout)
+    return db
 
 
 def test_a_date_that_was_never_validated_is_validated_first(tmp_path: Path) -> None:
-    house = ruled(tmp_path, '<assertSize min="1" max="20"/>')
-    record = newest(FS, house.layout, TABLE, DAY)
+    db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
+    record = newest(FS, db.layout, TABLE, DAY)
     assert record is not None
-    told: list[str] = []
-    prove(FS, house.layout, TABLE, DAY, dry_run=True, on_progress=told.append)
-    assert told == [f"{DAY}: merge 1 was never validated; validating it"]
-    assert load_validation(FS, house.layout, TABLE, record) is None
-    proof = prove(FS, house.layout, TABLE, DAY, time_ms=17)
-    stored = load_validation(FS, house.layout, TABLE, record)
+    reported: list[str] = []
+    prove(FS, db.layout, TABLE, DAY, dry_run=True, on_progress=reported.append)
+    assert reported == [f"{DAY}: merge 1 was never validated; validating it"]
+    assert load_validation(FS, db.layout, TABLE, record) is None
+    proof = prove(FS, db.layout, TABLE, DAY, time_ms=17)
+    stored = load_validation(FS, db.layout, TABLE, record)
     assert stored == proof.validation
     assert stored is not None
     assert (stored.passed, stored.time_ms, stored.epochs) == (True, 17, {"rows": 1})
-    assert prove(FS, house.layout, TABLE, DAY, time_ms=18, on_progress=told.append).validation.time_ms == 17
-    assert len(told) == 1
+    assert prove(FS, db.layout, TABLE, DAY, time_ms=18, on_progress=reported.append).validation.time_ms == 17
+    assert len(reported) == 1
     assert proof.evidence()["validation"]["notEvaluated"] == []
 
 
 def test_a_validation_that_failed_is_refused(tmp_path: Path) -> None:
-    house = ruled(tmp_path, '<assertSize min="21" max="30"/>')
+    db = ruled(tmp_path, '<assertSize min="21" max="30"/>')
     for _ in range(2):  # found, then stored
         with pytest.raises(ValidationFailedError, match="1 of 15 rules failed") as refused:
-            prove(FS, house.layout, TABLE, DAY)
+            prove(FS, db.layout, TABLE, DAY)
         assert "sparkhaven validate" in str(refused.value)
-    assert state_of(house) == {A: (20, False)}
+    assert state_of(db) == {A: (20, False)}
 
 
 def test_rules_that_are_not_evaluated_are_refused_unless_allowed(tmp_path: Path) -> None:
-    house = ruled(tmp_path, '<assertPercentile column="I" percentile="50" min="0" max="1"/>')
+    db = ruled(tmp_path, '<assertPercentile column="I" percentile="50" min="0" max="1"/>')
     with pytest.raises(ValidationFailedError, match="1 of 15 rules were not evaluated"):
-        prove(FS, house.layout, TABLE, DAY)
-    proof = prove(FS, house.layout, TABLE, DAY, tolerant=True)
+        prove(FS, db.layout, TABLE, DAY)
+    proof = prove(FS, db.layout, TABLE, DAY, tolerant=True)
     assert proof.evidence()["validation"]["notEvaluated"] == ["assertPercentile"]
     with pytest.raises(ValidationFailedError):
-        prove(FS, house.layout, TABLE, DAY)
+        prove(FS, db.layout, TABLE, DAY)
 
 
 def test_a_stale_validation_is_made_again(tmp_path: Path) -> None:
-    house = ruled(tmp_path, '<assertSize min="1" max="20"/>')
-    first = prove(FS, house.layout, TABLE, DAY).validation
-    house.commit({("a", DAY): as_table([random_row(random.Random(2))])})
-    assert prove(FS, house.layout, TABLE, DAY).validation == first  # truncate refuses the rows that came later
+    db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
+    first = prove(FS, db.layout, TABLE, DAY).validation
+    db.commit({("a", DAY): as_table([random_row(random.Random(2))])})
+    assert prove(FS, db.layout, TABLE, DAY).validation == first  # truncate refuses the rows that came later
     with pytest.raises(ValidationFailedError, match="rows that history does not have"):
-        empty(house)
-    merge(house.layout)
+        empty(db)
+    merge(db.layout)
     with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):  # 21 rows now
-        prove(FS, house.layout, TABLE, DAY)
+        prove(FS, db.layout, TABLE, DAY)
 
 
 def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
-    house = ruled(tmp_path, '<assertSize min="1" max="20"/>')
-    prove(FS, house.layout, TABLE, DAY)
-    deploy(FS, house.layout, house.schema_xml.replace(b'max="20"', b'max="19"'))
-    told: list[str] = []
+    db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
+    prove(FS, db.layout, TABLE, DAY)
+    deploy(FS, db.layout, db.schema_xml.replace(b'max="20"', b'max="19"'))
+    reported: list[str] = []
     with pytest.raises(ValidationFailedError, match="1 of 15 rules failed"):
-        prove(FS, house.layout, TABLE, DAY, on_progress=told.append)
-    assert told == [f"{DAY}: merge 1 was validated with other rules; validating it"]
+        prove(FS, db.layout, TABLE, DAY, on_progress=reported.append)
+    assert reported == [f"{DAY}: merge 1 was validated with other rules; validating it"]
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "foreign", "newer"])
 def test_a_damaged_validation_is_never_a_passed_one(tmp_path: Path, damage: str) -> None:
-    house = ruled(tmp_path, '<assertSize min="1" max="20"/>')
-    prove(FS, house.layout, TABLE, DAY)
-    path = validation_path(house.layout, TABLE, DAY, 1)
+    db = ruled(tmp_path, '<assertSize min="1" max="20"/>')
+    prove(FS, db.layout, TABLE, DAY)
+    path = validation_path(db.layout, TABLE, DAY, 1)
     data = bytearray(path.read_bytes())
     if damage == "foreign":
         data = bytearray(path.read_bytes().replace(b"x", b"x"))
@@ -252,29 +252,29 @@ def test_a_damaged_validation_is_never_a_passed_one(tmp_path: Path, damage: str)
         data[60] ^= 1
     path.write_bytes(data[:-1] if damage == "cut" else data)
     with pytest.raises((CorruptFileError, UnsupportedVersionError)) as refused:
-        prove(FS, house.layout, TABLE, DAY)
+        prove(FS, db.layout, TABLE, DAY)
     assert str(path) in str(refused.value)
     path.unlink()
-    assert prove(FS, house.layout, TABLE, DAY).validation.passed
+    assert prove(FS, db.layout, TABLE, DAY).validation.passed
 
 
 def test_evidence_of_a_validation_stays_with_the_removal(tmp_path: Path) -> None:
-    house = ruled(tmp_path, "")
-    empty(house)
-    removal = read_removals(FS, house.layout, TABLE, house.stream).entries[0][1]
+    db = ruled(tmp_path, "")
+    empty(db)
+    removal = read_removals(FS, db.layout, TABLE, db.stream).entries[0][1]
     assert removal.proof["validation"]["rules"] == 14
     assert len(removal.proof["validation"]["binding"]) == 64
 
 
 def test_an_epoch_before_the_merge_can_no_longer_be_read_although_one_source_came_after_it(tmp_path: Path) -> None:
     rng = random.Random(1)
-    house = IntradayRows(tmp_path, SCHEMA, fs=FS)
+    db = IntradayRows(tmp_path, SCHEMA, fs=FS)
     for source in ("a", "b"):  # an epoch each
-        house.commit({(source, DAY): as_table([random_row(rng) for _ in range(10)])})
-    add_partition(FS, house.layout, "Test", "0")
-    merge(house.layout)
-    assert open_table(tmp_path, str(TABLE), epoch={house.stream: 1}).to_arrow().num_rows == 10
-    empty(house)
+        db.commit({(source, DAY): as_table([random_row(rng) for _ in range(10)])})
+    add_partition(FS, db.layout, "Test", "0")
+    merge(db.layout)
+    assert open_table(tmp_path, str(TABLE), epoch={db.stream: 1}).to_arrow().num_rows == 10
+    empty(db)
     with pytest.raises(SettingsError, match="can no longer be read"):
-        open_table(tmp_path, str(TABLE), epoch={house.stream: 1}).to_arrow()
+        open_table(tmp_path, str(TABLE), epoch={db.stream: 1}).to_arrow()
     assert open_table(tmp_path, str(TABLE)).to_arrow().num_rows == 20

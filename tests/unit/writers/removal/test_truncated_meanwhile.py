@@ -90,7 +90,7 @@ def late_and_other(root: Path) -> list[list[FileId]]:
 
 @pytest.mark.parametrize("at", ["cut-tails:after", "collect:after", "quarantine:after", "commit-record:before"])
 @pytest.mark.parametrize("together", [True, False])
-def test_the_batch_is_run_again_and_its_late_rows_are_parked(tmp_path: Path, at: str, together: bool) -> None:
+def test_the_batch_is_run_again_and_its_late_rows_are_quarantined(tmp_path: Path, at: str, together: bool) -> None:
     shelf = Shelf()
     with merged_day(tmp_path) as log:
         groups = late_and_other(tmp_path)
@@ -124,7 +124,7 @@ def test_between_two_tasks_that_meet_at_the_location(tmp_path: Path, order: tupl
         target, decoder = target_of(tmp_path, log), Decoding(FS, spec(), SCHEMA)
         groups = late_and_other(tmp_path)
         execute = LocalExecutor(FS, target, groups, order=order, decoder=decoder)
-        judged: list[int] = []
+        checked: list[int] = []
         outcome = write_batch(
             FS,
             log,
@@ -133,7 +133,7 @@ def test_between_two_tasks_that_meet_at_the_location(tmp_path: Path, order: tupl
             execute,
             query_id="query",
             batch_id=1,
-            check_budget=lambda notes, rows: judged.append(notes.rejected_rows),
+            check_budget=lambda notes, rows: checked.append(notes.rejected_rows),
             quarantine=shelf,
             decode=decoder,
         )
@@ -186,7 +186,7 @@ def test_only_a_removal_is_a_reason_and_only_once(tmp_path: Path) -> None:
         assert (len(set(calls)), log.state.epoch) == (2, 1)
 
 
-def test_a_decoder_that_cannot_read_again_is_told_so(tmp_path: Path) -> None:
+def test_a_decoder_that_cannot_read_again_is_reported(tmp_path: Path) -> None:
     def decoding(split: Split, notes: SplitNotes) -> Iterator[tuple[LocationKey, pa.RecordBatch]]:
         yield from decode(split, notes)
 

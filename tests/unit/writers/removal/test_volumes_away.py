@@ -19,7 +19,7 @@ from writers.removal.proof import prove
 from writers.validation.dates import validate_date
 
 OTHER = "2024-03-06"
-TOLD = "the volume of storage partition 0 is not mounted"
+REPORTED = "the volume of storage partition 0 is not mounted"
 
 
 def read(layout: Layout) -> object:
@@ -43,14 +43,14 @@ def validation(layout: Layout) -> object:
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_a_volume_that_is_away_is_told_as_such(tmp_path: Path, empty: bool) -> None:
+def test_a_volume_that_is_away_is_reported_as_such(tmp_path: Path, empty: bool) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
-    house, rows = make(tmp_path / "db", 30, partitions=0)
-    house.commit({("a", OTHER): as_table(rows)})
-    add_partition(FS, house.layout, "Test", "0", volume=volume)
-    merge(house.layout)
-    link = house.layout.partitions("Test") / "0"
+    db, rows = make(tmp_path / "db", 30, partitions=0)
+    db.commit({("a", OTHER): as_table(rows)})
+    add_partition(FS, db.layout, "Test", "0", volume=volume)
+    merge(db.layout)
+    link = db.layout.partitions("Test") / "0"
     place = link.resolve()
     away = place if empty else volume
     away.rename(tmp_path / "away")
@@ -58,28 +58,28 @@ def test_a_volume_that_is_away_is_told_as_such(tmp_path: Path, empty: bool) -> N
         place.mkdir()
     uses: list[Callable[[Layout], object]] = [read, truncation, validation]
     for use in [*uses, again, another]:
-        with pytest.raises(RetryableStorageError, match=TOLD) as told:
-            use(house.layout)
-        assert f"{link.name} -> {place}" in str(told.value), use
-        assert "mount the volume" in str(told.value)
+        with pytest.raises(RetryableStorageError, match=REPORTED) as reported:
+            use(db.layout)
+        assert f"{link.name} -> {place}" in str(reported.value), use
+        assert "mount the volume" in str(reported.value)
         assert not any(place.iterdir()) if empty else not place.exists(), use
-    found = [each.what for each in verify(FS, house.layout, TABLE, deep=True).findings]
-    assert any(TOLD in what for what in found), found
+    found = [each.what for each in verify(FS, db.layout, TABLE, deep=True).findings]
+    assert any(REPORTED in what for what in found), found
     assert not any("lost" in what or "deleted" in what for what in found)
     if empty:
         place.rmdir()
     (tmp_path / "away").rename(away)
-    read(house.layout)
-    another(house.layout)
+    read(db.layout)
+    another(db.layout)
 
 
 def test_an_empty_partition_that_no_record_names_is_filled(tmp_path: Path) -> None:
-    house, rows = make(tmp_path / "db", 30, partitions=1)
-    merge(house.layout)
-    house.commit({("a", OTHER): as_table(rows)})
-    add_partition(FS, house.layout, "Test", "1")
-    merge(house.layout, rewrite=True)
-    clean(FS, house.layout, TABLE, lambda: 1_700_000_000.0 + 3601)
-    assert not any((house.layout.partitions("Test") / "0").iterdir())  # its dates lie in 0.g2 and 1.g2 now
-    (result,) = merge(house.layout, OTHER)
+    db, rows = make(tmp_path / "db", 30, partitions=1)
+    merge(db.layout)
+    db.commit({("a", OTHER): as_table(rows)})
+    add_partition(FS, db.layout, "Test", "1")
+    merge(db.layout, rewrite=True)
+    clean(FS, db.layout, TABLE, lambda: 1_700_000_000.0 + 3601)
+    assert not any((db.layout.partitions("Test") / "0").iterdir())  # its dates lie in 0.g2 and 1.g2 now
+    (result,) = merge(db.layout, OTHER)
     assert result.outcome == "merged"

@@ -53,7 +53,7 @@ def part(start: int, stop: int, partition: int = 0) -> OffsetRange:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.integers(1, 6)), max_size=6))
-def test_ranges_of_tasks_are_joined_and_holes_told(pieces: list[tuple[int, int, int]]) -> None:
+def test_ranges_of_tasks_are_joined_and_holes_reported(pieces: list[tuple[int, int, int]]) -> None:
     ranges = [part(start, start + length, partition) for partition, start, length in pieces]
     covered = {place: {o for p in ranges if p.partition == place for o in range(p.start, p.stop)} for place in (0, 1)}
     whole = tuple(part(min(held), max(held) + 1, place) for place, held in covered.items() if held)
@@ -121,9 +121,9 @@ def test_rejected_rows_belong_to_what_a_batch_is_known_by(tmp_path: Path) -> Non
 
     first = run(tmp_path / "1", FrameWork(rejecting, None, {}, origin="@query q/3"), frame(range(6)))
     assert sum(file.rows for file in first.result.notes.rejected_files) == first.result.notes.rejected_rows == 3
-    parked = decode_rejected(first.result.notes.rejected_files[0].path.read_bytes())
-    assert parked["SourcePartition"].to_pylist() == ["@query q/3/task 0"] * 3
-    assert parked["Position"].to_pylist() == [1, 3, 5]
+    quarantined = decode_rejected(first.result.notes.rejected_files[0].path.read_bytes())
+    assert quarantined["SourcePartition"].to_pylist() == ["@query q/3/task 0"] * 3
+    assert quarantined["Position"].to_pylist() == [1, 3, 5]
     look = FrameWork(rejecting, None, {}, only_look=True)
     assert run(tmp_path / "2", look, frame(range(2)), frame(range(2, 6))).digest == first.digest
     assert run(tmp_path / "3", look, frame(range(5))).digest != first.digest  # one bad row less
@@ -141,13 +141,13 @@ def test_the_digest_is_of_rows_and_their_location_alone() -> None:
 
 
 def test_positions_that_are_none(tmp_path: Path) -> None:
-    for off, told in (([1, None], "no position"), ([-1, 0], "negative position")):
+    for off, reported in (([1, None], "no position"), ([-1, 0], "negative position")):
         batch = frame(range(2), part=pa.array([0, 0]), off=pa.array(off, pa.int64()))
-        found = run(tmp_path / told.split()[0], FrameWork(decode, COLUMNS, {}), batch)
-        assert isinstance(found.result.error, PositionGapError) and told in found.result.error.what
+        found = run(tmp_path / reported.split()[0], FrameWork(decode, COLUMNS, {}), batch)
+        assert isinstance(found.result.error, PositionGapError) and reported in found.result.error.what
 
 
-def test_scattered_offsets_are_told_where_holes_matter(tmp_path: Path) -> None:
+def test_scattered_offsets_are_reported_where_holes_matter(tmp_path: Path) -> None:
     count = MAX_RANGES + 1
     batch = frame(range(count), part=pa.array([0] * count), off=pa.array(range(0, 2 * count, 2)))
     with pytest.raises(PositionGapError, match="scattered"):

@@ -99,7 +99,7 @@ def test_a_lost_id_comes_from_the_commit_log(checkpoint: Path, content: bytes | 
     assert json.loads(path.read_text()) == {"id": ID}
 
 
-def test_what_does_not_belong_there_is_told_and_stays(checkpoint: Path) -> None:
+def test_what_does_not_belong_there_is_reported_and_stays(checkpoint: Path) -> None:
     (checkpoint / "offsets" / "notes.txt").write_text("?")
     plan = plan_repair(FS, checkpoint)
     assert [(d.path.name, d.remedy) for d in plan.damages] == [("notes.txt", "left alone")]
@@ -151,14 +151,14 @@ def test_a_backup_is_never_written_over(checkpoint: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--repair", "--force"])
-def test_the_command_reports_unless_told_to_repair(checkpoint: Path, option: str) -> None:
+def test_the_command_only_reports_without_repair(checkpoint: Path, option: str) -> None:
     (checkpoint / "offsets" / "5").write_bytes(b"")
     run = CliRunner().invoke
     for words in ([], ["--dry-run"], ["--repair", "--dry-run"]):
-        told = run(app, ["checkpoint", "repair", str(checkpoint), *words, "--json"])
-        assert told.exit_code == 1
+        reported = run(app, ["checkpoint", "repair", str(checkpoint), *words, "--json"])
+        assert reported.exit_code == 1
         assert (checkpoint / "offsets" / "5").exists()
-    assert json.loads(told.stdout)["findings"][0]["what"] == "is empty"
+    assert json.loads(reported.stdout)["findings"][0]["what"] == "is empty"
     assert run(app, ["checkpoint", "repair", str(checkpoint), "Ns.T"]).exit_code == 2
     forced = run(app, ["checkpoint", "repair", str(checkpoint), option, "--json"])
     assert forced.exit_code == 0, forced.output

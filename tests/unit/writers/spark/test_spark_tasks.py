@@ -28,21 +28,21 @@ CALL = "An error occurred while calling o158.awaitTermination"
         (ZeroDivisionError(), False),
     ],
 )
-def test_a_jvm_that_is_gone_is_told_as_such_and_worth_another_try(error: Exception, gone: bool) -> None:
-    told = jvm_gone(error)
-    assert (told is not None) == gone
-    if told is not None:
-        assert told.exit_code == EXIT_RETRY and str(error_summary(error)) in str(told)
+def test_a_jvm_that_is_gone_is_reported_as_such_and_worth_another_try(error: Exception, gone: bool) -> None:
+    reported = jvm_gone(error)
+    assert (reported is not None) == gone
+    if reported is not None:
+        assert reported.exit_code == EXIT_RETRY and str(error_summary(error)) in str(reported)
 
 
-def test_the_gist_of_a_foreign_error_is_its_last_word() -> None:
+def test_the_summary_of_a_foreign_error_is_its_last_word() -> None:
     text = "Job aborted.\nTraceback (most recent call last):\n  File x\n    y()\nValueError: no\n\tat java.Lang"
     assert error_summary(RuntimeError(text)) == "ValueError: no"
     assert error_summary(RuntimeError("\n: org.apache.spark.SparkException: it broke\n\tat java")).endswith("it broke")
     assert error_summary(RuntimeError()) == "RuntimeError"
 
 
-def test_local_paths_as_spark_has_to_be_told_them() -> None:
+def test_local_paths_in_the_form_that_spark_needs() -> None:
     assert local_uri(Path("/a b/100%[1]")) == "file:/a b/100%[1]"
     assert local_pattern(Path("/a/{b}[1]*")) == r"file:/a/\{b\}\[1\]\*"
     assert local_uri(Path("db")) == f"file:{Path.cwd()}/db"

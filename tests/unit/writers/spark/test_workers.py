@@ -37,16 +37,16 @@ def test_good_workers_pass(tmp_path: Path) -> None:
 def test_missing_packages_are_named_with_interpreter_and_host(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         require_capable(tmp_path, [GOOD, Worker("two", "/opt/python3", "3.11.2", ("numpy", "writers"), True)])
-    told = str(caught.value)
-    assert "/opt/python3 on two" in told and "without numpy, writers" in told and sys.executable in told
-    assert "PYSPARK_PYTHON" in told and caught.value.exit_code == EXIT_USAGE
+    reported = str(caught.value)
+    assert "/opt/python3 on two" in reported and "without numpy, writers" in reported and sys.executable in reported
+    assert "PYSPARK_PYTHON" in reported and caught.value.exit_code == EXIT_USAGE
 
 
 def test_a_worker_that_does_not_see_the_root_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommitError) as caught:
         require_capable(tmp_path, [GOOD, Worker("two", "/usr/bin/python3", "3.11.7", (), False)])
-    told = str(caught.value)
-    assert f"{tmp_path} on two" in told and "mount" in told and caught.value.exit_code == EXIT_RETRY
+    reported = str(caught.value)
+    assert f"{tmp_path} on two" in reported and "mount" in reported and caught.value.exit_code == EXIT_RETRY
 
 
 HERE = ("0.1.0", "2.4.6", "26.0.1", "3.5.0")
@@ -61,9 +61,13 @@ def test_equal_versions_and_clocks_are_not_mentioned() -> None:
     assert list(differences([answer(*HERE), answer(None, *HERE[1:])], HERE, 99.0, 101.0)) == []
 
 
-def test_another_version_of_a_package_is_told_and_another_sparkhaven_is_refused() -> None:
-    (told,) = differences([answer("0.1.0", "2.4.6", "25.0.0", "3.5.0")], HERE, 99.0, 101.0)
-    assert "another version of pyarrow" in str(told) and "pyarrow 25.0.0" in str(told) and "on two" in str(told)
+def test_another_version_of_a_package_is_reported_and_another_sparkhaven_is_refused() -> None:
+    (reported,) = differences([answer("0.1.0", "2.4.6", "25.0.0", "3.5.0")], HERE, 99.0, 101.0)
+    assert (
+        "another version of pyarrow" in str(reported)
+        and "pyarrow 25.0.0" in str(reported)
+        and "on two" in str(reported)
+    )
     with pytest.raises(SettingsError, match="another version of sparkhaven"):
         list(differences([answer("0.0.9", *HERE[1:])], HERE, 99.0, 101.0))
 
@@ -83,9 +87,9 @@ def test_an_interpreter_that_only_the_workers_have_is_refused_before_spark_asks_
 
 
 @pytest.mark.parametrize(("clock", "words"), [(90.0, "9.0 seconds behind"), (140.5, "39.5 seconds ahead")])
-def test_a_clock_that_differs_is_told(clock: float, words: str) -> None:
-    (told,) = differences([answer(*HERE, clock=clock)], HERE, 99.0, 101.0)
-    assert words in str(told) and told.where == "two"
+def test_a_clock_that_differs_is_reported(clock: float, words: str) -> None:
+    (reported,) = differences([answer(*HERE, clock=clock)], HERE, 99.0, 101.0)
+    assert words in str(reported) and reported.where == "two"
 
 
 def test_a_task_on_a_machine_without_the_root_says_so(tmp_path: Path) -> None:
@@ -104,24 +108,24 @@ def test_a_task_on_a_machine_without_the_root_says_so(tmp_path: Path) -> None:
 
 
 def test_errors_of_spark_are_put_into_words() -> None:
-    told = str(lacks_package(RuntimeError(FAILED)))
-    assert "10.0.0.7" in told and "No module named 'numpy'" in told and "PYSPARK_PYTHON" in told
+    reported = str(lacks_package(RuntimeError(FAILED)))
+    assert "10.0.0.7" in reported and "No module named 'numpy'" in reported and "PYSPARK_PYTHON" in reported
     assert lacks_package(RuntimeError(FAILED.replace("ModuleNotFoundError", "ValueError"))) is None
     context = SimpleNamespace(pythonExec="/nowhere/python")
     started = RuntimeError('(TID 3) (10.0.0.9 executor 0): java.io.IOException: Cannot run program "/nowhere/python"')
-    told = str(cannot_run(context, started))
-    assert "/nowhere/python on 10.0.0.9" in told and "Cannot run program" in told
+    reported = str(cannot_run(context, started))
+    assert "/nowhere/python on 10.0.0.9" in reported and "Cannot run program" in reported
 
 
 @pytest.mark.parametrize("entry", ["ingest_stream", "merge_dates"])
 def test_a_driver_without_packages_says_what_it_lacks(entry: str) -> None:
     program = [sys.executable, "-S", str(import_root() / "jobs" / f"{entry}.py")]
 
-    def told(path: str) -> tuple[int, str]:
+    def reported(path: str) -> tuple[int, str]:
         done = subprocess.run(program, env={"PYTHONPATH": path}, capture_output=True, text=True, check=False)
         return done.returncode, done.stderr
 
-    code, words = told("")
+    code, words = reported("")
     assert code == 1 and "No module named 'jobs'" in words and "--py-files" in words
-    code, words = told(str(import_root()))
+    code, words = reported(str(import_root()))
     assert code == EXIT_USAGE and sys.executable in words and "PYSPARK_PYTHON" in words and "Traceback" not in words

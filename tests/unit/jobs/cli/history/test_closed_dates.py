@@ -23,7 +23,7 @@ from store.epochs.state.values import Batch
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from tests.support.commands import told
+from tests.support.commands import run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.tables.small_tables import SmallTable
 
@@ -49,7 +49,7 @@ def table(root: Path, *zones: str | None) -> SmallTable:
 
 
 def closed(root: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    return told(root, "merge", NAME, "--closed", "--dry-run", *words)
+    return run_json(root, "merge", NAME, "--closed", "--dry-run", *words)
 
 
 def test_closed_dates_are_those_of_the_recorded_zone(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_streams_with_fixed_dates_or_none_have_no_say(tmp_path: Path) -> None:
     assert closed(tmp_path / "new", "--allow-empty")[1]["outcome"] == "nothing"
 
 
-def test_a_zone_that_this_machine_does_not_know_is_told(tmp_path: Path) -> None:
+def test_a_zone_that_this_machine_does_not_know_is_reported(tmp_path: Path) -> None:
     table(tmp_path, "Mars/Base")
     code, value = closed(tmp_path)
     assert (code, value["error"]["found"], value["error"]["where"]) == (2, "'Mars/Base'", NAME)
@@ -127,7 +127,7 @@ def test_the_zone_outlives_a_rebuilt_log(tmp_path: Path) -> None:
     small.logs.pop("s0").close()
     shutil.rmtree(streams)
     shutil.move(tmp_path / "copy", streams)
-    assert told(tmp_path, "recover", NAME, "s0", "--from-locations", "--accept-positions")[0] == 0
+    assert run_json(tmp_path, "recover", NAME, "s0", "--from-locations", "--accept-positions")[0] == 0
     assert load_stream(small.fs, small.layout, small.table, "s0").zone == EAST
 
 

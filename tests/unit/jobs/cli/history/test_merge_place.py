@@ -12,7 +12,7 @@ from jobs.cli.history import merge as command
 from jobs.operations import merge_choice
 from store.errors import SettingsError
 from store.layout import Layout
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import history_bytes, make
 
@@ -60,9 +60,9 @@ def test_spark_starts_for_many_rows_or_where_it_is_asked_for(tmp_path: Path, mon
     monkeypatch.setattr(merge_choice, "PARALLEL_ROWS", 39)
     many = run(root, "merge", NAME, "--date", DAY)
     assert many.exit_code == 2 and many.stderr.startswith("merges in Spark: more than 39 rows to merge\n")
-    code, value = told(root, "merge", NAME, "--date", DAY, "--local", "--spark")
+    code, value = run_json(root, "merge", NAME, "--date", DAY, "--local", "--spark")
     assert (code, value["error"]["what"]) == (2, "--local and --spark exclude each other")
-    assert told(root, "merge", NAME, "--date", DAY, "--dry-run")[1]["outcome"] == "planned"
+    assert run_json(root, "merge", NAME, "--date", DAY, "--dry-run")[1]["outcome"] == "planned"
 
 
 def test_planning_ends_when_the_rows_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 from tests.support.tables.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"
@@ -40,7 +40,7 @@ def test_first_rows_as_a_table(root: Path) -> None:
 
 def test_json_says_what_was_read(root: Path) -> None:
     query = f"select sum(Size) s, max(Px) p, 1.5 d from NS.T where Date = '{D2}'"
-    code, value = told(root, "sql", query)
+    code, value = run_json(root, "sql", query)
     assert code == 0
     assert value == {
         "tier": "all",
@@ -57,15 +57,15 @@ def test_json_says_what_was_read(root: Path) -> None:
             }
         ],
     }
-    assert told(root, "sql", "select * from NS.T", "--limit", "0")[1]["first"] == []
-    assert told(root, "sql", "select * from NS.T", "--tier", "history")[1]["rows"] == 0
+    assert run_json(root, "sql", "select * from NS.T", "--limit", "0")[1]["first"] == []
+    assert run_json(root, "sql", "select * from NS.T", "--tier", "history")[1]["rows"] == 0
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv"])
 def test_all_rows_into_a_file(root: Path, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"out{suffix}"
     query = 'select Size, "At" from NS.T where Size < 10 order by Size'
-    code, value = told(root, "sql", query, "--out", str(path))
+    code, value = run_json(root, "sql", query, "--out", str(path))
     assert (code, value["rows"], value["out"], value["tables"][0]["rows_read"]) == (0, 2, str(path), 2)
     if suffix == ".csv":
         assert path.read_text().splitlines() == ['"Size","At"', "1,2026-11-19 12:00:00.000000123Z", "2,"]
@@ -96,7 +96,7 @@ def test_wrong_usage_is_exit_2(root: Path, words: list[str], what: str) -> None:
     assert what in error["what"] and what in found.stderr
 
 
-def test_a_column_that_a_file_cannot_hold_is_told(root: Path, tmp_path: Path) -> None:
-    code, value = told(root, "sql", "select [1, 2] x", "--out", str(tmp_path / "x.csv"))
+def test_a_column_that_a_file_cannot_hold_is_reported(root: Path, tmp_path: Path) -> None:
+    code, value = run_json(root, "sql", "select [1, 2] x", "--out", str(tmp_path / "x.csv"))
     assert (code, list(tmp_path.iterdir())) == (2, [])
     assert "cannot be written in this format" in value["error"]["what"]

@@ -62,27 +62,27 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         assert url.startswith("http://127.0.0.1:")
         broker = {"ticks/0": 10, "ticks/1": 5}
         watch = SourceWatch(lambda: dict(broker), lambda: now[0], lambda seen: None)
-        told = metrics.stream(str(TABLE), log, watch)
-        told.on_disk(FS, Layout(tmp_path), "periodic", 2.5, 0.75)
+        figures = metrics.stream(str(TABLE), log, watch)
+        figures.on_disk(FS, Layout(tmp_path), "periodic", 2.5, 0.75)
         before = scrape(url)
         assert before["rows_total", ""] == before["epoch_current", ""] == 0 and before["stream_up", ""] == 1
         now[0] = 105.0
-        told.batch(BatchProgress(ingest(FS, tmp_path, log, [files[:2]]), 1, 0.5))
+        figures.batch(BatchProgress(ingest(FS, tmp_path, log, [files[:2]]), 1, 0.5))
         now[0] = 112.0
-        told.batch(BatchProgress(ingest(FS, tmp_path, log, [files[:2]], 1), 1, 0.5))  # replayed: nothing to do
+        figures.batch(BatchProgress(ingest(FS, tmp_path, log, [files[:2]], 1), 1, 0.5))  # replayed: nothing to do
         messages = [[OffsetRange("ticks", 0, 0, 4, "id")], [OffsetRange("ticks", 1, 2, 5, "id")]]
-        told.batch(BatchProgress(ingest(FS, tmp_path, log, messages, 2), 2, 0.5))
+        figures.batch(BatchProgress(ingest(FS, tmp_path, log, messages, 2), 2, 0.5))
         more = [[OffsetRange("ticks", 0, 4, 6, "id")]]
-        told.batch(BatchProgress(ingest(FS, tmp_path, log, more, 3), 3, 0.5))
+        figures.batch(BatchProgress(ingest(FS, tmp_path, log, more, 3), 3, 0.5))
         outcome = BatchOutcome(3, 3, 1, 5, passed=7, counts={"rejected": 5, "rejected.late": 2, "rejected.overflow": 3})
         outcome.counts["rejected.null-partition-value"] = outcome.counts["rejected.instant-out-of-bounds"] = 4
-        told.batch(BatchProgress(outcome, 3, 0.1))
-        told.reported({"waiting_files": 4})
+        figures.batch(BatchProgress(outcome, 3, 0.1))
+        figures.reported({"waiting_files": 4})
         scrape(url)
         now[0] = 115.0
         found = scrape(url)
         written = sum(state.size for at in log.state.locations.values() for state in at.files.values())
-        told.ended()
+        figures.ended()
         broker["ticks/0"], now[0] = 17, 116.0
         after = scrape(url)
     expected = {
@@ -176,7 +176,7 @@ def test_failures_and_restarts_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_recovery_cut_is_told(tmp_path: Path) -> None:
+def test_what_recovery_cut_is_reported(tmp_path: Path) -> None:
     file = put_file(tmp_path / "in", "0", [record(0)], 1)
     with open_log(FS, tmp_path) as log:
         ingest(FS, tmp_path, log, [[file]])
@@ -205,14 +205,14 @@ def test_stats_list_the_position_of_each_partition(capsys: pytest.CaptureFixture
     stream = {"stream": "feed", "epoch": 3, "positions": {"ticks/0": 17, "ticks/1": 18}}
     found = {"table": "Test.Event", "rows": 1, "bytes": 2, "waste": 0, "tiers": {}, "streams": [stream]}
     _show_stats({**found, "sources": [], "dates": []}, verbose=False)
-    told = capsys.readouterr().out
-    lines = [line.split() for line in told.partition("positions")[2].splitlines() if line]
+    reported = capsys.readouterr().out
+    lines = [line.split() for line in reported.partition("positions")[2].splitlines() if line]
     assert lines == [["stream", "topic", "partition", "position"], ["feed", "ticks/0", "17"], ["feed", "ticks/1", "18"]]
-    assert told.count("ticks/0") == 1
+    assert reported.count("ticks/0") == 1
     stream |= {"rates": {"ticks/0": 2.5}, "lag": {"ticks/0": 3}, "ends": {"ticks/0": 20, "ticks/2": 4}}
     _show_stats({**found, "sources": [], "dates": []}, verbose=False)
-    told = capsys.readouterr().out
-    lines = [line.split() for line in told.partition("positions")[2].splitlines() if line]
+    reported = capsys.readouterr().out
+    lines = [line.split() for line in reported.partition("positions")[2].splitlines() if line]
     assert lines[0] == ["stream", "topic", "partition", "position", "per", "second", "end", "lag"]
     assert lines[1] == ["feed", "ticks/0", "17", "2.5", "20", "3"]
     assert lines[3] == ["feed", "ticks/2", "-", "-", "4", "-"]
@@ -230,7 +230,7 @@ def test_lines_of_progress_tell_of_partitions() -> None:
         places.line(now, ends, 2.0, shown=None)
         == "ticks/1 at 6 of 1,005, lag 999, 0/s; ticks/0 at 20 of 20, lag 0, 0/s"
     )
-    assert places.line(now, ends | {"ticks/0": 19}, 2.0).endswith("; ticks/0 at 20, 0/s")  # it was told before
+    assert places.line(now, ends | {"ticks/0": 19}, 2.0).endswith("; ticks/0 at 20, 0/s")  # it was reported before
     assert total_lag(now, ends) == 999 and total_lag(now, ends | {"ticks/0": 19}) is None and total_lag({}, {}) is None
     empty = BatchOutcome(0, 1, splits=5)  # where five partitions begin is committed before their first message
     assert taken(empty, "messages") == 0 and taken(empty, "files") == 5

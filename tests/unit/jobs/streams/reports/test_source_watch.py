@@ -15,8 +15,8 @@ class Broker:
     def __init__(self) -> None:
         self.now, self.asked, self.away = 100.0, 0, False
         self.ends = {"t/0": 5}
-        self.told: list[Seen] = []
-        self.heard = threading.Semaphore(0)
+        self.reported: list[Seen] = []
+        self.changed = threading.Semaphore(0)
         self.watch = SourceWatch(self.ask, lambda: self.now, self.tell)
 
     def ask(self) -> dict[str, int]:
@@ -26,8 +26,8 @@ class Broker:
         return dict(self.ends)
 
     def tell(self, seen: Seen) -> None:
-        self.told.append(seen)
-        self.heard.release()
+        self.reported.append(seen)
+        self.changed.release()
 
 
 def test_ends_are_asked_again_when_they_are_older_than_wanted() -> None:
@@ -41,7 +41,7 @@ def test_ends_are_asked_again_when_they_are_older_than_wanted() -> None:
     assert broker.watch.fresh().at == 104.5 and broker.asked == 3
 
 
-def test_silence_is_told_once_with_its_reason_and_so_is_the_next_answer() -> None:
+def test_silence_is_reported_once_with_its_reason_and_so_is_the_next_answer() -> None:
     broker = Broker()
     broker.watch.fresh()
     broker.away = True
@@ -50,15 +50,15 @@ def test_silence_is_told_once_with_its_reason_and_so_is_the_next_answer() -> Non
     assert seen == Seen({"t/0": 5}, 100.0, False, 110.0, "the broker cannot be read: refused")
     broker.away, broker.now = False, 160.0
     assert broker.watch.fresh() == Seen({"t/0": 5}, 160.0, True, 160.0)
-    assert [(seen.reachable, seen.since) for seen in broker.told] == [(False, 110.0), (True, 160.0)]
+    assert [(seen.reachable, seen.since) for seen in broker.reported] == [(False, 110.0), (True, 160.0)]
 
 
 def test_the_thread_asks_by_itself_and_nobody_else_waits_for_a_broker_that_is_away() -> None:
     broker = Broker()
     broker.away = True
     with broker.watch as watch:
-        assert broker.heard.acquire(timeout=30)
-        while watch.last.reachable:  # it is told a moment before it is there to see
+        assert broker.changed.acquire(timeout=30)
+        while watch.last.reachable:  # it is reported a moment before it is there to see
             pass
         asked = broker.asked
         assert not watch.fresh().reachable and broker.asked in (asked, asked + 1)
@@ -80,7 +80,7 @@ def test_since_when_a_message_waits() -> None:
     assert 4750 < waits.seconds("t/0", 200, 5100.0) <= 5000  # old times become coarse
 
 
-def test_a_stream_that_has_stopped_is_told_again_and_again() -> None:
+def test_a_stream_that_has_stopped_is_reported_again_and_again() -> None:
     reminders = Reminders(60)
     assert reminders.due(["a"], 0.0) == reminders.due(["a"], 59.0) == []
     assert reminders.due(["a", "b"], 60.0) == [("a", 60.0)]

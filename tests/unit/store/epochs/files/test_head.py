@@ -1,4 +1,4 @@
-"""The head beside a log: used where it says what the log says, and for nothing where that cannot be told."""
+"""The head beside a log: used where it says what the log says, and for nothing where that cannot be determined."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_another_record_of_the_same_number(made: Path, tmp_path_factory: pytest.
     assert newest(other).head is None
 
 
-def test_a_log_with_a_gap_is_told_though_the_head_would_cover_it(made: Path) -> None:
+def test_a_log_with_a_gap_is_reported_though_the_head_would_cover_it(made: Path) -> None:
     path = Layout(made).stream_log(TABLE, STREAM)
     data = path.read_bytes()
     frames = scan(data).frames
@@ -113,7 +113,7 @@ def test_a_log_with_a_gap_is_told_though_the_head_would_cover_it(made: Path) -> 
                 load_stream(FS, Layout(made), TABLE, STREAM)
 
 
-def test_damage_of_the_log_before_it_is_told_by_a_start_and_by_verify(made: Path) -> None:
+def test_damage_of_the_log_before_it_is_reported_by_a_start_and_by_verify(made: Path) -> None:
     path = Layout(made).stream_log(TABLE, STREAM)
     flip(path, 60)
     assert load_stream(FS, Layout(made), TABLE, STREAM).epoch == 6  # nothing of it is used

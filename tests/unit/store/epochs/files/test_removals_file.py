@@ -117,7 +117,7 @@ def test_a_reader_that_pinned_before_a_fold_learns_of_removals_in_it(made: Path)
         pin.require([(OTHER, directory)])
 
 
-def test_every_flipped_bit_of_the_header_is_told(made: Path) -> None:
+def test_every_flipped_bit_of_the_header_is_reported(made: Path) -> None:
     assert _fold(FS, made)
     data, state = _path(made).read_bytes(), load_stream(FS, Layout(made), TABLE, STREAM)
     for bit in range(8 * 16):

@@ -14,7 +14,7 @@ from store.epochs.recovery.aside import set_aside
 from store.errors import CorruptFileError, SettingsError
 from store.io.fs import Fs, Lock
 from store.layout import Layout
-from tests.support.commands import told
+from tests.support.commands import run_json
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.locations import A, B
@@ -71,7 +71,7 @@ def test_dry_run_and_run_of_a_rollback_agree(tmp_path: Path, cut: int, to: int, 
     path = small.location("a", A.value) / "Px.dat"
     os.truncate(path, path.stat().st_size - 8 - cut)
     words = "epochs", "rollback", "NS.T", "s", "--to", str(to)
-    assert [told(tmp_path, *words, "--dry-run")[0], told(tmp_path, *words)[0]] == [code, code]
+    assert [run_json(tmp_path, *words, "--dry-run")[0], run_json(tmp_path, *words)[0]] == [code, code]
 
 
 class ReadOnlyFs(Fs):
@@ -125,7 +125,7 @@ def test_a_dry_run_needs_no_permission_to_write(tmp_path: Path, durability: str)
         open_log(fs, tmp_path)
 
 
-def test_a_full_disk_at_the_opening_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_full_disk_at_the_opening_is_reported_with_what_to_do(tmp_path: Path) -> None:
     fs = FaultFs("write", name="feed.log", code=errno.ENOSPC)
     with pytest.raises(Exception, match="cannot be opened") as caught:
         open_log(fs, tmp_path)
@@ -146,8 +146,8 @@ def _with_a_missing_file(root: Path) -> SmallTable:
 
 def test_a_damaged_location_is_set_aside_and_named_by_every_report(tmp_path: Path) -> None:
     small = _with_a_missing_file(tmp_path)
-    assert told(tmp_path, "recover")[0] == 1
-    code, result = told(tmp_path, "recover", "NS.T", "s", "--quarantine", "a/2026-11-20")
+    assert run_json(tmp_path, "recover")[0] == 1
+    code, result = run_json(tmp_path, "recover", "NS.T", "s", "--quarantine", "a/2026-11-20")
     assert code == 0, result
     place = tmp_path / "Intraday/NS/T/a/2026-11-20/.set-aside-T-1"
     assert (place / "Px.dat").exists()
@@ -157,37 +157,37 @@ def test_a_damaged_location_is_set_aside_and_named_by_every_report(tmp_path: Pat
     small.add("a", A.value, {"Size": [5]})
     small.logs.pop("s").close()
     for words in (("read", "NS.T"), ("merge", "NS.T", "--date", A.value, "--local")):
-        code, result = told(tmp_path, *words)
+        code, result = run_json(tmp_path, *words)
         assert code == 1
         assert "set aside" in str(result)
-    code, result = told(tmp_path, "read", "NS.T", "--skip-set-aside")
+    code, result = run_json(tmp_path, "read", "NS.T", "--skip-set-aside")
     assert (code, result["rows"], len(result["set_aside"])) == (0, 3, 1)
     for more in (("verify", "NS.T"), ("stats", "NS.T"), ("recover",), ("tables",)):
-        code, result = told(tmp_path, *more)
+        code, result = run_json(tmp_path, *more)
         assert code == 0, result
         assert str(place) in str(result), more
 
 
 def test_verify_tells_what_was_moved_away_by_its_name(tmp_path: Path) -> None:
     _with_a_missing_file(tmp_path)
-    assert told(tmp_path, "recover", "NS.T", "s", "--quarantine", "a/2026-11-20")[0] == 0
-    code, result = told(tmp_path, "verify", "NS.T")
+    assert run_json(tmp_path, "recover", "NS.T", "s", "--quarantine", "a/2026-11-20")[0] == 0
+    code, result = run_json(tmp_path, "verify", "NS.T")
     place = tmp_path / "Intraday/NS/T/a/2026-11-20"
-    told_of = [(found["severity"], found["path"], found["what"]) for found in result["findings"]]
+    reported = [(found["severity"], found["path"], found["what"]) for found in result["findings"]]
     what = "2 rows of a/2026-11-20, stream s, were set aside"
-    assert (code, told_of) == (0, [("warning", str(place / ".set-aside-T-1"), what)])
+    assert (code, reported) == (0, [("warning", str(place / ".set-aside-T-1"), what)])
     (place / ".set-aside-T-9").mkdir()
     (place / ".doomed-T-9").mkdir()
     (place.parent / "2026-11-21").mkdir()
-    _, result = told(tmp_path, "verify", "NS.T")
-    told_of = [(found["severity"], Path(found["path"]).name, found["what"]) for found in result["findings"][1:]]
-    assert told_of == [
+    _, result = run_json(tmp_path, "verify", "NS.T")
+    reported = [(found["severity"], Path(found["path"]).name, found["what"]) for found in result["findings"][1:]]
+    assert reported == [
         ("note", ".doomed-T-9", "left over from an interrupted delete"),
         ("note", ".set-aside-T-9", "set aside when the commit log was rebuilt: not part of the table"),
         ("warning", "2026-11-21", "no stream has committed this: readers ignore it"),
     ]
     (place / "T").mkdir()
-    _, result = told(tmp_path, "verify", "NS.T")
+    _, result = run_json(tmp_path, "verify", "NS.T")
     assert (str(place), "no stream has committed this: readers ignore it") in [
         (found["path"], found["what"]) for found in result["findings"]
     ]
@@ -195,8 +195,8 @@ def test_verify_tells_what_was_moved_away_by_its_name(tmp_path: Path) -> None:
 
 def test_a_location_that_the_stream_does_not_have_cannot_be_set_aside(tmp_path: Path) -> None:
     _with_a_missing_file(tmp_path)
-    assert told(tmp_path, "recover", "NS.T", "s", "--quarantine", "zz/2026-11-20")[0] == 2
-    assert told(tmp_path, "recover", "--quarantine", "a/2026-11-20")[0] == 2
+    assert run_json(tmp_path, "recover", "NS.T", "s", "--quarantine", "zz/2026-11-20")[0] == 2
+    assert run_json(tmp_path, "recover", "--quarantine", "a/2026-11-20")[0] == 2
 
 
 def test_rows_that_history_has_are_not_missed(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_rows_that_history_has_are_not_missed(tmp_path: Path) -> None:
     small.merge_by_hand(A.value)
     small.logs.pop("s").close()
     (small.location("a", A.value) / "Size.dat").unlink()
-    assert told(tmp_path, "recover", "NS.T", "s", "--quarantine", "a/2026-11-20")[0] == 0
-    code, result = told(tmp_path, "read", "NS.T")
+    assert run_json(tmp_path, "recover", "NS.T", "s", "--quarantine", "a/2026-11-20")[0] == 0
+    code, result = run_json(tmp_path, "read", "NS.T")
     assert (code, result["rows"]) == (0, 2)
 
 

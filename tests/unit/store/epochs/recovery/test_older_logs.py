@@ -14,7 +14,7 @@ from store.epochs.files.removals import read_removals, write_removals
 from store.epochs.reading.load import load_stream
 from store.epochs.state.removal import Phase, Removal
 from store.errors import CorruptFileError
-from tests.support.commands import told
+from tests.support.commands import run_json
 from tests.support.disks.contents import contents
 from tests.support.streams.locations import DAY, B
 from tests.support.tables.small_tables import SmallTable
@@ -114,7 +114,7 @@ def test_every_command_tells_of_a_log_of_an_older_generation_than_a_removal(tmp_
     _restore(small, copy, but=(".removals",))
     before = contents(tmp_path)
     for words in COMMANDS:
-        code, result = told(tmp_path, *words)
+        code, result = run_json(tmp_path, *words)
         assert code == 1, (words, result)
         assert "older than a removal" in str(result), (words, result)
         assert "generation 2" in str(result), (words, result)
@@ -142,7 +142,7 @@ def test_every_command_tells_of_removals_that_end_before_what_a_checkpoint_has_f
         if not head:
             HeadFiles.of(small.fs, small.layout, small.table, "s").path.unlink(missing_ok=True)
         for words in COMMANDS if head else COMMANDS[:1]:
-            code, result = told(tmp_path, *words)
+            code, result = run_json(tmp_path, *words)
             assert code == 1, (words, result)
             assert "removals that the stream has applied are missing" in str(result), (words, result)
         with pytest.raises(CorruptFileError, match="has applied are missing"):

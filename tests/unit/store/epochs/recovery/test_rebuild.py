@@ -18,7 +18,7 @@ from store.epochs.state.values import OffsetRange
 from store.errors import CorruptFileError, PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.support.commands import told
+from tests.support.commands import run_json
 from tests.support.disks.contents import contents, flip
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
@@ -66,7 +66,7 @@ def _sizes(root: Path) -> list[Any]:
 def test_a_dry_run_says_what_would_be_and_changes_nothing(tmp_path: Path) -> None:
     _older(tmp_path)
     before = contents(tmp_path)
-    code, result = told(tmp_path, *RECOVER, "--dry-run")
+    code, result = run_json(tmp_path, *RECOVER, "--dry-run")
     assert code == 0
     rebuilt = result["rebuilt"]
     assert (rebuilt["rows"], rebuilt["known_epoch"], rebuilt["positions"]) == (3, 1, "unknown")
@@ -77,13 +77,13 @@ def test_a_dry_run_says_what_would_be_and_changes_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize("damage", [_older, _lost])
 def test_rows_come_back_and_the_stream_stops_until_its_positions_are_given(tmp_path: Path, damage: Any) -> None:
     small = damage(tmp_path)
-    code, result = told(tmp_path, *RECOVER)
+    code, result = run_json(tmp_path, *RECOVER)
     assert (code, result["rebuilt"]["positions"]) == (0, "unknown"), result
     assert _sizes(tmp_path) == [1, 2, 3]
-    assert told(tmp_path, "recover")[0] == 0
+    assert run_json(tmp_path, "recover")[0] == 0
     with pytest.raises(PositionGapError, match="rebuilt from locations"):
         small.log()
-    assert told(tmp_path, *RECOVER, "--taken-until", "2027-01-15T08:03:30Z")[0] == 0
+    assert run_json(tmp_path, *RECOVER, "--taken-until", "2027-01-15T08:03:30Z")[0] == 0
     state = small.log().state
     assert state.horizon == 1_800_000_210 * 10**9
     assert state.epoch > 3  # no number comes twice
@@ -92,25 +92,25 @@ def test_rows_come_back_and_the_stream_stops_until_its_positions_are_given(tmp_p
     small.add("b", DAY, {"Size": [4]})
     assert _sizes(tmp_path) == [1, 2, 3, 4]
     _close(small)
-    assert told(tmp_path, "verify", "--deep")[0] == 0
+    assert run_json(tmp_path, "verify", "--deep")[0] == 0
 
 
 def test_every_command_tells_of_a_rebuilt_log_without_its_positions(tmp_path: Path) -> None:
     _older(tmp_path)
-    assert told(tmp_path, *RECOVER)[0] == 0
+    assert run_json(tmp_path, *RECOVER)[0] == 0
     what = "the commit log was rebuilt and its source positions are unknown: the stream ingests nothing"
-    code, result = told(tmp_path, "verify", "NS.T")
+    code, result = run_json(tmp_path, "verify", "NS.T")
     kept = "files that a rebuild of a commit log has replaced"
     assert (code, [(f["severity"], f["what"]) for f in result["findings"]]) == (0, [("note", kept), ("warning", what)])
     assert "recover NS.T s --from-locations" in result["findings"][1]["hint"]
-    _, result = told(tmp_path, "stats", "NS.T")
+    _, result = run_json(tmp_path, "stats", "NS.T")
     assert result["streams"][0]["positionsUnknown"] == {"rowsUpTo": 3, "knownUpTo": 1}
-    _, result = told(tmp_path, "doctor")
+    _, result = run_json(tmp_path, "doctor")
     assert f"NS.T s: {what}" in [found["what"] for found in result["findings"] if found["state"] == "wrong"]
-    assert told(tmp_path, *RECOVER, "--accept-positions")[0] == 0
+    assert run_json(tmp_path, *RECOVER, "--accept-positions")[0] == 0
     for command in ("verify", "stats", "doctor"):
-        assert "rebuilt from" not in str(told(tmp_path, command)), command
-        assert "positionsUnknown" not in str(told(tmp_path, command)), command
+        assert "rebuilt from" not in str(run_json(tmp_path, command)), command
+        assert "positionsUnknown" not in str(run_json(tmp_path, command)), command
 
 
 def test_positions_of_an_older_log_that_went_on_are_not_taken_for_the_newest(tmp_path: Path) -> None:
@@ -125,14 +125,14 @@ def test_positions_of_an_older_log_that_went_on_are_not_taken_for_the_newest(tmp
     shutil.rmtree(tmp_path / STREAMS)
     shutil.move(tmp_path / "copy", tmp_path / STREAMS)
     (tmp_path / STREAMS / "s.lock").write_bytes(lock)
-    code, result = told(tmp_path, *RECOVER, "--dry-run")
+    code, result = run_json(tmp_path, *RECOVER, "--dry-run")
     assert (code, result["rebuilt"]["positions"]) == (0, "unknown"), result
     assert "generations 2 to 3" in result["rebuilt"]["unknown"][0]
 
 
 def test_offsets_that_are_given_are_where_a_topic_goes_on(tmp_path: Path) -> None:
     small = _older(tmp_path, ranges=True)
-    code, result = told(tmp_path, *RECOVER, "--position", "t/0=3")
+    code, result = run_json(tmp_path, *RECOVER, "--position", "t/0=3")
     assert (code, result["rebuilt"]["positions"], result["rebuilt"]["positions_at"]) == (0, "given", {"t/0": 3})
     with pytest.raises(PositionGapError, match="does not continue"):
         small.commit(small.append("b", DAY, {"Size": [9]}), ranges=_range(7, 8))
@@ -142,19 +142,19 @@ def test_offsets_that_are_given_are_where_a_topic_goes_on(tmp_path: Path) -> Non
 
 def test_going_back_to_what_is_known_lets_the_source_send_the_rest_again(tmp_path: Path) -> None:
     small = _older(tmp_path, ranges=True)
-    code, result = told(tmp_path, *RECOVER, "--back-to-known")
+    code, result = run_json(tmp_path, *RECOVER, "--back-to-known")
     assert (code, result["rebuilt"]["positions_at"]) == (0, {"t/0": 1}), result
     assert _sizes(tmp_path) == [1]
     assert (tmp_path / "Intraday/NS/T/b" / DAY / ".set-aside-T-3").is_dir()
     small.commit(small.append("a", DAY, {"Size": [2]}), small.append("b", DAY, {"Size": [3]}), ranges=_range(1, 3))
     assert _sizes(tmp_path) == [1, 2, 3]
     _close(small)
-    assert told(tmp_path, "verify", "--deep")[0] == 0
+    assert run_json(tmp_path, "verify", "--deep")[0] == 0
 
 
 def test_known_positions_that_are_accepted_hold(tmp_path: Path) -> None:
     small = _older(tmp_path, ranges=True)
-    assert told(tmp_path, *RECOVER, "--accept-positions")[0] == 0
+    assert run_json(tmp_path, *RECOVER, "--accept-positions")[0] == 0
     assert small.log().state.offsets.positions() == {"t/0": 1}
     assert _sizes(tmp_path) == [1, 2, 3]
 
@@ -165,7 +165,7 @@ def test_a_head_knows_the_positions_of_a_lost_log(tmp_path: Path) -> None:
     assert small.log().write_head()
     _close(small)
     (tmp_path / STREAMS / "s.log").unlink()
-    code, result = told(tmp_path, *RECOVER)
+    code, result = run_json(tmp_path, *RECOVER)
     assert (code, result["rebuilt"]["positions"], result["rebuilt"]["positions_at"]) == (0, "known", {"t/0": 1})
     small.commit(small.append("a", DAY, {"Size": [2]}), ranges=_range(1, 2))
     assert _sizes(tmp_path) == [1, 2]
@@ -175,24 +175,24 @@ def test_a_sound_log_is_not_rebuilt(tmp_path: Path) -> None:
     small = SmallTable(tmp_path)
     small.add("a", DAY, {"Size": [1]})
     _close(small)
-    assert told(tmp_path, *RECOVER)[0] == 2
-    assert told(tmp_path, "recover", "NS.T", "--from-locations")[0] == 2
-    assert told(tmp_path, "recover", "NS.T", "s", "--accept-positions")[0] == 2
-    assert told(tmp_path, "recover", "NS.T", "other", "--from-locations")[0] == 2
+    assert run_json(tmp_path, *RECOVER)[0] == 2
+    assert run_json(tmp_path, "recover", "NS.T", "--from-locations")[0] == 2
+    assert run_json(tmp_path, "recover", "NS.T", "s", "--accept-positions")[0] == 2
+    assert run_json(tmp_path, "recover", "NS.T", "other", "--from-locations")[0] == 2
 
 
 def test_bytes_that_are_not_what_was_published_are_refused_or_set_aside(tmp_path: Path) -> None:
     _lost(tmp_path)
     path = tmp_path / "Intraday/NS/T/b" / DAY / "T/Size.dat"
     flip(path, -1)
-    code, result = told(tmp_path, *RECOVER)
+    code, result = run_json(tmp_path, *RECOVER)
     assert code == 1
     assert "checksum" in str(result)
     assert "--quarantine b/" in str(result)
-    code, result = told(tmp_path, *RECOVER, "--quarantine", f"b/{DAY}", "--accept-positions")
+    code, result = run_json(tmp_path, *RECOVER, "--quarantine", f"b/{DAY}", "--accept-positions")
     assert code == 0, result
     assert open_table(tmp_path, "NS.T", skip_set_aside=True).count() == 2
-    assert told(tmp_path, "read", "NS.T")[0] == 1
+    assert run_json(tmp_path, "read", "NS.T")[0] == 1
 
 
 def test_merged_rows_are_counted_once_after_a_rebuild(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_merged_rows_are_counted_once_after_a_rebuild(tmp_path: Path) -> None:
     small.merge_by_hand(DAY)
     _close(small)
     (tmp_path / STREAMS / "s.log").unlink()
-    assert told(tmp_path, *RECOVER)[0] == 0
+    assert run_json(tmp_path, *RECOVER)[0] == 0
     assert _sizes(tmp_path) == [1, 2]
 
 
@@ -213,7 +213,7 @@ def test_rows_that_may_be_merged_ones_or_not_are_refused(tmp_path: Path) -> None
     small.add("a", DAY, {"Size": [2]})
     _close(small)
     shutil.rmtree(tmp_path / STREAMS)
-    code, result = told(tmp_path, *RECOVER)
+    code, result = run_json(tmp_path, *RECOVER)
     assert code == 1
     assert "the removals are lost" in str(result)
 
@@ -225,7 +225,7 @@ def test_what_maintenance_has_emptied_stays_so(tmp_path: Path) -> None:
     write_removals(small.fs, small.layout, small.table, "s", [Removal(A, 1, 1, "truncate", 2)])
     _close(small)
     (tmp_path / STREAMS / "s.log").unlink()
-    assert told(tmp_path, *RECOVER)[0] == 0
+    assert run_json(tmp_path, *RECOVER)[0] == 0
     assert open_table(tmp_path, "NS.T").to_arrow("Size", tier="intraday")["Size"].to_pylist() == [2]
 
 
@@ -247,7 +247,7 @@ def _rebuild(fs: Fs, root: Path) -> None:
     rebuild(fs, layout, TABLE, find(fs, layout, TABLE, STREAM), Choice(), time_ms=1)
 
 
-def test_a_kill_or_a_power_cut_at_any_change_is_told_and_the_same_call_ends_it(tmp_path: Path) -> None:
+def test_a_kill_or_a_power_cut_at_any_change_is_reported_and_the_same_call_ends_it(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     _tiny(tmp_path / "plain")
     plain = CrashingFs()

@@ -122,7 +122,7 @@ def test_a_file_shorter_than_committed_is_corruption_and_nothing_is_touched(
     assert contents(tmp_path) == before
 
 
-def test_a_log_that_lost_an_acknowledged_record_is_told_by_what_was_published(tmp_path: Path) -> None:
+def test_a_log_that_lost_an_acknowledged_record_is_reported_by_what_was_published(tmp_path: Path) -> None:
     _two_epochs(tmp_path)
     path = log_path(tmp_path)
     last = scan(path.read_bytes()).frames[-1]

@@ -18,7 +18,7 @@ from store.epochs.state.removal import Removal
 from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from tests.support.commands import told
+from tests.support.commands import run_json
 from tests.support.disks.contents import contents
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM as TINY_STREAM
@@ -159,7 +159,7 @@ def test_every_command_tells_of_a_log_that_is_lost_or_older(tmp_path: Path, dama
     damage(tmp_path)
     before = contents(tmp_path)
     for words in COMMANDS:
-        code, result = told(tmp_path, *words)
+        code, result = run_json(tmp_path, *words)
         assert code == 1, (words, result)
         assert "acknowledged records are lost" in str(result) or "committed rows cannot be read" in str(result), words
         assert "restore" in str(result), words
@@ -174,7 +174,7 @@ def test_no_writer_starts_on_a_log_that_is_lost_or_older(tmp_path: Path, damage:
         SmallTable(tmp_path).log()
 
 
-def test_a_removal_that_is_newer_than_the_log_is_told(tmp_path: Path) -> None:
+def test_a_removal_that_is_newer_than_the_log_is_reported(tmp_path: Path) -> None:
     a, b = LocationKey("a", DAY), LocationKey("b", DAY)
     fs, layout = Fs(), Layout(tmp_path)
     with open_log(fs, tmp_path) as log:
@@ -217,7 +217,7 @@ def test_what_a_live_writer_adds_is_no_finding_for_a_reader_that_was_there_befor
     assert table.count() == 1
 
 
-def test_a_reader_is_told_of_the_dates_that_it_reads(tmp_path: Path) -> None:
+def test_a_reader_gets_the_error_of_the_dates_that_it_reads(tmp_path: Path) -> None:
     small = SmallTable(tmp_path)
     small.add("a", DAY, {"Size": [1]})
     streams = tmp_path / "Intraday/NS/T/.streams"
@@ -239,7 +239,7 @@ def test_history_that_was_moved_without_its_streams_is_read(tmp_path: Path) -> N
     _close(small)
     shutil.rmtree(tmp_path / "Intraday")
     assert open_table(tmp_path, "NS.T").count() == 1
-    assert "commit log" not in str(told(tmp_path, "verify")[1])
+    assert "commit log" not in str(run_json(tmp_path, "verify")[1])
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -276,7 +276,9 @@ def _truncated(small: SmallTable, internal: str) -> None:
 
 
 @pytest.mark.parametrize("kept", ["a", "b"])
-def test_removals_that_are_older_than_a_truncate_are_told_until_it_is_recorded_again(tmp_path: Path, kept: str) -> None:
+def test_removals_that_are_older_than_a_truncate_are_reported_until_it_is_recorded_again(
+    tmp_path: Path, kept: str
+) -> None:
     small = SmallTable(tmp_path)
     small.add("a", DAY, {"Size": [1]})
     small.add("b", DAY, {"Size": [2]})
@@ -295,7 +297,7 @@ def test_removals_that_are_older_than_a_truncate_are_told_until_it_is_recorded_a
     with pytest.raises(CorruptFileError, match=older_than):
         small.log()
     for words in (("recover",), ("recover", "--dry-run"), ("verify",), ("merge", "NS.T", "--date", LATER, "--local")):
-        assert older_than in str(told(tmp_path, *words)), words
+        assert older_than in str(run_json(tmp_path, *words)), words
     _truncated(small, "b" if kept == "a" else "a")
     assert open_table(tmp_path, "NS.T").count(tier="intraday") == 1
     small.log()

@@ -88,7 +88,7 @@ def test_r9_an_unseen_partition_is_taken_from_where_it_starts() -> None:
         kept().classify([first, ranged(90, 95, partition=3)])
 
 
-def test_a_topic_made_again_is_told_as_that_whatever_its_offsets() -> None:
+def test_a_recreated_topic_is_reported_as_that_whatever_its_offsets() -> None:
     for start, stop in ((0, 5), (60, 100), (100, 110), (500, 510)):
         with pytest.raises(PositionGapError, match="topic recreated") as caught:
             kept().classify([ranged(start, stop, topic_id="id-2")])
