@@ -9,13 +9,13 @@ BIN := $(VENV)/bin
 SITE := --fail-on-warning --keep-going -b html docs docs/_build
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compiles our packages again
-SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*')
+SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*' -not -name '*.so') $(wildcard native/*.[ch] native/*.py)
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
-STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml setup.py native/*.[ch] native/build.py | cksum | cut -d' ' -f1)
 AIRFLOW_VENV := .venv-airflow# a link into the cache: one environment for all checkouts with the same pins and Python
 AIRFLOW_MADE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven/airflow-$(shell { cat requirements/airflow.txt; $(PYTHON) -VV; } | sha256sum | cut -c1-12)
 
-.PHONY: help setup setup-airflow demo demo-kafka demo-airflow kafka cluster airflow test test-airflow test-fast check docs pages crash crash-results power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow demo demo-kafka demo-airflow kafka cluster airflow test test-airflow test-fast check docs pages crash crash-results fuzz power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -100,6 +100,9 @@ pages: setup ## the sessions of all pages, run and compared; `make test` runs RE
 crash: setup ## the full crash campaign, written to docs/crash-results.md: every step, every call, 550 kills, power cuts (hours)
 	$(BIN)/python -m tests.crash.results --full --rounds 40 --beside
 
+fuzz: setup ## the compiled core against mutated input, with sanitizers (minutes)
+	$(BIN)/python -m native.fuzz.run
+
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.disk.power_cuts --rounds 40
 
@@ -114,17 +117,18 @@ bench: setup ## all benchmarks, each a table of ratios (long)
 
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 
-sparkhaven.zip: $(SOURCES)
-	@$(PYTHON) -m jobs.session.zipped $@
+sparkhaven.zip: $(SOURCES) | $(STAMP)
+	@$(BIN)/python -m jobs.session.zipped $@
 	@echo "$@: $$(du -h $@ | cut -f1)"
 
 environment: environment.tar.gz ## a Python environment for the workers of a cluster, for spark-submit --archives
 
-environment.tar.gz: requirements/run.txt pyproject.toml $(SOURCES)
-	@rm -rf build/environment build/lib build/bdist.* && $(PYTHON) -m venv build/environment
+environment.tar.gz: requirements/run.txt pyproject.toml setup.py $(SOURCES) | $(STAMP)
+	@rm -rf build/environment build/wheel build/lib build/bdist.* && $(PYTHON) -m venv build/environment
 	@grep -vE '^(pyspark|py4j)==' requirements/run.txt > build/environment/packages.txt # the cluster has its own
 	@build/environment/bin/pip install --quiet --disable-pip-version-check --no-deps -r build/environment/packages.txt venv-pack==0.2.0
-	@build/environment/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir build/wheel .
+	@build/environment/bin/pip install --quiet --disable-pip-version-check --no-deps build/wheel/*.whl
 	@build/environment/bin/venv-pack --quiet --force --compress-level 1 --prefix build/environment --output $@
 	@echo "$@: $$(du -h $@ | cut -f1), for workers with $$(readlink -f build/environment/bin/python)"
 

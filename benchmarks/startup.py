@@ -26,9 +26,9 @@ import pyspark
 
 from jobs.cli.setup.class_archive import small_stream
 from jobs.session.fast_start import class_archive
-from jobs.session.jars import cache_directory
 from jobs.session.spark_session import import_root
 from store.io.fs import Fs
+from store.io.user_cache import cache_directory
 
 PR_SET_CHILD_SUBREAPER = 36
 KINDS = ("plain", "launcher", "launcher and archive")

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.content.line_ends import line_ends
+
 BLOCK = 16 << 20
 MAX_LINE = 16 << 20
 MAX_LINES = 1 << 18  # lines of a block: what is made of short lines takes many times their bytes
@@ -84,6 +86,13 @@ class LineBlock:
         """The lines behind one with this physical number."""
         rest = self.rest(int(np.searchsorted(self.numbers, number, side="right")))
         return replace(rest, too_long=tuple(line for line in self.too_long if line.number > number))
+
+    def picked(self, indices: npt.NDArray[np.int64]) -> LineBlock:
+        """Some of the lines, in this order."""
+        lines = [self.data[self.ends[index] : self.ends[index + 1]] for index in indices.tolist()]
+        ends = np.zeros(len(lines) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, lines), np.int32, len(lines)), out=ends[1:])
+        return LineBlock(b"".join(lines), ends, self.numbers[indices], framed=self.framed)
 
     def before(self, other: LineBlock) -> LineBlock:
         """These lines followed by those of another block."""
@@ -164,16 +173,7 @@ def line_blocks(
 
 
 def _block(data: bytes, number: int, too_long: tuple[LongLine, ...]) -> LineBlock:
-    octets = np.frombuffer(data, np.uint8)
-    parts = [np.zeros(1, np.int32)]
-    step = 1 << 18  # stays in the processor's cache
-    parts.extend(
-        (np.flatnonzero(octets[start : start + step] == 10) + (start + 1)).astype(np.int32)
-        for start in range(0, len(octets), step)
-    )
-    if len(data) and data[-1] != 10:
-        parts.append(np.array([len(data)], np.int32))
-    ends = np.concatenate(parts)
+    ends = line_ends(data)
     return LineBlock(data, ends, np.arange(number, number + len(ends) - 1, dtype=np.int64), too_long)
 
 

@@ -10,8 +10,10 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from jobs.doctor.finding import CheckContext, Found
 from jobs.session import delta_session
 from jobs.session.fast_start import class_archive
-from jobs.session.jars import cache_directory, present
+from jobs.session.jars import present
 from jobs.session.java import check_jdk
+from store.io.user_cache import cache_directory
+from store.native.library import core
 
 PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "duckdb", "confluent-kafka", "fastavro", "protobuf")
 LEAST_PYTHON = (3, 11)
@@ -25,6 +27,9 @@ def versions(context: CheckContext) -> Iterator[Found]:
     if tuple(map(int, platform.python_version_tuple()[:2])) < LEAST_PYTHON:
         yield "wrong", "Python is older than 3.11", "install Python 3.11 or later"
     yield from _mismatches(found, _pins(_requirements()))
+    if core() is None:
+        how = "install sparkhaven anew where pip can get ziglang; SPARKHAVEN_NATIVE must not be 0"
+        yield "note", "there is no compiled core: same results, but JSON takes longer to decode", how
     if platform.system() != "Linux":
         yield "wrong", f"{platform.system()} is not supported: syncs and locks need Linux", "use Linux"
 

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from jobs.session.jars import cache_directory
 from jobs.session.java import find_java
 from store.io.fs import Fs
+from store.io.user_cache import cache_directory
 
 OWNER = ".pyspark"  # beside an archive: the path of its PySpark, and a digest of the jars there
 AT_EXIT = "SPARKHAVEN_CLASSES_AT_EXIT"  # the archive that the JVM writes when it ends

@@ -18,6 +18,7 @@ from pathlib import Path
 from jobs.session.java import check_jdk
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.io.user_cache import cache_directory
 
 LIST = "jars.json"
 FETCH_SECONDS = 600.0
@@ -46,12 +47,6 @@ def jars(fs: Fs, name: str, artifacts: Sequence[Artifact], environ: Mapping[str,
 def present(fs: Fs, name: str, environ: Mapping[str, str]) -> list[Path] | None:
     """The jars in the cache under ``name``; None if one is missing. Nothing is fetched."""
     return _complete(fs, cache_directory(environ) / name)
-
-
-def cache_directory(environ: Mapping[str, str]) -> Path:
-    """Sparkhaven's directory in the user's cache: ``$XDG_CACHE_HOME/sparkhaven`` or ``~/.cache/sparkhaven``."""
-    base = environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path(environ.get("HOME", "~")).expanduser() / ".cache") / "sparkhaven"
 
 
 def _complete(fs: Fs, directory: Path) -> list[Path] | None:

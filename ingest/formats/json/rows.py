@@ -1,6 +1,9 @@
-"""JSON lines to typed rows: one fast pass that has to prove each row, and an exact pass over the rows in doubt.
+"""JSON lines to typed rows: fast passes that have to prove each row, and an exact pass over the rows in doubt.
 
-The fast pass lets DuckDB cut each line into the JSON texts of the wanted fields and converts those column by column.
+The compiled scanner (``ingest.formats.json.scanner``) goes first, where there is one; what it leaves in doubt, or all
+lines, go to the pass below, if they are many.
+
+This pass lets DuckDB cut each line into the JSON texts of the wanted fields and converts those column by column.
 Its parser is more lenient than JSON (``NaN``, trailing commas), takes the first of two equal keys, and does not tell
 which fields it passed over. So a block is only believed when its bytes add up. An object of k fields has k - 1 commas
 besides those inside its values; so over a block of objects, with one term more for each further comma,
@@ -41,14 +44,16 @@ from ingest.formats.json.proof import (
     shapes_of,
     valid_lines,
 )
+from ingest.formats.json.scanner import Scanner, scanner_for
 from ingest.spec import Target
 from ingest.values.columns import Mask, bytes_of, compact, rows_with
 from ingest.values.exact import INTEGER_BITS, exact_number, from_json
 from ingest.values.refusals import Refusal, Value
-from ingest.values.rows import Ints, Rows, merge_rows
+from ingest.values.rows import Ints, Rows, joined, merge_rows
 from ingest.values.typed import json_tokens
 
 SMALL = 200  # lines below which a query costs more than the exact pass
+FEW = 4  # lines below which the scanner does
 MAX_LINES = 2**31
 MAX_LEARNED = 32
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
@@ -69,8 +74,18 @@ class JsonRows:
     """Decoder of JSON lines for one stream; ``known`` are field names that are neither stored nor counted."""
 
     def __init__(
-        self, targets: Sequence[Target], known: Sequence[str], *, alias: bool = False, small: int = SMALL
+        self,
+        targets: Sequence[Target],
+        known: Sequence[str],
+        *,
+        alias: bool = False,
+        small: int | None = None,
+        compiled: bool = True,
     ) -> None:
+        """``small``: up to so many lines the exact pass goes alone; by default as many as it is quicker for.
+
+        Without ``compiled`` the scanner is not used, as where there is none.
+        """
         self._targets = tuple(targets)
         self._alias = alias
         self._paths = [path_of(t.source) for t in self._targets]
@@ -79,21 +94,41 @@ class JsonRows:
         self._inner = {name: tuple(dict.fromkeys(paths)) for name, paths in inner.items() if paths}
         self._declared = frozenset(self._sources)
         self._known = self._declared | frozenset(known)
-        self._small = small if all_plain(self._paths) else MAX_LINES
+        self._few = FEW if small is None else small
+        self._small = (SMALL if small is None else small) if all_plain(self._paths) else MAX_LINES
+        self._scanner = scanner_for(self._targets, self._paths) if compiled else None
         self._learned: tuple[str, ...] = ()  # unknown fields met so far, looked for like the others
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects) -> Rows:
         """Typed rows of a block; bad rows go to ``rejects``, blank lines are passed over."""
         rejects.read += len(block.too_long)
         rejects.add_all(too_long(file, line) for line in block.too_long)
-        if len(block) <= self._small or not self._sources:
-            fast, columns = np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets]
-            doubtful = np.arange(len(block), dtype=np.int64)
-        else:
-            fast, columns, doubtful = self._fast(block, rejects)
+        fast, columns = np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+        doubtful = np.arange(len(block), dtype=np.int64)
+        if self._scanner is not None and len(block) > self._few:
+            fast, columns, doubtful = self._scanned(self._scanner, block, rejects)
+        if len(doubtful) > self._small and self._sources:
+            part = block if len(doubtful) == len(block) else block.picked(doubtful)
+            found, more, left = self._fast(part, rejects)
+            fast, columns = joined(fast, columns, doubtful[found], more)
+            doubtful = doubtful[left]
         rejects.read += len(fast)
         exact, values = self._exact(block, doubtful, file, rejects)
         return merge_rows(block.numbers, fast, columns, exact, values, self._targets)
+
+    # --- the compiled pass -------------------------------------------------------------------------------
+
+    def _scanned(self, scanner: Scanner, block: LineBlock, rejects: Rejects) -> tuple[Ints, list[pa.Array], Ints]:
+        """Indices of accepted lines with their columns, and indices of the lines in doubt."""
+        found = scanner.scan(block)
+        if found.unknown:
+            for index in found.late.tolist():  # counted by whoever takes them
+                record = strict_object(block.line(index).decode())
+                found.unknown.subtract(unknown_names(record, self._paths))
+            rejects.ignored.update({n: count for n, count in found.unknown.items() if count and n not in self._known})
+        doubtful = np.ones(len(block), np.bool_)
+        doubtful[found.lines] = False
+        return found.lines, found.columns, np.flatnonzero(doubtful)
 
     # --- the fast pass -----------------------------------------------------------------------------------
 

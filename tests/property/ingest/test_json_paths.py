@@ -18,6 +18,7 @@ from ingest.spec import BadRowBudget, Target
 from ingest.values.rows import Rows
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage
+from tests.support.ingest.one_way import core_on_and_off  # noqa: F401 runs all twice
 
 
 def target(source: str, kind: str) -> Target:

@@ -24,6 +24,7 @@ from ingest.values.instants import INSTANT_HIGH, INSTANT_LOW
 from ingest.values.refusals import OutOfRange, Refusal
 from ingest.values.typed import csv_texts
 from tests.support.ingest.ingest_cases import PLENTY, target
+from tests.support.ingest.one_way import core_on_and_off  # noqa: F401 runs all twice
 
 QUICK = settings(max_examples=60, deadline=None)
 ALL = 10**9

@@ -1,0 +1,340 @@
+/* JSON lines to columns: one object a line, its fields by name, each value by the kind of its column.
+ *
+ * Strict by construction: what is not in the grammar here leaves its line in doubt, and nothing of it in the columns.
+ * In doubt are, beside what is no JSON: escapes in names, doubled names, values that a column does not take, and what
+ * is rare enough to be read by somebody slower.
+ */
+#include <float.h>
+
+#include "parts.h"
+
+enum { MOST_UNKNOWN = 64 };
+
+/* One line while it is read. */
+struct line {
+    struct sh_scan *scan;
+    const uint8_t *end;
+    int64_t row, number;
+    int64_t set;              /* columns with a value, or null */
+    int64_t unknown_count;
+    int64_t unknown[MOST_UNKNOWN];
+};
+
+static void set_null(struct sh_column *column, int64_t row) {
+    column->valid[row] = 0;
+    column->some_null = 1;
+    switch (column->kind) {
+    case SH_BYTE:
+    case SH_BOOLEAN:
+        ((uint8_t *)column->values)[row] = 0;
+        break;
+    case SH_SHORT:
+    case SH_CHAR:
+        ((uint16_t *)column->values)[row] = 0;
+        break;
+    case SH_INT:
+    case SH_FLOAT:
+        ((uint32_t *)column->values)[row] = 0;
+        break;
+    case SH_TEXT:
+    case SH_TOKEN:
+        column->ends[row + 1] = column->ends[row];
+        break;
+    default:
+        ((uint64_t *)column->values)[row] = 0;
+    }
+    if (column->local != NULL) {
+        column->local[row] = 0;
+    }
+}
+
+static const uint8_t *take_number(struct line *line, struct sh_column *column, const uint8_t *p) {
+    struct sh_number number;
+    int64_t whole, row = line->row;
+    double value;
+    p = sh_number(p, line->end, &number);
+    if (p == NULL) {
+        return NULL;
+    }
+    switch (column->kind) {
+    case SH_DOUBLE:
+        if (!sh_double(&number, line->scan->powers, &value) || value >= DBL_MAX || value <= -DBL_MAX) {
+            return NULL;
+        }
+        ((double *)column->values)[row] = value;
+        return p;
+    case SH_FLOAT:
+        if (!sh_double(&number, line->scan->powers, &value) || value >= 3.4e38 || value <= -3.4e38) {
+            return NULL;
+        }
+        ((float *)column->values)[row] = (float)value;
+        return p;
+    case SH_EPOCH:
+        if (!sh_scaled(&number, column->digits, &whole)) {
+            return NULL;
+        }
+        ((int64_t *)column->values)[row] = whole;
+        return p;
+    default:
+        break;
+    }
+    if (!sh_whole(&number, &whole) || whole < column->low || whole > column->high) {
+        return NULL;
+    }
+    switch (column->kind) {
+    case SH_BYTE:
+        ((int8_t *)column->values)[row] = (int8_t)whole;
+        break;
+    case SH_SHORT:
+        ((int16_t *)column->values)[row] = (int16_t)whole;
+        break;
+    case SH_INT:
+        ((int32_t *)column->values)[row] = (int32_t)whole;
+        break;
+    default:
+        ((int64_t *)column->values)[row] = whole;
+    }
+    return p;
+}
+
+/* The bytes p to stop as the text of the row. `end` is how far may be read. */
+static int put_text(struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *stop, const uint8_t *end) {
+    int64_t used = column->ends[row], length = stop - p;
+    if (length > column->room - used || used + length > INT32_MAX) {
+        return 0;
+    }
+    uint8_t *out = column->bytes + used;
+    column->ends[row + 1] = (int32_t)(used + length);
+    if (length <= 16 && end - p >= 16 && column->room - used >= 16) {
+        memcpy(out, p, 16); /* of a known length: two moves, and what is too much is written over later */
+    } else {
+        memcpy(out, p, (size_t)length);
+    }
+    return 1;
+}
+
+static const uint8_t *take_string(struct line *line, struct sh_column *column, const uint8_t *p) {
+    int64_t row = line->row;
+    int escaped = 0;
+    const uint8_t *start = p + 1;
+    const uint8_t *stop = sh_string(start, line->end, column->kind == SH_TEXT ? column->last_lead : 0xF4, &escaped);
+    if (stop == NULL) {
+        return NULL;
+    }
+    if (column->kind == SH_TEXT && escaped) {
+        int64_t used = column->ends[row];
+        if (stop - start > column->room - used) {
+            return NULL;
+        }
+        int64_t length = sh_unescape(start, stop, column->last_lead, column->bytes + used);
+        if (length < 0 || used + length > INT32_MAX) {
+            return NULL;
+        }
+        column->ends[row + 1] = (int32_t)(used + length);
+    } else if (column->kind == SH_TEXT) {
+        if (!put_text(column, row, start, stop, line->end)) {
+            return NULL;
+        }
+    } else if (column->kind == SH_TOKEN) {
+        if (!put_text(column, row, p, stop + 1, line->end)) {
+            return NULL;
+        }
+    } else if (column->kind == SH_CHAR) {
+        int64_t unit = sh_unit(start, stop);
+        if (unit < 0 || unit == 0xFFFF) {
+            return NULL;
+        }
+        ((uint16_t *)column->values)[row] = (uint16_t)unit;
+    } else {
+        int local = 0;
+        int64_t instant = sh_instant(line->scan, start, stop, &local);
+        if (instant == SH_NO_INSTANT || (local && column->local == NULL)) {
+            return NULL;
+        }
+        ((int64_t *)column->values)[row] = instant;
+        if (column->local != NULL) {
+            column->local[row] = (uint8_t)local;
+        }
+    }
+    return stop + 1;
+}
+
+static const uint8_t *take_word(struct line *line, struct sh_column *column, const uint8_t *p) {
+    const uint8_t *yes = sh_word(p, line->end, "true", 4);
+    const uint8_t *stop = yes != NULL ? yes : sh_word(p, line->end, "false", 5);
+    if (stop == NULL) {
+        return NULL;
+    }
+    if (column->kind == SH_TOKEN) {
+        return put_text(column, line->row, p, stop, line->end) ? stop : NULL;
+    }
+    ((uint8_t *)column->values)[line->row] = yes != NULL;
+    return stop;
+}
+
+/* The value at p into its column. */
+static const uint8_t *take(struct line *line, struct sh_column *column, const uint8_t *p) {
+    column->line = line->number;
+    line->set++;
+    if (UNLIKELY(p >= line->end)) {
+        return NULL;
+    }
+    if (*p == 'n') {
+        p = sh_word(p, line->end, "null", 4);
+        if (p != NULL) {
+            set_null(column, line->row);
+        }
+        return p;
+    }
+    switch (column->kind) {
+    case SH_CHAR:
+    case SH_ISO:
+    case SH_TEXT:
+        return *p == '"' ? take_string(line, column, p) : NULL;
+    case SH_BOOLEAN:
+        return take_word(line, column, p);
+    case SH_TOKEN:
+        if (*p == '"') {
+            return take_string(line, column, p);
+        }
+        if (*p == 't' || *p == 'f') {
+            return take_word(line, column, p);
+        } else {
+            const uint8_t *stop = sh_skip_number(p, line->end);
+            return stop != NULL && put_text(column, line->row, p, stop, line->end) ? stop : NULL;
+        }
+    default:
+        return take_number(line, column, p);
+    }
+}
+
+/* Whether the name with a number stands at p, with its closing quote. */
+static inline int stands(const struct sh_names *names, int64_t number, const uint8_t *p, const uint8_t *end) {
+    const struct sh_name *name = names->list + number;
+    const uint8_t *text = names->text + name->start;
+    return end - p > name->length && p[name->length] == '"' &&
+           same_bytes(text, names->text + names->used, p, end, name->length);
+}
+
+/* The number of the name at p, which is behind its quote; -1 in doubt. Names mostly come in the order of the line before. */
+static int64_t name_at(struct sh_names *names, int64_t *guess, int64_t object, const uint8_t *p, const uint8_t *end) {
+    if (LIKELY(*guess >= 0 && stands(names, *guess, p, end))) {
+        return *guess;
+    }
+    int escaped = 0;
+    const uint8_t *stop = sh_string(p, end, 0xF4, &escaped);
+    if (stop == NULL || escaped) {
+        return -1;
+    }
+    *guess = sh_name(names, p, stop - p, end, object);
+    return *guess;
+}
+
+/* The object at p, behind its brace. */
+static const uint8_t *take_object(struct line *line, int64_t object, const uint8_t *p) {
+    struct sh_names *names = line->scan->names;
+    const uint8_t *end = line->end;
+    int64_t *guess = line->scan->first + object;
+    p = sh_blanks(p, end);
+    if (p < end && *p == '}') {
+        return p + 1;
+    }
+    for (;;) {
+        if (p >= end || *p != '"') {
+            return NULL;
+        }
+        p++;
+        int64_t number = name_at(names, guess, object, p, end);
+        if (number < 0) {
+            return NULL;
+        }
+        struct sh_name *name = names->list + number;
+        if (name->line == line->number) {
+            return NULL;
+        }
+        name->line = line->number;
+        guess = &name->after;
+        p = sh_blanks(p + name->length + 1, end);
+        if (p >= end || *p != ':') {
+            return NULL;
+        }
+        p = sh_blanks(p + 1, end);
+        if (LIKELY(name->column >= 0)) {
+            p = take(line, line->scan->columns + name->column, p);
+        } else if (name->inner >= 0) {
+            p = p < end && *p == '{' ? take_object(line, name->inner, p + 1) : sh_word(p, end, "null", 4);
+        } else {
+            if (line->unknown_count == MOST_UNKNOWN) {
+                return NULL;
+            }
+            line->unknown[line->unknown_count++] = number;
+            p = sh_skip(p, end);
+        }
+        if (p == NULL) {
+            return NULL;
+        }
+        p = sh_blanks(p, end);
+        if (p >= end) {
+            return NULL;
+        }
+        if (*p == '}') {
+            return p + 1;
+        }
+        if (*p++ != ',') {
+            return NULL;
+        }
+        p = sh_blanks(p, end);
+    }
+}
+
+static int take_line(struct line *line, const uint8_t *p) {
+    p = sh_blanks(p, line->end);
+    if (p >= line->end || *p != '{') {
+        return 0;
+    }
+    p = take_object(line, 0, p + 1);
+    return p != NULL && sh_blanks(p, line->end) == line->end;
+}
+
+static void keep(struct line *line) {
+    struct sh_scan *scan = line->scan;
+    for (int64_t i = 0; i < line->unknown_count; i++) {
+        scan->names->list[line->unknown[i]].met++;
+    }
+    if (line->set == scan->column_count) {
+        return;
+    }
+    for (int64_t i = 0; i < scan->column_count; i++) {
+        if (scan->columns[i].line != line->number) {
+            set_null(scan->columns + i, line->row);
+        }
+    }
+}
+
+static void drop(struct line *line) {
+    for (int64_t i = 0; i < line->scan->column_count; i++) {
+        line->scan->columns[i].valid[line->row] = 1;
+    }
+}
+
+/* Line i is data[ends[i]] to data[ends[i + 1]], with or without its line feed. The columns have room for all lines.
+ * Writes the index of each accepted line to rows, and returns how many there are; row r of each column is line
+ * rows[r]. All other lines are in doubt. */
+int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, int64_t lines, int64_t *rows) {
+    struct line line;
+    line.scan = scan;
+    line.row = 0;
+    for (int64_t i = 0; i < lines; i++) {
+        line.end = data + ends[i + 1];
+        line.number = ++scan->line;
+        line.set = 0;
+        line.unknown_count = 0;
+        if (LIKELY(take_line(&line, data + ends[i]))) {
+            keep(&line);
+            rows[line.row++] = i;
+        } else {
+            drop(&line);
+        }
+    }
+    return line.row;
+}

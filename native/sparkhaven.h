@@ -1,0 +1,89 @@
+/* What Python sees of the compiled core: functions and structures, with ctypes (store/native, ingest/formats/json).
+ *
+ * Every length is 64 bit, every buffer belongs to the caller, nothing is allocated here, and no byte is read outside of
+ * the lengths given. Structures have 8-byte fields only, so that there is no padding to agree on. After a change to a
+ * function or structure, SH_ABI changes here and ABI changes in store/native/library.py.
+ */
+#ifndef SPARKHAVEN_H
+#define SPARKHAVEN_H
+
+#include <stdint.h>
+
+#define SH_ABI 1
+#define SH_API __attribute__((visibility("default")))
+
+/* Kinds of columns: what JSON value they take, and what is stored for it. */
+enum sh_kind {
+    SH_BYTE,    /* int8: a whole number from low to high */
+    SH_SHORT,   /* int16 */
+    SH_INT,     /* int32 */
+    SH_LONG,    /* int64 */
+    SH_CHAR,    /* uint16: a string of one UTF-16 unit */
+    SH_FLOAT,   /* float: the nearest float of the nearest double */
+    SH_DOUBLE,  /* double: the nearest one */
+    SH_BOOLEAN, /* uint8: true or false as 1 or 0 */
+    SH_ISO,     /* int64 ns: a string with an ISO time and its offset, or none where `local` is given */
+    SH_EPOCH,   /* int64 ns: a number of units of 10^digits ns, exact to the ns */
+    SH_TEXT,    /* ends and bytes: the content of a string, without escapes */
+    SH_TOKEN    /* ends and bytes: the JSON text of a string, number, true or false, as it stands */
+};
+
+/* Where the values of a column go; one entry a row but for `bytes`. `valid` is 1 in all rows before a scan. */
+struct sh_column {
+    int64_t kind;
+    int64_t low, high;  /* whole numbers */
+    int64_t digits;     /* SH_EPOCH: 0 for ns, 3 for us, 6 for ms, 9 for s */
+    int64_t last_lead;  /* SH_TEXT: largest first byte of a character: 0x7F ASCII, 0xC3 ISO 8859-1, 0xF4 all */
+    void *values;       /* as the kind says; not SH_TEXT and SH_TOKEN */
+    uint8_t *valid;     /* 0 where the value is null or missing */
+    uint8_t *local;     /* SH_ISO: 1 where the text has no offset and the value is that of a clock; or NULL */
+    int32_t *ends;      /* SH_TEXT, SH_TOKEN: entry 0 is 0, entry r + 1 the end of row r in `bytes` */
+    uint8_t *bytes;
+    int64_t room;       /* of `bytes`: what the lines have in all is enough */
+    int64_t some_null;  /* set to 1 when a row is null */
+    int64_t line;       /* of the scan's own: number of the line that has set it last */
+};
+
+/* One name of a field in one object: declared by the caller, or met and unknown (column and inner are -1). */
+struct sh_name {
+    int64_t start, length; /* in the text of all names */
+    int64_t object;        /* 0: the line itself */
+    int64_t column;        /* where its value goes, or -1 */
+    int64_t inner;         /* which object its value is, or -1 */
+    int64_t met;           /* accepted lines with this name, where it is unknown */
+    int64_t after;         /* the name that came after it last time, or -1 */
+    int64_t line;          /* number of the line that has had it last */
+};
+
+/* All names, found by a seeded hash table of fixed size; when it is full, lines with further names are in doubt. */
+struct sh_names {
+    struct sh_name *list;
+    int64_t count, room;
+    uint8_t *text;
+    int64_t used, text_room;
+    int32_t *slots; /* -1: empty */
+    int64_t slot_mask;
+    uint64_t seed;
+};
+
+struct sh_scan {
+    struct sh_names *names;
+    struct sh_column *columns;
+    int64_t column_count;
+    int64_t *first;         /* for each object the name that came first last time, or -1 */
+    const uint64_t *powers; /* powers of five from -342 to 308, 128 bit each, the upper half first */
+    int64_t line;           /* number of lines looked at so far, by all calls */
+    int64_t date_text;      /* the last date that was read: the first 8 of its bytes, the other 2, its day */
+    int64_t date_rest;
+    int64_t date_day;
+};
+
+SH_API int64_t sh_abi(void);
+SH_API const char *sh_sources(void);
+SH_API int64_t sh_line_ends(const uint8_t *data, int64_t size, int32_t *ends, int64_t room);
+SH_API int64_t sh_declare(struct sh_names *names, const uint8_t *name, int64_t length, int64_t object, int64_t column,
+                          int64_t inner);
+SH_API int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, int64_t lines,
+                            int64_t *rows);
+
+#endif

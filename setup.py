@@ -1,0 +1,51 @@
+"""Builds the compiled core into the package; everything else is in ``pyproject.toml``.
+
+The library is loaded by ctypes and knows nothing of Python, so one wheel of a machine serves every Python version. With
+no compiler the package is built without the library, and works without it; ``SPARKHAVEN_MACHINE=aarch64`` builds for
+another machine.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+HERE = Path(__file__).resolve().parent
+MACHINE = os.environ.get("SPARKHAVEN_MACHINE") or platform.machine()
+native: dict[str, Any] = runpy.run_path(str(HERE / "native" / "build.py"))
+LIBRARY: Path = native["library"](MACHINE)
+
+
+class BuildWithCore(build_py):  # type: ignore[misc]
+    """Compiles first; takes along the library of one machine only."""
+
+    def run(self) -> None:
+        try:
+            native["build"](LIBRARY, MACHINE)
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"the compiled core is not built: {error}; decoding will take longer", file=sys.stderr)
+        super().run()
+
+    def find_data_files(self, package: str, src_dir: str) -> list[str]:
+        files = super().find_data_files(package, src_dir)
+        return [name for name in files if not name.endswith(".so") or Path(name).name == LIBRARY.name]
+
+
+class PlatformWheel(bdist_wheel):  # type: ignore[misc]
+    """A wheel for every Python version on one kind of machine; one without the library is for all machines."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        glibc = native["GLIBC"].replace(".", "_")
+        return ("py3", "none", f"manylinux_{glibc}_{MACHINE}" if LIBRARY.exists() else "any")
+
+
+setup(cmdclass={"build_py": BuildWithCore, "bdist_wheel": PlatformWheel})

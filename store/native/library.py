@@ -1,0 +1,102 @@
+"""The compiled core: loaded once a process, and never needed.
+
+``native/`` has its sources, in C; the library is built while the package is (``setup.py``) and lies beside this
+module. From a zip, as ``spark-submit --py-files`` brings it, it is first copied to the user's cache, under its digest.
+Where it is missing, of another machine or another version, or the system refuses it, one line in the log says so, and
+whoever asked goes the plain way, which gives the same. ``SPARKHAVEN_NATIVE=0`` turns it off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import pkgutil
+import platform
+import uuid
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from store.io.fs import Fs
+from store.io.user_cache import cache_directory
+
+ABI = 1  # SH_ABI of native/sparkhaven.h
+SWITCH = "SPARKHAVEN_NATIVE"
+_LOG = logging.getLogger("sparkhaven.native")
+_SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
+    "sh_abi": (ctypes.c_int64, []),
+    "sh_sources": (ctypes.c_char_p, []),
+    "sh_line_ends": (ctypes.c_int64, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]),
+    "sh_declare": (ctypes.c_int64, [ctypes.c_void_p, ctypes.c_char_p, *[ctypes.c_int64] * 4]),
+    "sh_json_scan": (
+        ctypes.c_int64,
+        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p],
+    ),
+}
+
+
+class NotUsableError(Exception):
+    """Why the library cannot be used here."""
+
+
+@lru_cache(maxsize=1)
+def core() -> ctypes.CDLL | None:
+    """The library of this process, None where there is none. The first call loads it."""
+    if os.environ.get(SWITCH) == "0":
+        _LOG.info("the compiled core is turned off by %s=0", SWITCH)
+        return None
+    try:
+        return load(library_file(Fs(), os.environ))
+    except NotUsableError as error:
+        _LOG.warning("the compiled core is not used (%s): same results, but decoding takes longer", error)
+        return None
+
+
+def file_name(machine: str) -> str:
+    """The file of the library for a machine, as ``uname -m`` names it."""
+    return f"core-{machine}.so"
+
+
+def library_file(fs: Fs, environ: Mapping[str, str], package: str = __package__) -> Path:
+    """The library as a file that can be loaded: beside this module, or copied from the zip that it is in.
+
+    NotUsableError if there is none for this machine, or the cache cannot be written.
+    """
+    name = file_name(platform.machine())
+    beside = Path(__file__).with_name(name)
+    if package == __package__ and fs.stat(beside) is not None:
+        return beside
+    try:
+        data = pkgutil.get_data(package, name)
+    except OSError:
+        data = None
+    if data is None:
+        raise NotUsableError(f"there is no {name} in {package}")
+    digest = hashlib.sha256(data).hexdigest()
+    path = cache_directory(environ) / "native" / f"{digest}.so"
+    try:
+        if fs.stat(path) is None or fs.read(path) != data:
+            fs.mkdirs(path.parent)
+            unfinished = path.with_name(f".{digest}.{uuid.uuid4().hex}")
+            fs.write_new(unfinished, data)
+            fs.rename(unfinished, path)
+    except OSError as error:
+        raise NotUsableError(f"{path} cannot be written: {error.strerror}") from error
+    return path
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """The library in a file. NotUsableError if the system refuses it, or it is of another version."""
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError) as error:
+        raise NotUsableError(f"{path} cannot be loaded: {error}") from error
+    found = library.sh_abi()
+    if found != ABI:
+        raise NotUsableError(f"{path} has version {found} of its functions, not {ABI}: build the package again")
+    return library

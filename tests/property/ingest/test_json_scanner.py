@@ -1,0 +1,162 @@
+"""The compiled scanner makes of every line what the exact pass makes of it, and reads no byte that is not its own."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import mmap
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.content.line_ends import line_ends, plain_line_ends
+from ingest.content.lines import LineBlock
+from ingest.formats.json.names import UNKNOWN
+from ingest.formats.json.scanner import Scanner
+from ingest.spec import Target
+from tests.support.ingest.ingest_cases import target
+from tests.support.ingest.odd_fields import TARGETS, block_of
+from tests.support.ingest.one_way import same
+from tests.support.ingest.scan_lines import FORMS, compare
+from tests.support.places import REPOSITORY
+
+MANY = settings(max_examples=300, deadline=None)
+GOOD = (
+    b'{"a":12345678,"b":-7,"d":1.25e-3,"e":0.5,"f":true,"g":"\xc3\xa9","h":"AAPL","i":"x","u":[1,{"v":"w"}],'
+    b'"j":"2013-01-01T05:00:00.25+01:00","k":1357016400000,"l":"2013-07-01T05:00:00","A":null,"y":"\\u00e9\\n"}'
+)
+
+
+def scanned(lines: list[bytes], *targets: Target) -> tuple[list[int], list[list[object]]]:
+    """Which lines the scanner alone takes, and their values."""
+    block = block_of(lines)
+    assert block is not None
+    found = Scanner(targets, [(one.source,) for one in targets]).scan(block)
+    return found.lines.tolist(), [array.to_pylist() for array in found.columns]
+
+
+@MANY
+@given(st.binary(max_size=300) | st.text("a\n\r", max_size=400).map(str.encode))
+def test_line_ends(data: bytes) -> None:
+    assert line_ends(data).tolist() == plain_line_ends(data).tolist()
+
+
+def test_generated_and_mutated_lines() -> None:
+    assert compare(4000, 1) > 1000
+
+
+@MANY
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20), st.sampled_from([17, 19, 6])
+)
+def test_doubles_are_the_nearest(numbers: list[float], digits: int) -> None:
+    texts = [repr(number) for number in numbers] + [f"{number:.{digits - 1}e}" for number in numbers]
+    lines = [b'{"v":%s}' % text.encode() for text in texts]
+    taken, (values,) = scanned(lines, target("double"))
+    for index, value in zip(taken, values, strict=True):
+        assert struct.pack("<d", value) == struct.pack("<d", float(texts[index])), texts[index]
+    sure = [i for i, text in enumerate(texts) if 1e-300 < abs(float(text)) < 1.7e308]
+    assert set(sure) - set(taken) == set(), "17 digits and no extreme are never in doubt"
+
+
+def test_doubles_of_every_power() -> None:
+    texts = [f"{d}e{p}" for p in range(-400, 400) for d in (1, 9007199254740993, 17976931348623157, 10**19 - 1)]
+    taken, (values,) = scanned([b'{"v":%s}' % text.encode() for text in texts], target("double"))
+    assert values == [float(texts[index]) for index in taken] and len(taken) > 2300
+    assert all(math.isfinite(value) for value in values if isinstance(value, float))
+
+
+@pytest.mark.parametrize("length", range(20))
+def test_digits_of_every_length(length: int) -> None:
+    text = b"1234567890123456789"[:length]
+    block = block_of([b'{"v":%s}' % text, b'{"v":-%s.000}' % text, b'{"v":0.%s}' % text, b'{"v":%se2}' % text])
+    assert block is not None
+    same(block, [target("long")])
+    same(block, [target("double")])
+    same(block, [target("Instant", unit="s")])
+
+
+@MANY
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=10), st.booleans())
+def test_texts(texts: list[str], escaped: bool) -> None:
+    lines = [json.dumps({"v": text}, ensure_ascii=escaped).encode("utf-8", "surrogatepass") for text in texts]
+    block = block_of([line for line in lines if b"\n" not in line])
+    if block is not None:
+        for encoding in ("UTF_8", "US_ASCII", "ISO_8859_1"):
+            same(block, [target("String", encoding=encoding)])
+        same(block, [target("char")])
+
+
+def test_a_clean_line_is_not_in_doubt() -> None:
+    taken, values = scanned([GOOD], *TARGETS)
+    assert taken == [0] and values[0] == [12345678] and values[7] == ["AAPL"]
+
+
+def test_more_unknown_names_than_the_table_holds() -> None:
+    lines = [b'{"v":1,"x%d":2}' % number for number in range(2 * UNKNOWN)]
+    block = block_of(lines)
+    assert block is not None
+    assert same(block, [target("int")]) == UNKNOWN
+    assert scanned([b'{"v":1,%s}' % b",".join(b'"y%d":0' % n for n in range(65))], target("int"))[0] == []
+
+
+def test_names_that_an_escape_would_have_to_write_are_not_looked_for() -> None:
+    for name in ('a"b', "a\\", "\x01"):
+        with pytest.raises(ValueError, match=r".*"):
+            Scanner([target("int")], [(name,)])
+
+
+@contextmanager
+def guarded(data: bytes) -> Iterator[memoryview]:
+    """The bytes in memory of their own, with a page behind them that cannot be read."""
+    size = mmap.PAGESIZE * (len(data) // mmap.PAGESIZE + 2)
+    area = mmap.mmap(-1, size)
+    start = size - mmap.PAGESIZE - len(data)
+    area[start : start + len(data)] = data
+    address = np.frombuffer(area, np.uint8).ctypes.data
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    assert (
+        protect(address + size - mmap.PAGESIZE, mmap.PAGESIZE, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0) == 0
+    )
+    try:
+        yield memoryview(area)[start : start + len(data)]
+    finally:
+        protect(address + size - mmap.PAGESIZE, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def test_the_guard_page_ends_a_process_that_reads_it() -> None:
+    code = (
+        "import ctypes; from tests.property.ingest.test_json_scanner import guarded\n"
+        "import numpy as np\n"
+        "with guarded(b'abc') as view: ctypes.string_at(np.frombuffer(view, np.uint8).ctypes.data, 4)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=REPOSITORY).returncode == -11
+
+
+def test_nothing_is_read_behind_the_end() -> None:
+    scanner = Scanner(FORMS, [tuple(one.source.split(".")) for one in FORMS])
+    whole = GOOD + b"\n" + GOOD
+    for stop in range(1, len(whole) + 1):
+        with guarded(whole[:stop]) as data:
+            ends = line_ends(data)  # type: ignore[arg-type]
+            block = LineBlock(data, ends, np.arange(len(ends) - 1))  # type: ignore[arg-type]
+            taken = scanner.scan(block).lines.tolist()
+            assert taken == [n for n in range(len(ends) - 1) if ends[n + 1] - ends[n] >= len(GOOD)]
+
+
+@MANY
+@given(st.lists(st.integers(0, len(GOOD) * 2), max_size=6))
+def test_lines_may_end_anywhere(cuts: list[int]) -> None:
+    data = GOOD + GOOD
+    ends = np.array(sorted({0, *cuts, len(data)}), np.int32)
+    block = LineBlock(data + b"\n", ends, np.arange(len(ends) - 1, dtype=np.int64))
+    same(block, TARGETS)

@@ -1,0 +1,150 @@
+"""Generated and mutated JSON lines: scanner and exact pass compared over whole blocks.
+
+    python -m tests.support.ingest.scan_lines [--lines 1000000] [--seed 1]
+
+Prints how many lines were compared, and how many the scanner took; a difference is an AssertionError with its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ingest.spec import Target, TextForm
+from tests.support.ingest.ingest_cases import target
+from tests.support.ingest.odd_fields import TARGETS, block_of
+from tests.support.ingest.one_way import same
+
+BLOCK = 400
+FORMS = (
+    *TARGETS,
+    replace(target("Instant", "m", unit="s"), far="clamp"),
+    replace(target("Instant", "n"), far="null"),
+    target("String", "o", encoding="ISO_8859_1"),
+    replace(target("int", "p"), form=TextForm(quoted=True, thousands="'")),
+    replace(target("Boolean", "q"), form=TextForm(quoted=True, true=("1", "ja"), false=("0", "nein"))),
+    replace(target("String", "r"), form=TextForm(trim=True, as_text=True)),
+    replace(target("int", "in_b"), source="in.b"),
+    replace(target("String", "in_d"), source="in.deep.d"),
+)
+_UNWANTED = '[{"a":[[],{}],"b":"\\u00e9\\ud83d\\ude00"},-0.5e-7,null]'
+_ODD = [b"", b"\xff", b'"', b"\\", b"{", b"}", b",", b"0", b"-", b"\x00", b"e", b" "]
+KNOWN = ("z", "in.k")
+_WORDS = ["", "a", "AAPL", "é", "😀", "\u0142", 'q"', "b\\s", "l\nf", "\x7f", "\uffff", " t ", "NaN", "x" * 40]
+
+
+def _number(chance: random.Random) -> str:
+    kinds: list[Callable[[], str]] = [
+        lambda: str(chance.randint(-200, 200)),
+        lambda: str(chance.randint(-(2**65), 2**65)),
+        lambda: repr(chance.uniform(-1e6, 1e6)),
+        lambda: repr(float(f"{chance.random():.17f}e{chance.randint(-320, 308)}")),
+        lambda: f"{chance.randint(0, 10**17)}.{chance.randint(0, 99):02}",
+        lambda: f"{chance.randint(-99, 99)}.0",
+        lambda: f"{chance.randint(0, 9)}e{chance.randint(-400, 400)}",
+        lambda: chance.choice(["-0", "-0.0", "0", "1E2", "0e5", "3.4028235e38", "1.7976931348623157e308", "5e-324"]),
+        lambda: f"{chance.randint(0, 2 * 10**9)}.{chance.randint(0, 10 ** chance.randint(1, 10))}",
+    ]
+    return chance.choice(kinds)()
+
+
+def _text(chance: random.Random) -> str:
+    kinds: list[Callable[[], str]] = [
+        lambda: chance.choice(_WORDS),
+        lambda: "".join(chance.choices(_WORDS, k=3)),
+        lambda: chance.choice(["1'234", "12", "ja", "nein", "1", ""]),
+        lambda: (
+            f"{chance.randint(1670, 2270)}-{chance.randint(1, 12):02}-{chance.randint(1, 31):02}"
+            f"{chance.choice('T T')}{chance.randint(0, 24):02}:{chance.randint(0, 60):02}:{chance.randint(0, 60):02}"
+            + chance.choice(["", ".5", ".123456789", ".1234567890", "."])
+            + chance.choice(["Z", "", "+01:00", "-0530", "+09", "+24:00", "z"])
+        ),
+    ]
+    return json.dumps(chance.choice(kinds)(), ensure_ascii=chance.random() < 0.3)
+
+
+def _odd(chance: random.Random) -> str:
+    others = ["null", "true", "false", "[]", "{}", '[1,{"a":"]"}]', "nul", "NaN", '"\\ud800"', "[1,]"]
+    return chance.choice([lambda: chance.choice(others), lambda: _number(chance), lambda: _text(chance)])()
+
+
+def _suited(chance: random.Random, one: Target) -> str:
+    """A value that the column takes, in one of the ways to write it."""
+    name = one.column.type.name
+    if chance.random() < 0.05:
+        return "null"
+    if name == "Boolean":
+        return chance.choice(["true", "false"])
+    if name in ("double", "float"):
+        return repr(chance.choice([chance.uniform(-1e6, 1e6), chance.random() * 1e-30, chance.randint(0, 9)]))
+    if name == "Instant" and one.unit != "iso":
+        return chance.choice(["{}", "{}.0", "{}.25", "{}e0"]).format(chance.randint(-(10**9), 2 * 10**9))
+    if name == "Instant":
+        day = f"{chance.randint(1700, 2199)}-{chance.randint(1, 12):02}-{chance.randint(1, 28):02}"
+        time = f"{chance.randint(0, 23):02}:{chance.randint(0, 59):02}:{chance.randint(0, 59):02}"
+        offset = chance.choice(["Z", "+01:00", "-0530", "+09", "" if one.zone else "Z"])
+        return f'"{day}{chance.choice("T ")}{time}{chance.choice(["", ".5", ".123456789"])}{offset}"'
+    if name in ("String", "char"):
+        texts = ["a", "b", "Z", "\x7f"] if name == "char" or one.column.encoding != "UTF_8" else _WORDS
+        return json.dumps(chance.choice(texts), ensure_ascii=chance.random() < 0.3)
+    return chance.choice(["{}", "{}", "{}.0", "{}e0"]).format(chance.randint(-127, 127))
+
+
+def _fields(chance: random.Random, wanted: Sequence[tuple[str, Target]], share: float, odd: float) -> list[str]:
+    blank = chance.choice(["", "", " ", "\t"])
+    fields = []
+    for name, one in wanted:
+        if chance.random() < share:
+            value = _odd(chance) if chance.random() < odd else _suited(chance, one)
+            fields.append(f'"{name}"{blank}:{blank}{value}')
+    if chance.random() < 0.2:
+        name = chance.choice(["z", "y", "in", "ü", "k", "\\u0061"])
+        fields.append(f'"{name}":{chance.choice(["1e5", "null", _UNWANTED, _odd(chance)])}')
+    if chance.random() < 0.2:
+        chance.shuffle(fields)
+    return fields
+
+
+def line(chance: random.Random) -> bytes:
+    """One line: mostly an object whose fields suit, sometimes changed in a few bytes."""
+    share, odd = chance.choice([0.1, 0.3, 1.0]), chance.choice([0.0, 0.0, 0.03, 0.3])
+    fields = _fields(chance, [(one.source, one) for one in FORMS if "." not in one.source], share, odd)
+    if chance.random() < 0.4:
+        deep = "{" + ",".join(_fields(chance, [("d", FORMS[-1])], 0.9, odd)) + "}"
+        inner = _fields(chance, [("b", FORMS[-2])], 0.9, odd)
+        inner.append(f'"deep":{deep}' if chance.random() < 0.8 else '"k":null')
+        fields.append('"in":{' + ",".join(inner) + "}")
+    made = bytearray(("{" + ",".join(fields) + "}").encode("utf-8", "surrogatepass"))
+    if chance.random() < 0.2:
+        for _ in range(chance.randint(1, 3)):
+            place = chance.randrange(len(made) + 1)
+            changes = [*_ODD, bytes([chance.randrange(256)])]
+            made[place : place + chance.randint(0, 2)] = chance.choice(changes)
+    return bytes(made).replace(b"\n", b"")
+
+
+def compare(lines: int, seed: int) -> int:
+    """Compares so many lines in blocks; how many the scanner took."""
+    accepted = 0
+    for number in range(-(-lines // BLOCK)):
+        chance = random.Random(f"{seed} {number}")
+        block = block_of([line(chance) for _ in range(BLOCK)])
+        assert block is not None
+        try:
+            accepted += same(block, FORMS, KNOWN)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, block {number}: {error}") from error
+    return accepted
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Compares the scanner with the exact pass.")
+    parser.add_argument("--lines", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    print(f"{given.lines} lines compared, the scanner took {compare(given.lines, given.seed)}")
+    sys.exit(0)

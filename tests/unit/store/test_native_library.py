@@ -1,0 +1,164 @@
+"""Where the compiled core comes from, and what happens where it cannot be used."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.session.zipped import write_zip
+from native.build import TRAPPING, build, compiler, digest
+from native.fuzz.run import run
+from store.io.fs import Fs
+from store.native import library
+from store.native.library import NotUsableError, core, file_name, library_file, load
+from tests.support.places import REPOSITORY
+
+MACHINE = platform.machine()
+BESIDE = REPOSITORY / "store" / "native" / file_name(MACHINE)
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """The core is loaded anew in the test, and after it."""
+    core.cache_clear()
+    yield
+    core.cache_clear()
+
+
+@pytest.fixture
+def zipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A package in a zip that has the library in it."""
+    with zipfile.ZipFile(tmp_path / "some.zip", "w") as packed:
+        packed.writestr("carried/__init__.py", "")
+        packed.writestr(f"carried/{BESIDE.name}", BESIDE.read_bytes())
+    monkeypatch.syspath_prepend(str(tmp_path / "some.zip"))
+    monkeypatch.delitem(sys.modules, "carried", raising=False)
+    return "carried"
+
+
+def test_the_library_is_made_of_these_sources() -> None:
+    assert BESIDE.exists(), "pip install --no-build-isolation --no-deps --editable ."
+    assert load(BESIDE).sh_sources().decode() == f"sparkhaven-sources:{digest()}"
+
+
+def test_from_a_zip_it_is_copied_once(zipped: str, tmp_path: Path) -> None:
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    path = library_file(Fs(), environ, zipped)
+    assert path.is_relative_to(tmp_path / "cache") and path.read_bytes() == BESIDE.read_bytes()
+    before = path.stat()
+    assert library_file(Fs(), environ, zipped) == path and path.stat().st_ino == before.st_ino
+    path.write_bytes(path.read_bytes()[:-1])
+    assert library_file(Fs(), environ, zipped) == path and path.read_bytes() == BESIDE.read_bytes()
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert load(path).sh_abi() == library.ABI
+
+
+def test_a_cache_that_cannot_be_written(zipped: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotUsableError, match="cannot be written"):
+        library_file(Fs(), {"XDG_CACHE_HOME": str(tmp_path / "file")}, zipped)
+
+
+def test_a_package_without_it() -> None:
+    with pytest.raises(NotUsableError, match=f"there is no {BESIDE.name} in store.io"):
+        library_file(Fs(), {}, "store.io")
+
+
+def test_of_another_machine_or_damaged(tmp_path: Path) -> None:
+    data = bytearray(BESIDE.read_bytes())
+    struct.pack_into("<H", data, 18, 8)  # MIPS
+    for name, content in (("other.so", bytes(data)), ("damaged.so", data[:100]), ("text.so", b"no library")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(NotUsableError, match="cannot be loaded"):
+            load(tmp_path / name)
+
+
+def test_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "ABI", 99)
+    with pytest.raises(NotUsableError, match="not 99: build the package again"):
+        load(BESIDE)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_one_line_says_that_it_is_not_used(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(library, "ABI", 99)
+    assert core() is None and core() is None
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "same results" in caplog.text
+
+
+@pytest.mark.usefixtures("fresh")
+def test_turned_off(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv(library.SWITCH, "0")
+    assert core() is None and not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.slow
+def test_the_zip_for_spark_carries_it(tmp_path: Path) -> None:
+    write_zip(tmp_path / "sparkhaven.zip")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from store.native.library import core, library_file, Fs, __file__ as f; import os\n"
+        "from ingest.content.line_ends import line_ends\n"
+        "assert 'sparkhaven.zip' in f and core() is not None; print(core()._name, line_ends(b'a\\nb').tolist())"
+    )
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
+    words = [sys.executable, "-I", "-c", code, str(tmp_path / "sparkhaven.zip")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environ)
+    assert done.stdout.startswith(str(tmp_path / "cache")) and done.stdout.endswith("[0, 2, 3]\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiler() is None, reason="needs ziglang")
+def test_no_undefined_behaviour(tmp_path: Path) -> None:
+    build(tmp_path / "trapping.so", MACHINE, TRAPPING)
+    code = (
+        "import sys; from pathlib import Path; from store.native import library\n"
+        "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
+        "from tests.support.ingest.scan_lines import compare; print(compare(2000, 2))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "trapping.so")],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=False,
+    )
+    assert done.returncode == 0 and int(done.stdout) > 500, done.stderr
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_fuzzer(tmp_path: Path) -> None:
+    done = run(20_000, 7, tmp_path)
+    if done is None:
+        pytest.skip("needs clang or gcc with the address sanitizer")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiler() is None, reason="needs ziglang")
+def test_other_machines(tmp_path: Path) -> None:
+    build(tmp_path / "arm.so", "aarch64")
+    assert struct.unpack_from("<H", (tmp_path / "arm.so").read_bytes(), 18) == (183,)
+
+
+@pytest.mark.slow
+def test_a_wheel_serves_every_python_of_one_machine(tmp_path: Path) -> None:
+    words = ["egg_info", "--egg-base", tmp_path, "build", "--build-base", tmp_path / "build"]
+    words += ["bdist_wheel", "--bdist-dir", tmp_path / "wheel", "--dist-dir", tmp_path / "dist"]
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", *map(str, words)], check=True, cwd=REPOSITORY, capture_output=True
+    )
+    (wheel,) = (tmp_path / "dist").iterdir()
+    assert wheel.name.endswith(f"-py3-none-manylinux_2_17_{MACHINE}.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        assert packed.read(f"store/native/{BESIDE.name}") == BESIDE.read_bytes()
+        assert [name for name in packed.namelist() if name.endswith(".so")] == [f"store/native/{BESIDE.name}"]
