@@ -3,7 +3,7 @@
     python -m benchmarks.decode [--rows 1000000] [--dir DIR]
 
 Ratios are to the clean JSON feed. Limits: clean JSON 1.1 s on a quiet machine (printed, not enforced), one bad row in
-a hundred at most twice the clean feed (exit 1 beyond).
+a hundred at most three times the clean feed (exit 1 beyond): it goes the exact way, which costs what many good ones do.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COLUMNS = {
     "lvl": "int",
 }
 START_NS = 1_357_016_400_000_000_000
-WORST = 2.0
+WORST = 3.0
 Row = dict[str, Any]
 
 

@@ -1,7 +1,7 @@
 """JSON lines to typed rows: fast passes that have to prove each row, and an exact pass over the rows in doubt.
 
-The compiled scanner (``ingest.formats.json.scanner``) goes first, where there is one; what it leaves in doubt, or all
-lines, go to the pass below, if they are many.
+The compiled scanner (``ingest.formats.json.scanner``) goes first, where there is one; what it leaves in doubt goes to
+the pass below, if that is much, and so do all lines where there is no scanner.
 
 This pass lets DuckDB cut each line into the JSON texts of the wanted fields and converts those column by column.
 Its parser is more lenient than JSON (``NaN``, trailing commas), takes the first of two equal keys, and does not tell
@@ -54,6 +54,7 @@ from ingest.values.typed import json_tokens
 
 SMALL = 200  # lines below which a query costs more than the exact pass
 FEW = 4  # lines below which the scanner does
+FEW_IN_DOUBT = 20  # one line in so many, mostly bad ones, goes to the exact pass alone
 MAX_LINES = 2**31
 MAX_LEARNED = 32
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
@@ -107,7 +108,7 @@ class JsonRows:
         doubtful = np.arange(len(block), dtype=np.int64)
         if self._scanner is not None and len(block) > self._few:
             fast, columns, doubtful = self._scanned(self._scanner, block, rejects)
-        if len(doubtful) > self._small and self._sources:
+        if len(doubtful) > max(self._small, len(block) // FEW_IN_DOUBT) and self._sources:
             part = block if len(doubtful) == len(block) else block.picked(doubtful)
             found, more, left = self._fast(part, rejects)
             fast, columns = joined(fast, columns, doubtful[found], more)
