@@ -215,6 +215,8 @@ def _column(target: Target) -> _Column:
         layout.kind = TEXT
         layout.last_lead = _LAST_LEAD.get(target.column.encoding or "UTF_8", _ANY_LEAD)
         return _Column(target, layout, None)
+    if name not in _KINDS:
+        raise ValueError(f"the scanner has no kind for {name}")
     layout.kind, dtype = _KINDS[name]
     if name in INTEGER_BITS:
         layout.low, layout.high = integer_range(name)
