@@ -53,7 +53,6 @@ from ingest.values.rows import Ints, Rows, joined, merge_rows
 from ingest.values.typed import json_tokens
 
 SMALL = 200  # lines below which a query costs more than the exact pass
-FEW = 4  # lines below which the scanner does
 FEW_IN_DOUBT = 20  # one line in so many, mostly bad ones, goes to the exact pass alone
 MAX_LINES = 2**31
 MAX_LEARNED = 32
@@ -83,7 +82,7 @@ class JsonRows:
         small: int | None = None,
         compiled: bool = True,
     ) -> None:
-        """``small``: up to so many lines the exact pass goes alone; by default as many as it is quicker for.
+        """``small``: up to so many lines the exact pass goes alone; default: as many as it is quicker for.
 
         Without ``compiled`` the scanner is not used, as where there is none.
         """
@@ -95,7 +94,7 @@ class JsonRows:
         self._inner = {name: tuple(dict.fromkeys(paths)) for name, paths in inner.items() if paths}
         self._declared = frozenset(self._sources)
         self._known = self._declared | frozenset(known)
-        self._few = FEW if small is None else small
+        self._few = small or 0
         self._small = (SMALL if small is None else small) if all_plain(self._paths) else MAX_LINES
         self._scanner = scanner_for(self._targets, self._paths) if compiled else None
         self._learned: tuple[str, ...] = ()  # unknown fields met so far, looked for like the others
