@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from jobs.session.choice import Choice, Where, choose
+from store.epochs.state.replay import StreamState
 from writers.merge.dates import DateResult
 from writers.merge.plan.plan import PARALLEL_ROWS
 
 
-def choose_for_merge(where: Where, submitted: bool, planned: Iterable[DateResult]) -> Choice:
-    """The choice for dates as a dry run plans them; planning ends as soon as they are too many.
+def choose_for_merge(where: Where, submitted: bool, rows: int, planned: Iterable[DateResult]) -> Choice:
+    """The choice for ``rows`` and for dates as a dry run plans them; planning ends as soon as they are too many.
 
     A date below ``PARALLEL_ROWS`` is one task wherever it is merged.
     """
     chosen = choose(where, submitted)
     if chosen is not None:
         return chosen
-    rows = 0
-    for each in planned:
+    waiting = iter(planned)
+    while rows <= PARALLEL_ROWS:
+        each = next(waiting, None)
+        if each is None:
+            return Choice(True, f"{rows:,} rows to merge; Spark starts above {PARALLEL_ROWS:,}")
         rows += each.rows_in
-        if rows > PARALLEL_ROWS:
-            return Choice(False, f"more than {PARALLEL_ROWS:,} rows to merge")
-    return Choice(True, f"{rows:,} rows to merge; Spark starts above {PARALLEL_ROWS:,}")
+    return Choice(False, f"more than {PARALLEL_ROWS:,} rows to merge")
+
+
+def rows_of(states: Iterable[StreamState], values: Collection[str]) -> int:
+    """Committed rows of dates. Of dates that were never merged it is what a merge takes, without planning them."""
+    taken = frozenset(values)
+    return sum(state.locations[key].rows for state in states for key in state.locations if key.value in taken)

@@ -15,7 +15,7 @@ import typer
 from jobs.cli.history.status import show_status
 from jobs.context import CliContext, error_json
 from jobs.date_choice import CLOSED_GRACE_S, DateChoice, intraday_dates, newest_states, parse_choice, recorded_zone
-from jobs.operations.merge_choice import choose_for_merge
+from jobs.operations.merge_choice import choose_for_merge, rows_of
 from jobs.options import (
     DateOption,
     DatesOption,
@@ -32,10 +32,11 @@ from jobs.options import (
     old_spelling,
 )
 from jobs.session.spark_session import build_session, end_session, is_submitted
+from store.epochs.state.replay import StreamState
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
-from store.layout import Layout, TableName
+from store.layout import TableName
 from store.merges.records import all_values
 from store.schema.deployed.deploy import load_deployed
 from writers.merge.dates import DateResult, merge_dates
@@ -127,9 +128,9 @@ def merge(
     )
     _check_format(format_, schema.merge_format)
     where = chosen_runner(local, spark)
-    merged = all_values(fs, layout, parsed) if rewrite else []
+    merged, states = all_values(fs, layout, parsed), newest_states(fs, layout, parsed)
     try:
-        values = _values(fs, layout, parsed, choice, merged, ask_zone=closed and zone is None)
+        values = _values(parsed, choice, states, merged if rewrite else [], ask_zone=closed and zone is None)
     except TableNotFoundError as error:
         if not allow_empty:
             raise
@@ -139,27 +140,31 @@ def merge(
             {"table": name, "outcome": "nothing", "dates": 0, "message": why, "dry_run": dry_run}, "nothing to merge"
         )
         return
-    run = partial(merge_dates, fs, layout, parsed, values, options, clock=time.time)
+    run = partial(merge_dates, fs, layout, parsed, options=options, clock=time.time)
     with ExitStack() as opened:
         here = opened.enter_context(LocalExecutor(workers or 1 if local else 1))
         executor: Executor = here
         if not dry_run:
-            chosen = choose_for_merge(where, is_submitted(os.environ), run(executor=here, dry_run=True))
+            again = [value for value in values if value in merged]
+            rows = rows_of(states, set(values).difference(again))
+            planned = run(values=again, executor=here, dry_run=True)
+            chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
                 session = build_session("sparkhaven merge", workers=workers, verbose=verbose)
                 opened.callback(end_session, session)
                 executor = SparkExecutor(session.sparkContext, layout.root, layout.schema(parsed), workers)
-        results = run(executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note)
+        results = run(
+            values=values, executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note
+        )
         code = _show(cli, name, results, dry_run)
     if code:
         raise typer.Exit(code)
 
 
 def _values(
-    fs: Fs, layout: Layout, table: TableName, choice: DateChoice, merged: list[str], *, ask_zone: bool
+    table: TableName, choice: DateChoice, states: list[StreamState], merged: list[str], *, ask_zone: bool
 ) -> list[str]:
-    states = newest_states(fs, layout, table)
     if ask_zone:
         choice = replace(choice, zone=recorded_zone(table, states))
     return choice.pick({*intraday_dates(states), *merged}, time.time())

@@ -15,6 +15,7 @@ from store.layout import Layout
 from tests.support.commands import run, run_json
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import history_bytes, make
+from writers.merge.planning import plan_merge
 
 NAME = str(TABLE)
 HERE = "merges in this process, without Spark: "
@@ -67,6 +68,22 @@ def test_spark_starts_for_many_rows_or_where_it_is_asked_for(tmp_path: Path, mon
 
 def test_planning_ends_when_the_rows_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_choice, "PARALLEL_ROWS", 10)
-    dates = iter([type("Date", (), {"rows_in": rows}) for rows in (4, 7, 1)])
-    assert not merge_choice.choose_for_merge("auto", False, dates).local  # type: ignore[arg-type]
-    assert len(list(dates)) == 1
+    few = iter([type("Date", (), {"rows_in": rows}) for rows in (4, 7, 1)])
+    assert not merge_choice.choose_for_merge("auto", False, 0, few).local  # type: ignore[arg-type]
+    assert len(list(few)) == 1
+    assert not merge_choice.choose_for_merge("auto", False, 11, few).local
+
+
+def test_a_date_that_was_never_merged_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, planned = database(tmp_path / "a"), list[bool]()
+
+    def noted(*words: Any, dry_run: bool = False) -> Any:
+        planned.append(dry_run)
+        return plan_merge(*words, dry_run=dry_run)
+
+    monkeypatch.setattr("writers.merge.dates.plan_merge", noted)
+    assert f"{HERE}40 rows to merge" in run(root, "merge", NAME, "--date", DAY).stderr
+    assert planned == [False]
+    assert f"{HERE}0 rows to merge" in run(root, "merge", NAME, "--date", DAY).stderr  # its record is looked at first
+    assert planned == [False, True, False]
+    assert f"{HERE}40 rows to merge" in run(root, "merge", NAME, "--date", DAY, "--rewrite").stderr
