@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from ingest.feeds.base import Source
-from store.errors import SettingsError, carried_error
+from store.errors import SettingsError, SparkhavenError, carried_error
 
 
 class AvailableNow:
@@ -31,18 +31,13 @@ class AvailableNow:
 
     def plan(self) -> list[dict[str, Any]]:
         """Rows that name the splits of the next batch; none at the end. SettingsError: no ``availableNow``."""
-        with _plain():
-            if self._reader is None:
-                self._open()
-            if self._stopped:
+        try:
+            with _plain():
+                return self._next()
+        except SparkhavenError as error:
+            if self._stopped and error.retryable:  # what it has waited for
                 return []
-            end = self._reader.latestOffset(self._at, self._limit)
-            if end == self._at:
-                return []
-            runs = self._reader.partitions(self._at, end)
-            rows = [dict(zip(self._names, row, strict=True)) for run in runs for row in self._reader.read(run)]
-            self._at = end
-            return rows
+            raise
 
     def report(self) -> Mapping[str, Any] | None:
         """What the source reports after a plan, if it reports anything."""
@@ -56,10 +51,23 @@ class AvailableNow:
             self._reader.commit(self._at)
 
     def stop(self) -> None:
-        """Stops the source; a ``plan`` that waits for files ends early."""
+        """Stops the source; a ``plan`` that waits for files or for a server ends early."""
         self._stopped = True
         if self._reader is not None:
             self._reader.stop()
+
+    def _next(self) -> list[dict[str, Any]]:
+        if self._reader is None:
+            self._open()
+        if self._stopped:
+            return []
+        end = self._reader.latestOffset(self._at, self._limit)
+        if end == self._at:
+            return []
+        runs = self._reader.partitions(self._at, end)
+        rows = [dict(zip(self._names, row, strict=True)) for run in runs for row in self._reader.read(run)]
+        self._at = end
+        return rows
 
     def _open(self) -> None:
         reader = self._source.streamReader(StructType())

@@ -119,6 +119,9 @@ class Partition:
     def ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: len(self.messages) for place in places}
 
+    def stop(self) -> None:
+        """Nothing waits."""
+
     def read(self, wanted: OffsetRange) -> Iterator[list[Message]]:
         yield self.messages[wanted.start : wanted.stop]
 

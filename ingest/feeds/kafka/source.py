@@ -94,6 +94,10 @@ class TopicReader(RangeReader):
             self._look()
         self._frozen = True
 
+    def stop(self) -> None:
+        """A broker that does not answer is no longer waited for."""
+        self._topics.stop()
+
     def reportLatestOffset(self) -> Offset:
         """The ends of the partitions, for the progress report."""
         ends = {(topic, n): Position(b.end) for topic, now in self._view.items() for n, b in now.partitions.items()}

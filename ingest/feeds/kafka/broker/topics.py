@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consume
 from ingest.feeds.kafka.broker.errors import partition_name, topic_gone, translated
 from ingest.options.kafka import KafkaOptions
 from store.epochs.state.offsets import TopicPartition
-from store.errors import SparkhavenError
+from store.errors import RetryableFeedError, SparkhavenError
 
 PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.1  # between two looks whether the client has been refused
@@ -48,6 +49,7 @@ class KafkaTopics:
 
     def __init__(self, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS) -> None:
         self._feed, self._patience = feed, patience
+        self._stopped = threading.Event()
         self._troubles = Troubles(feed)
         self._admin = make_admin(feed, self._troubles)
         level = dict(feed.client.values).get("isolation.level")
@@ -55,10 +57,14 @@ class KafkaTopics:
             IsolationLevel.READ_UNCOMMITTED if level == _READ_UNCOMMITTED else IsolationLevel.READ_COMMITTED
         )
 
+    def stop(self) -> None:
+        """Ends waits for an answer with RetryableFeedError, now and from now on; called by another thread."""
+        self._stopped.set()
+
     def look(self) -> dict[str, TopicView]:
         """All topics of the feed. FeedError when a named one does not exist, RetryableFeedError without an answer."""
         names = self._names()
-        described = topic_partitions(self._admin, self._feed, names, self._troubles, self._patience)
+        described = topic_partitions(self._admin, self._feed, names, self._troubles, self._patience, self._stopped)
         partitions = [(name, number) for name in names for number in described[name][1]]
         beginnings = self._ask(partitions, lambda partition: OffsetSpec.earliest())
         ends = self._ask(partitions, lambda partition: OffsetSpec.latest())
@@ -117,7 +123,7 @@ class KafkaTopics:
         found: dict[TopicPartition, int] = {}
         for partition, future in futures.items():
             try:
-                found[partition] = _result(future, self._admin, self._troubles, self._patience).offset
+                found[partition] = _result(future, self._admin, self._troubles, self._patience, self._stopped).offset
             except KafkaException as error:
                 raise self._translated(error, partition_name(*partition)) from None
         return found
@@ -131,6 +137,8 @@ class KafkaTopics:
             except KafkaException as error:
                 found = self._translated(error, where)
                 left -= wait
+                if self._stopped.is_set():
+                    raise _not_awaited() from None
                 if left <= 0 or error.args[0].code() not in _WAITING or not found.retryable:
                     raise found from None
                 wait = min(2 * wait, left)
@@ -140,7 +148,12 @@ class KafkaTopics:
 
 
 def topic_partitions(
-    admin: AdminClient, feed: KafkaOptions, names: Sequence[str], troubles: Troubles, patience: float = PATIENCE_SECONDS
+    admin: AdminClient,
+    feed: KafkaOptions,
+    names: Sequence[str],
+    troubles: Troubles,
+    patience: float = PATIENCE_SECONDS,
+    stopped: threading.Event | None = None,
 ) -> dict[str, tuple[str, list[int]]]:
     """Id and partition numbers of each topic; FeedError when one does not exist."""
     if not names:
@@ -149,7 +162,7 @@ def topic_partitions(
     found: dict[str, tuple[str, list[int]]] = {}
     for name in names:
         try:
-            described = _result(futures[name], admin, troubles, patience)
+            described = _result(futures[name], admin, troubles, patience, stopped)
         except KafkaException as error:
             raise _translated(error, name, admin, feed, troubles) from None
         topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")
@@ -159,7 +172,9 @@ def topic_partitions(
     return found
 
 
-def _result(future: Future[Any], admin: AdminClient, troubles: Troubles, patience: float) -> Any:
+def _result(
+    future: Future[Any], admin: AdminClient, troubles: Troubles, patience: float, stopped: threading.Event | None = None
+) -> Any:
     """The answer to a question; KafkaException as soon as it is known that there will be none."""
     waited = 0.0
     while True:
@@ -167,11 +182,17 @@ def _result(future: Future[Any], admin: AdminClient, troubles: Troubles, patienc
             return future.result(LOOK_SECONDS)
         except TimeoutError:
             waited += LOOK_SECONDS
+            if stopped is not None and stopped.is_set():
+                raise _not_awaited() from None
             admin.poll(0)  # lets the client tell its troubles
             if troubles.denied is not None:
                 raise KafkaException(troubles.denied) from None
             if waited > patience + 5:  # the client keeps its own time
                 raise
+
+
+def _not_awaited() -> RetryableFeedError:
+    return RetryableFeedError("the stream was stopped while it waited for the broker", hint="start the stream again")
 
 
 def _translated(
