@@ -47,7 +47,9 @@ setup-airflow: $(STAMP) ## Airflow's own environment with pinned packages, made 
 	  $(BIN)/pip --python "$$made/bin/python" install --quiet --disable-pip-version-check --no-deps --no-compile \
 	    --only-binary :all: -r requirements/airflow.txt; \
 	  touch "$$made/.ready"; \
+	  $(BIN)/python -m jobs.session.unused "$$made"; \
 	fi; \
+	touch "$$made/.ready"; \
 	[ "$$(readlink $(AIRFLOW_VENV))" = "$$made" ] || { rm -rf $(AIRFLOW_VENV); ln -s "$$made" $(AIRFLOW_VENV); }
 
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash

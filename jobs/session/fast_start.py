@@ -16,11 +16,13 @@ import os
 import shlex
 import sys
 import sysconfig
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from jobs.session.java import find_java
+from jobs.session.unused import is_old, note_use, remove_launchers
 from store.io.fs import Fs
 from store.io.user_cache import cache_directory
 
@@ -44,9 +46,11 @@ def python_launcher(fs: Fs, environ: Mapping[str, str]) -> str:
     text = _LAUNCHER.format(python=shlex.quote(sys.executable)).encode()
     path = cache_directory(environ) / f"python-{_digest(sys.executable)}"
     try:
-        if fs.stat(path) is None or fs.read(path) != text:
+        if (new := fs.stat(path) is None) or fs.read(path) != text:
             fs.mkdirs(path.parent)
             fs.replace(path, text, sync=False)
+            if new:
+                remove_launchers(fs, path)
         if not os.access(path, os.X_OK):
             path.chmod(0o755)
     except OSError:
@@ -61,12 +65,17 @@ def class_archive(fs: Fs, environ: Mapping[str, str]) -> Path:
 
 
 def keep_archive(fs: Fs, made: Path, path: Path) -> None:
-    """Gives a new archive its name, and removes those of PySparks that are gone or replaced: each has 160 MB."""
+    """Gives a new archive its name, and removes those of PySparks that are gone or replaced, and those that no Spark
+    was started with for a month: each has 160 MB.
+    """
     fs.replace(path.with_suffix(OWNER), _owner(fs, _pyspark()).encode(), sync=False)
     fs.rename(made, path)
     for name in fs.names(path.parent):
         file = path.with_name(name)
-        if file.suffix == OWNER and (owner := fs.read(file).decode()) != _owner(fs, Path(owner.partition("\n")[0])):
+        if file.suffix != OWNER:
+            continue
+        owner = fs.read(file).decode()
+        if owner != _owner(fs, Path(owner.partition("\n")[0])) or is_old(fs, file, time.time()):
             for gone in (file.with_suffix(path.suffix), file):
                 fs.unlink(gone)
 
@@ -76,7 +85,10 @@ def archive_options(fs: Fs, environ: Mapping[str, str]) -> list[str]:
     if environ.get(AT_EXIT):
         return [f"-XX:ArchiveClassesAtExit={environ[AT_EXIT]}", _QUIET]
     path = class_archive(fs, environ)
-    return [f"-XX:SharedArchiveFile={path}", _QUIET] if fs.stat(path) is not None else []
+    if fs.stat(path) is None:
+        return []
+    note_use(fs, path.with_suffix(OWNER), time.time())
+    return [f"-XX:SharedArchiveFile={path}", _QUIET]
 
 
 def _owner(fs: Fs, pyspark: Path | None) -> str:

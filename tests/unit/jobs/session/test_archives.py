@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.session import fast_start
-from jobs.session.fast_start import class_archive, keep_archive
+from jobs.session.fast_start import archive_options, class_archive, keep_archive
 from store.io.fs import Fs
 
 FS = Fs()
@@ -48,6 +48,16 @@ def test_an_archive_goes_when_its_pyspark_is_gone(tmp_path: Path, monkeypatch: p
     assert [path.exists() for path in kept] == [False, True, True]
     owners = [path.with_suffix(".pyspark") for path in kept[1:]]
     assert sorted(kept[0].parent.iterdir()) == sorted([*kept[1:], *owners])
+
+
+def test_an_archive_goes_when_it_was_not_used_for_a_month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(tmp_path, monkeypatch)
+    kept = [machine.keep(machine.install(name)) for name in ("first", "second")]
+    for path in kept:
+        os.utime(path.with_suffix(".pyspark"), (1, 1))
+    assert archive_options(FS, machine.environ)[0].endswith(str(kept[1]))  # a use
+    kept.append(machine.keep(machine.install("third")))
+    assert [path.exists() for path in kept] == [False, True, True]
 
 
 def test_a_pyspark_installed_again_at_its_path_needs_another_archive(
