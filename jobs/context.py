@@ -23,6 +23,8 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from jobs.arrow_start import forgo_pandas
+from jobs.plain_values import plain_values
+from jobs.xml_start import forgo_http
 from store.errors import (
     EXIT_BAD_DATA,
     EXIT_DONE,
@@ -170,6 +172,8 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
+        plain_values()
+        forgo_http()
         words = list(sys.argv[1:] if args is None else args)
         cli = extra.setdefault("obj", CliContext())
         cli.json = "--json" in words  # a usage error comes before the option is read

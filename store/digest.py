@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
 from store.errors import SchemaMismatchError
+from store.kernels import pc
 from store.types.datatypes import BOOLEAN_NULL
 from store.types.model import Column, Storage
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from store.errors import SettingsError
 
@@ -23,13 +21,17 @@ class BatchWriter(Protocol):
 
 @contextmanager
 def _parquet(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
-    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    from pyarrow import parquet  # most reads write no file
+
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         yield writer
 
 
 @contextmanager
 def _csv(path: Path, schema: pa.Schema) -> Iterator[BatchWriter]:
-    with pyarrow.csv.CSVWriter(path, schema) as writer:
+    from pyarrow import csv  # most reads write no file
+
+    with csv.CSVWriter(path, schema) as writer:
         yield writer
 
 

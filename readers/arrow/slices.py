@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.epochs.pins import Pin, left
 from store.errors import FormatError
 from store.io.fs import Fs
+from store.kernels import pc
 from store.predicate.expression import Predicate
 from store.scan.checksums import Checks
 from store.scan.columnfile import ColumnFile, open_column
@@ -28,8 +29,22 @@ def arrow_type(column: Column, *, dictionaries: bool = True) -> pa.DataType:
     return column.type.arrow
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionValues:
+    """The dictionary of partition values that all slices of a read share, and the number of each value in it."""
+
+    array: pa.Array
+    numbers: dict[str, int]
+
+    @classmethod
+    def of(cls, values: Iterable[str]) -> PartitionValues:
+        """Of values in any order, each any number of times."""
+        listed = sorted(set(values))
+        return cls(pa.array(listed, pa.string()), {value: number for number, value in enumerate(listed)})
+
+
 class SliceReader:
-    """Reads ranges of one slice. ``values`` is the dictionary of partition values that all slices of a read share.
+    """Reads ranges of one slice.
 
     Columns are opened on demand. After that ``pin`` checks that the files were still those of the snapshot: before a
     row of them is used or, where the caller checks all slices ``later`` at once, only if they cannot be read. History
@@ -43,7 +58,7 @@ class SliceReader:
         slice_: Slice,
         shown: Sequence[Column],
         filtered: Sequence[Column],
-        values: pa.Array,
+        values: PartitionValues,
         pin: Pin | None = None,
         *,
         later: bool = False,
@@ -103,8 +118,9 @@ class SliceReader:
 
     def _column(self, column: Column, start: int, stop: int) -> pa.Array:
         if column.kind is Kind.PARTITIONING:
-            index = self._values.index(self._slice.key.value).as_py()
-            return pa.DictionaryArray.from_arrays(pa.array(np.full(stop - start, index, np.int32)), self._values)
+            index = np.full(stop - start, self._values.numbers[self._slice.key.value], np.int32)
+            indices = pa.Array.from_buffers(pa.int32(), len(index), [None, pa.py_buffer(index)])
+            return pa.DictionaryArray.from_arrays(indices, self._values.array)
         return self._open[column.name].read(start, stop, has_nulls=self._slice.has_nulls(column.name))
 
     def _require_pinned(self, error: Exception | None = None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from readers.arrow.slices import SliceReader, arrow_type
+from readers.arrow.slices import PartitionValues, SliceReader, arrow_type
 from readers.arrow.stream import stream_capsule
 from store.epochs.pins import Pin
 from store.epochs.recovery.aside import SetAside, list_set_aside, refuse_set_aside
@@ -263,7 +263,7 @@ class Table:
         step: int | None,
         on_read: Callable[[int], object] | None = None,
     ) -> Iterator[list[pa.Array]]:
-        values = pa.array(sorted({slice_.key.value for slice_ in slices}), pa.string())
+        values = PartitionValues.of(slice_.key.value for slice_ in slices)
         filtered = [c for c in self.schema.columns if predicate and c.name in predicate.columns]
         for slice_ in slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.errors import SchemaParseError
+from store.kernels import pc
 from store.predicate.nodes import SYNTAX, TYPES, UNKNOWN_COLUMN, Node, PredicateError
 from store.predicate.statistics import TRUE, outcomes
 from store.predicate.syntax import compared, parse

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from store.kernels import pc
 from store.predicate.nodes import COMPARISONS, MIRROR, Node, Sort
 
-_KERNELS = {
-    "==": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
+_KERNELS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 
@@ -67,7 +61,7 @@ def _against(op: str, values: pa.Array, sort: Sort, literal: Node) -> pa.Array:
     if sort is Sort.FLOAT:
         # a whole number too large for a double: compare with the nearest ones is exact by order, see _float_literal
         op, number = _float_literal(op, value)
-        result = _KERNELS[op](values.cast(pa.float64()), pa.scalar(number, pa.float64()))
+        result = _kernel(op)(values.cast(pa.float64()), pa.scalar(number, pa.float64()))
         if op in (">", ">="):  # NaN is above everything
             result = pc.or_kleene(result, pc.is_nan(values.cast(pa.float64())))
         return result
@@ -76,9 +70,9 @@ def _against(op: str, values: pa.Array, sort: Sort, literal: Node) -> pa.Array:
         if bound is None:
             return _constant_of(op, values)
         whole = values.cast(pa.int64())
-        return _KERNELS[op](whole, pa.scalar(bound, pa.int64()))
+        return _kernel(op)(whole, pa.scalar(bound, pa.int64()))
     kind = pa.bool_() if sort is Sort.BOOLEAN else values.type
-    return _KERNELS[op](values, pa.scalar(value, kind))
+    return _kernel(op)(values, pa.scalar(value, kind))
 
 
 def _float_literal(op: str, value: object) -> tuple[str, float]:
@@ -129,7 +123,7 @@ def _pairwise(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
         left, right = left.cast(pa.int64()), right.cast(pa.int64())
     if pa.types.is_large_string(left.type) or pa.types.is_large_string(right.type):
         left, right = left.cast(pa.large_string()), right.cast(pa.large_string())
-    return _KERNELS[op](left, right)
+    return _kernel(op)(left, right)
 
 
 def _floats(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
@@ -202,3 +196,7 @@ def _modulo(left: pa.Array, right: pa.Array) -> pa.Array:
     with np.errstate(invalid="ignore"):
         rest = np.fmod(top, by)
     return pa.array(rest, left.type, mask=~known.to_numpy(zero_copy_only=False))
+
+
+def _kernel(op: str) -> Any:
+    return getattr(pc, _KERNELS[op])

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Annotated, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 
 from jobs.context import CliContext, table
@@ -25,6 +24,7 @@ from readers.arrow.export import check_target, export
 from readers.arrow.opening import open_table
 from readers.arrow.table import Table
 from store.errors import SettingsError
+from store.kernels import pc
 from store.scan.checksums import chosen_mode
 
 
@@ -111,7 +111,7 @@ def _pins(epochs: list[str] | None) -> int | dict[str, int] | None:
 
 
 def _first(opened: Table, names: list[str] | None, asked: dict[str, Any], limit: int) -> pa.Table:
-    reader = opened.to_batches(names, dictionaries=False, batch_rows=max(limit, 1), **asked)
+    reader = opened.to_batches(names, batch_rows=max(limit, 1), **asked)
     batches, rows = [], 0
     for batch in islice(reader, 0 if limit == 0 else None):
         batches.append(batch.slice(0, limit - rows))

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from store.format.java.reader import HINT
+from store.kernels import pc
 
 Ends = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]

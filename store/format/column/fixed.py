@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.errors import SchemaMismatchError
 from store.format.column.charset import Mask, Place, row_place
 from store.format.column.prefix import LITTLE, ByteOrder
+from store.kernels import pc
 from store.types.datatypes import DataType
 
 

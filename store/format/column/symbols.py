@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.errors import CorruptFileError, SchemaMismatchError
 from store.format.column.charset import Place, decode_values, encode_values
 from store.format.column.ends import WIDTH, decode_ends, encode_ends
 from store.format.column.prefix import LITTLE, ByteOrder
 from store.format.java.reader import HINT
+from store.kernels import pc
 from store.types.datatypes import INT_NULL
 
 MAX_SYMBOLS = 2**31 - 1
