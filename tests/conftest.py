@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer import testing
 from typer.main import get_command
 
+from tests.support.marks import leaves_out
+
 LONGEST_FIRST = ({"spark", "kafka", "jvm"}, {"slow"})
 
 # typer's runner builds the command line anew for every call, which takes longer than most commands
 vars(testing)["_get_command"] = cache(get_command)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of which ``-m`` takes nothing is not imported: what it imports takes longer than a hundred tests."""
+    wanted = config.option.markexpr
+    if not wanted or collection_path.suffix != ".py" or not collection_path.is_file():
+        return None
+    return leaves_out(wanted, collection_path.read_text(encoding="utf-8")) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collection makes many objects that stay: the garbage collector need not look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """PyArrow has pandas for instants with nanoseconds, whichever test comes first: commands make it forgo pandas."""
+    import pandas  # noqa: F401  a process that only hands out tests need not have it
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Libraries that count what is left at the end of the process find nothing of ours."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from jobs.doctor.finding import CheckContext, Found
@@ -55,6 +56,7 @@ def _requirements() -> list[str]:
         return []
 
 
+@cache
 def _version(name: str) -> str | None:
     try:
         return version(name)

@@ -39,13 +39,14 @@ class Mount:
 def mount_of(text: str, path: Path) -> Mount | None:
     """The mount of a resolved path; of several on one directory the last counts."""
     found: Mount | None = None
+    above = {str(path), *map(str, path.parents)}
     for line in text.splitlines():
         front, _, back = line.partition(" - ")
         fields, kind = front.split(" "), back.split(" ")
         if len(fields) < 6 or len(kind) < 3:
             continue
         place = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
-        if (path == Path(place) or Path(place) in path.parents) and (found is None or len(place) >= len(found.place)):
+        if place in above and (found is None or len(place) >= len(found.place)):
             found = Mount(place, kind[0], frozenset([*fields[5].split(","), *kind[2].split(",")]))
     return found
 

@@ -86,6 +86,7 @@ def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
         rows_of(tmp_path, epoch=1)
 
 
+@pytest.mark.slow
 def test_a_reader_beside_a_writer_sees_whole_epochs(tmp_path: Path) -> None:
     schema = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
       <Partitions keyFormula="${autobalance_single}"/>

@@ -16,6 +16,7 @@ from readers import open_table
 from tests.support.places import REPOSITORY
 from tests.support.writers.merge_cases import DAY, TABLE
 
+pytestmark = pytest.mark.slow
 WRITER = """
 import os, random, sys
 from pathlib import Path
@@ -49,7 +50,6 @@ def run_json(root: Path, *words: str) -> tuple[int, dict[str, Any], str]:
 MERGE = ("merge", str(TABLE), "--date", DAY, "--local", "--workers", "1")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("durability", ["periodic", "none"])
 def test_rows_that_were_never_synced(tmp_path: Path, durability: str) -> None:
     write(tmp_path, durability, "left")
@@ -66,7 +66,6 @@ def test_rows_that_were_never_synced(tmp_path: Path, durability: str) -> None:
     assert open_table(tmp_path, str(TABLE)).count(tier="history") == 10
 
 
-@pytest.mark.slow
 def test_a_part_of_the_rows_was_synced(tmp_path: Path) -> None:
     write(tmp_path, "periodic", "synced", "left")
     for outcome, rows in (("merged", 10), ("nothing", 0)):

@@ -21,6 +21,7 @@ from store.types.datatypes import BY_NAME, TYPES
 from store.types.model import Column, Kind, Storage, TableSchema
 from tests.support.tables.column_files import group_ranges
 
+pytestmark = pytest.mark.jvm
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "golden"
 INT_UNSET = -(2**31)
@@ -90,7 +91,6 @@ def record_shown(record: ColumnRecord) -> str:
     return f"{record.name} {classes} {record.kind} {flag} {number(record.encoding)} {codec}"
 
 
-@pytest.mark.jvm
 def test_a_stock_jvm_reads_every_stream(tmp_path: Path) -> None:
     fixed = Column("Px", BY_NAME["double"], Kind.NORMAL, Storage.FIXED, 7)
     symbol = Column("Sym", BY_NAME["String"], Kind.GROUPING, Storage.SYMBOL, 2, "UTF_8")

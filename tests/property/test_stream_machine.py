@@ -14,7 +14,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from store.epochs.log import StreamLog
 from store.epochs.reading.load import list_epochs, load_positions, load_stream
@@ -250,7 +257,8 @@ class StreamMachine(RuleBasedStateMachine):
         assert live | {newest.floor} == set(self.epochs)
 
 
-StreamMachine.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate)
-)
-TestStreamMachine = StreamMachine.TestCase
+@pytest.mark.parametrize(("examples", "steps_each"), [(5, 12), pytest.param(25, 25, marks=pytest.mark.slow)])
+def test_any_order_of_steps_leaves_what_a_plain_model_says(examples: int, steps_each: int) -> None:
+    phases = (Phase.explicit, Phase.reuse, Phase.generate)
+    chosen = settings(max_examples=examples, stateful_step_count=steps_each, deadline=None, phases=phases)
+    run_state_machine_as_test(StreamMachine, settings=chosen)

@@ -24,6 +24,7 @@ from writers.merge.plan.plan import MergeOptions
 from writers.merge.spark import SparkExecutor
 from writers.partitions import add_partition
 
+pytestmark = pytest.mark.spark
 DAYS = [DAY, "2024-03-06", "2024-03-07"]
 
 
@@ -58,7 +59,6 @@ def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
     return history_bytes(db.layout)
 
 
-@pytest.mark.spark
 def test_tasks_in_spark_write_the_same_bytes(tmp_path: Path, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dates, "PARALLEL_ROWS", 2000)  # the first day is cut over all workers
     here = run(tmp_path / "here", LocalExecutor(), 1 << 30)

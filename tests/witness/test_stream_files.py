@@ -7,8 +7,9 @@ import pytest
 from tests.support.witness.damage import DAMAGES, STREAM_KINDS, Kind, Trees
 from tests.support.witness.page import check
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", STREAM_KINDS, ids=lambda kind: kind.name)
 def test_no_command_is_silently_wrong(trees: Trees, kind: Kind, damage: str) -> None:

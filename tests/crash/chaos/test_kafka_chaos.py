@@ -9,10 +9,9 @@ import pytest
 
 from tests.crash.chaos.campaign import IN_WORKER, LARGE, Chaos
 
+pytestmark = [pytest.mark.jvm, pytest.mark.kafka, pytest.mark.spark]
 
-@pytest.mark.kafka
-@pytest.mark.jvm
-@pytest.mark.spark
+
 def test_whatever_is_killed_every_message_is_there_once(tmp_path: Path) -> None:
     with ExitStack() as opened:
         chaos = Chaos(tmp_path, opened, seed=7, sizes=(LARGE,))

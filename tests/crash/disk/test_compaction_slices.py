@@ -14,6 +14,7 @@ from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, write_batch
 
+pytestmark = pytest.mark.slow
 KEYS = [LocationKey(name, f"d{name}") for name in "abcdef"]
 EPOCHS = 14
 
@@ -55,7 +56,6 @@ def test_killed_before_any_change_of_the_disk(tmp_path: Path) -> None:
         assert not [path for path in Layout(root).streams(TABLE).iterdir() if ".tmp-" in path.name]
 
 
-@pytest.mark.slow
 def test_powered_off_before_any_change_of_the_disk(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     plain = PowerCutFs(tmp_path / "plain")

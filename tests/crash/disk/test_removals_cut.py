@@ -15,12 +15,12 @@ from tests.support.disks.model_fs import Crash
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log, read_state, remove, write_batch
 
+pytestmark = pytest.mark.slow
 KEYS = [LocationKey(name, "d") for name in "abcdefgh"]
 FULL: dict[LocationKey, list[int]] = {key: [1] for key in KEYS}
 EMPTY: dict[LocationKey, list[int]] = {key: [] for key in KEYS}
 
 
-@pytest.mark.slow
 def test_all_removals_or_none(tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     with open_log(Fs(), tmp_path / "made") as log:

@@ -22,6 +22,7 @@ def steps_of(root: Path, feed: Path, way: str) -> list[tuple[str, int]]:
     return [(name, fs.steps.count(name)) for name in dict.fromkeys(fs.steps)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [("here", "as-spark"), ("as-spark", "here"), ("here", "here")])
 def test_the_other_way_goes_on_where_one_was_killed(tmp_path: Path, first: str, second: str) -> None:
     feed, plain = tmp_path / "feed", tmp_path / "plain"

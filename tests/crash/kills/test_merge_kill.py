@@ -14,6 +14,7 @@ from tests.support.places import REPOSITORY
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, check_tree, make, merge
 
+pytestmark = pytest.mark.slow
 CHILD = """
 import os, signal, sys
 from pathlib import Path
@@ -34,7 +35,6 @@ list(merge_dates(Dying(), Layout(Path(sys.argv[1])), TABLE, [DAY], MergeOptions(
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "step", ["merge-stage:after", "merge-publish:before", "merge-index:after", "merge-clean:before"]
 )

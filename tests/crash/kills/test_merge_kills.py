@@ -14,6 +14,8 @@ from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, naive_order, read_location
 from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs, check_tree, make, merge, same
 
+pytestmark = pytest.mark.slow
+
 
 def kill_then_run_again(root: Path, fs: KillingFs, **options: Any) -> bool:
     """Whether the kill happened; checks what a reader sees after it, and that a second run ends well."""
@@ -45,13 +47,11 @@ def _expected(db: IntradayRows, internal: str, rows: list[dict[str, Any]]) -> li
     return naive_order([row for row in rows if row["Sym"] in syms], [])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_killed_at_a_phase_it_ends_well_when_run_again(tmp_path: Path, step: str) -> None:
     assert kill_then_run_again(tmp_path, KillingFs(step=step))
 
 
-@pytest.mark.slow
 def test_killed_at_any_change_of_the_disk(tmp_path: Path) -> None:
     counting = KillingFs()
     kill_then_run_again(tmp_path / "count", counting)
@@ -61,7 +61,6 @@ def test_killed_at_any_change_of_the_disk(tmp_path: Path) -> None:
         assert kill_then_run_again(tmp_path / str(call), KillingFs(call=call)), call
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_a_killed_re_merge_keeps_the_old_generation_readable(tmp_path: Path, step: str) -> None:
     db, _ = make(tmp_path, 90)

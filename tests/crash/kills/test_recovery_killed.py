@@ -14,6 +14,7 @@ from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.streams.tiny_writer import TABLE, open_log, read_state, write_batch
 
+pytestmark = pytest.mark.slow
 A, B, C = (LocationKey(name, "d") for name in "abc")
 EPOCHS = [{A: [1], B: [2]}, {A: [3], C: [4]}, {B: [5], C: [6]}]
 
@@ -33,7 +34,6 @@ def rows_at(epoch: int) -> dict[LocationKey, list[int]]:
     return rows
 
 
-@pytest.mark.slow
 def test_a_killed_recovery_is_ended_by_the_next(tmp_path: Path) -> None:
     ahead = 0
     for seed in range(16):

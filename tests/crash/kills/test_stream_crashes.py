@@ -22,6 +22,7 @@ from tests.support.streams.after_a_crash import EXACT, goes_on
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers
 from tests.support.streams.stream_story import STORIES, Groups, tell
 
+pytestmark = pytest.mark.slow
 STEPS = (
     "check-lease",
     "cut-tails",
@@ -50,7 +51,6 @@ def committed_rows(root: Path) -> list[int]:
     return numbers(root, load_stream(fs, layout, TABLE, STREAM))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(STORIES))
 def test_killed_before_and_after_every_step(tmp_path: Path, name: str) -> None:
     done = subprocess.run(
@@ -67,7 +67,6 @@ def test_killed_before_and_after_every_step(tmp_path: Path, name: str) -> None:
     assert set(STEPS) <= set(line.split())
 
 
-@pytest.mark.slow
 def test_stopped_before_any_change_of_the_disk(tmp_path: Path, story: list[Groups]) -> None:
     plain = CrashingFs()
     (tmp_path / "plain").mkdir()
@@ -106,7 +105,6 @@ def total_changes(root: Path, story: list[Groups]) -> int:
     return fs.changes
 
 
-@pytest.mark.slow
 def test_powered_off_at_any_change_loses_nothing_acknowledged(tmp_path: Path, story: list[Groups]) -> None:
     total = total_changes(tmp_path / "plain", story)
     chance = random.Random(11)
@@ -114,7 +112,6 @@ def test_powered_off_at_any_change_loses_nothing_acknowledged(tmp_path: Path, st
         power_cut(tmp_path / f"db{seed}", story, change, seed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sabotage", ["file", "dir"])
 def test_the_power_cuts_do_find_a_sync_that_is_left_out(tmp_path: Path, story: list[Groups], sabotage: str) -> None:
     total = total_changes(tmp_path / "plain", story)
@@ -124,7 +121,6 @@ def test_the_power_cuts_do_find_a_sync_that_is_left_out(tmp_path: Path, story: l
             power_cut(tmp_path / f"db{seed}", story, change, seed, sabotage)
 
 
-@pytest.mark.slow
 def test_killed_twice_and_then_powered_off(tmp_path: Path, story: list[Groups]) -> None:
     total = total_changes(tmp_path / "plain", story)
     chance = random.Random(13)
@@ -146,7 +142,6 @@ def test_killed_twice_and_then_powered_off(tmp_path: Path, story: list[Groups]) 
         assert goes_on(root, story, boot="boot-2") == EXACT, f"seed {seed}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "half", "step"),
     [

@@ -8,8 +8,9 @@ import pytest
 
 from tests.crash.spark.chain import ENDS, run_campaign
 
+pytestmark = pytest.mark.spark
 
-@pytest.mark.spark
+
 def test_a_table_that_is_followed_has_each_row_once_whichever_end_is_killed(tmp_path: Path) -> None:
     done = run_campaign(tmp_path, len(ENDS), 3)
     assert done.kills == dict.fromkeys(ENDS, 1)

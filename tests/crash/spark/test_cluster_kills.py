@@ -8,8 +8,9 @@ import pytest
 
 from tests.crash.spark.cluster_kills import FILES, KINDS, run_campaign
 
+pytestmark = pytest.mark.spark
 
-@pytest.mark.spark
+
 def test_whatever_of_a_cluster_is_killed_every_row_is_there_once(tmp_path: Path) -> None:
     """Under dynamic allocation, and with speculation asked for."""
     done = run_campaign(tmp_path, len(KINDS), 5, dynamic=True)

@@ -8,8 +8,9 @@ import pytest
 
 from tests.crash.spark.frame_copies import run_campaign
 
+pytestmark = pytest.mark.spark
 
-@pytest.mark.spark
+
 def test_tasks_that_run_beside_earlier_attempts_of_themselves(tmp_path: Path) -> None:
     done = run_campaign(tmp_path, 1, 3, ["mixed"])
     assert (done.rounds, done.kills) == (1, 1) and done.repeated > 0

@@ -72,6 +72,7 @@ OPTIONS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     lines=FILES,

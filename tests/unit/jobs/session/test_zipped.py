@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -23,12 +24,24 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with few modules, which are packed in no time."""
+    root = tmp_path_factory.mktemp("few")
+    for name in ("store/__init__.py", "store/errors.py", "store/io/fs.py", "conf/log4j2.properties"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    write_zip(root / "few.zip", root)
+    return root
+
+
 def imported(packed: Path) -> str:
     """The file that a fresh process imports a module of ours from."""
     words = [sys.executable, "-I", "-S", "-c", TELL, str(packed)]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[0]
 
 
+@pytest.mark.slow
 def test_every_module_is_there_with_its_bytecode(packed: Path) -> None:
     names = set(zipfile.ZipFile(packed).namelist())
     modules = {name for name in names if name.endswith(".py")}
@@ -37,6 +50,7 @@ def test_every_module_is_there_with_its_bytecode(packed: Path) -> None:
     assert modules == {path.relative_to(ROOT).as_posix() for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
 
 
+@pytest.mark.slow
 def test_zip_and_wheel_have_every_package_of_the_project(packed: Path) -> None:
     """Each folder with modules is a package: setuptools finds it for the wheel, and the zip has it."""
     found = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
@@ -51,12 +65,14 @@ def test_zip_and_wheel_have_every_package_of_the_project(packed: Path) -> None:
     assert folders - zipped == set()
 
 
-def test_the_same_sources_give_the_same_bytes(packed: Path, tmp_path: Path) -> None:
-    write_zip(tmp_path / "again.zip")
-    assert (tmp_path / "again.zip").read_bytes() == packed.read_bytes()
+def test_the_same_sources_give_the_same_bytes(few: Path, tmp_path: Path) -> None:
+    write_zip(tmp_path / "again.zip", few)
+    assert (tmp_path / "again.zip").read_bytes() == (few / "few.zip").read_bytes()
+    assert len(zipfile.ZipFile(few / "few.zip").namelist()) == 7  # three modules twice, and what is no module
 
 
-def test_bytecode_is_used_and_that_of_another_python_is_not(packed: Path, tmp_path: Path) -> None:
+def test_bytecode_is_used_and_that_of_another_python_is_not(few: Path, tmp_path: Path) -> None:
+    packed = few / "few.zip"
     assert imported(packed) == f"{packed}/store/errors.pyc"
     foreign = tmp_path / "foreign.zip"
     with zipfile.ZipFile(packed) as old, zipfile.ZipFile(foreign, "w") as new:

@@ -115,6 +115,7 @@ def test_a_small_date_whose_texts_exceed_a_slice_merges_them_in_files(
     assert len(asked) == 1  # few texts are quicker in memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", [True, False])
 def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool

@@ -222,6 +222,7 @@ def _story(root: Path) -> int:
     return fs.changes
 
 
+@pytest.mark.slow
 def test_a_kill_or_a_power_cut_at_any_change_leaves_a_location_that_can_be_set_aside_again(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     for after in range(_story(tmp_path / "plain")):

@@ -247,6 +247,7 @@ def _rebuild(fs: Fs, root: Path) -> None:
     rebuild(fs, layout, TABLE, find(fs, layout, TABLE, STREAM), Choice(), time_ms=1)
 
 
+@pytest.mark.slow
 def test_a_kill_or_a_power_cut_at_any_change_is_reported_and_the_same_call_ends_it(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     _tiny(tmp_path / "plain")
