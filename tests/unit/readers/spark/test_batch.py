@@ -186,10 +186,10 @@ def test_a_rollback_meanwhile_is_an_error_and_no_mixture(small: SmallTable) -> N
 
 def test_small_locations_share_tasks_and_large_ones_are_divided(tmp_path: Path) -> None:
     small = SmallTable(tmp_path / "db")
-    small.commit(*(small.append(f"p{n}", DAY, rows(2)) for n in range(300)))
+    small.commit(*(small.append(f"p{n}", DAY, rows(2)) for n in range(100)))
     _, tasks = planned(small.root)
-    assert len(tasks) < 40
-    assert sum(len(task.slices) for task in tasks) == 300
+    assert len(tasks) < 20
+    assert sum(len(task.slices) for task in tasks) == 100
     small.add("large", NEXT, {"Size": list(range(40_000))})
     _, tasks = planned(small.root, dates=NEXT, columns="Size", taskBytes="100000")
     assert len(tasks) > 2
