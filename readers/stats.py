@@ -18,12 +18,13 @@ from store.epochs.state.values import add_count, ignored_in
 from store.errors import SparkhavenError
 from store.format.column.ends import WIDTH
 from store.io.fs import Fs
+from store.io.walking import files_below
 from store.layout import Layout, TableName, without_generation
 from store.scan.ranges import Slice
 from store.schema.deployed.deploy import deployed_tables
 
 RATE_MS = 60_000
-DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes")
+DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes", ".parquet")
 
 
 @dataclass(slots=True)
@@ -135,7 +136,7 @@ def disk_use(fs: Fs, layout: Layout, name: TableName) -> DiskUse:
         internal = directory.parent.parent
         volume = "intraday" if internal.parent == layout.intraday(name) else without_generation(internal.name)
         used, wasted = volumes.get(volume, (0, 0))
-        size = sum(_size(fs, directory / file) for file in _inside(fs, directory))
+        size = sum(_size(fs, file) for file in files_below(fs, directory))
         volumes[volume] = used + size, wasted + _waste(fs, directory, live.get(directory))
     symbols: dict[str, Symbols] = {}
     for slice_ in live.values():
@@ -216,7 +217,7 @@ def _inside(fs: Fs, path: Path) -> list[str]:
 def _waste(fs: Fs, directory: Path, live: Slice | None) -> int:
     """Bytes in a directory that no read of the newest snapshot needs: tails, stray files, replaced locations."""
     if live is None:
-        return sum(_size(fs, directory / name) for name in _inside(fs, directory))
+        return sum(_size(fs, file) for file in files_below(fs, directory))
     wasted = 0
     for name in _inside(fs, directory):
         if name in live.files:

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from store.epochs.pins import Pin, left
 from store.errors import FormatError
+from store.format.parquet.names import in_parquet
 from store.io.fs import Fs
 from store.kernels import pc
 from store.predicate.expression import Predicate
 from store.scan.checksums import Checks
-from store.scan.columnfile import ColumnFile, open_column
+from store.scan.columnfile import ColumnFile, ParquetColumns, open_column, open_parquet
 from store.scan.ranges import Slice
 from store.types.model import Column, Kind, Storage
 
@@ -72,6 +73,7 @@ class SliceReader:
         self._pin, self._later, self._checks = pin, later, checks
         self._sizes = slice_.sizes
         self._open: dict[str, ColumnFile] = {}
+        self._parquet: ParquetColumns | None = None
 
     def read(self, start: int, stop: int, predicate: Predicate | None = None) -> Iterator[list[pa.Array]]:
         """The shown columns of rows ``[start, stop)`` that match the predicate, in parts of equal lengths.
@@ -99,18 +101,24 @@ class SliceReader:
 
     def _columns(self, columns: Sequence[Column], start: int, stop: int) -> list[pa.Array]:
         """Columns of rows ``[start, stop)`` of the location."""
-        at = self._slice
         missing = [c for c in columns if c.kind is not Kind.PARTITIONING and c.name not in self._open]
         try:
             for column in missing:
-                sizes, rows = self._sizes, at.rows
-                self._open[column.name] = open_column(self._fs, at.directory, column, sizes, rows, check=self._check)
+                self._open[column.name] = self._opened(column)
             if missing and not self._later:
                 self._require_pinned()
             return [self._column(column, start, stop) for column in columns]
         except (FileNotFoundError, FormatError) as error:
             self._require_pinned(error)
             raise
+
+    def _opened(self, column: Column) -> ColumnFile:
+        at = self._slice
+        if not in_parquet(self._sizes):
+            return open_column(self._fs, at.directory, column, self._sizes, at.rows, check=self._check)
+        if self._parquet is None:
+            self._parquet = open_parquet(self._fs, at.directory, self._sizes, at.rows, check=self._check)
+        return self._parquet.column(column)
 
     def _check(self, path: Path, data: pa.Buffer) -> None:
         if self._checks is not None:

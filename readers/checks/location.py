@@ -7,21 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from readers.checks.checksum import checksum
 from readers.checks.findings import Finding, finding, from_error
+from readers.checks.parquet_location import check_indexes, check_parquet
 from readers.checks.values import Expected, check_values
 from store.epochs.files.publish import OWNER, TABLE_DEFINITION
 from store.errors import SparkhavenError
 from store.format.column.prefix import Prefix
+from store.format.parquet.names import NAME
 from store.format.table.tablesize import NAME as TABLE_SIZE
 from store.format.table.tablesize import TableSize, decode, encode
 from store.format.table.tblread import decode_tbl
 from store.io.fs import Fs
-from store.scan.checksums import crc32
 from store.scan.columnfile import OVR, column_header, committed_prefix
 from store.types.committed import FileState
 from store.types.model import Column, TableSchema
 
-BLOCK = 8 << 20
 RESTORE = "restore the file from a copy, or roll the stream back to an epoch before the damage"
 REMERGE = "merge the date again with --rewrite; until then reads work without the grouping"
 RECOVER = "run `sparkhaven recover`"
@@ -49,11 +50,18 @@ def check_location(
             )
         return
     yield from _record(fs, expected, names)
+    damaged: set[str] = set()
     for name, state in sorted(expected.files.items()):
-        yield from _file(fs, schema, expected, name, state, deep=deep)
+        for found in _file(fs, schema, expected, name, state, deep=deep):
+            yield found
+            if found.severity == "error":
+                damaged.add(name)
     for column in schema.stored:
         if column.files[0] in expected.files and column.files[0] in names:
             yield from _column(fs, expected, column, names, deep=deep)
+    if NAME in expected.files and NAME not in damaged:
+        yield from check_parquet(fs, schema, expected, deep=deep)
+    yield from check_indexes(fs, expected, deep=deep)
     yield from _definition(fs, schema, expected, names, definitions)
     yield from _strays(fs, schema, expected, names)
 
@@ -180,7 +188,11 @@ def _file(
             hint=RECOVER + " if no stream is running",
         )
     if deep:
-        crc = checksum(fs, path, offset, state.size)
+        try:
+            crc = checksum(fs, path, offset, state.size)
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, path)
+            return
         if crc != state.crc:
             yield finding(
                 "error",
@@ -191,14 +203,6 @@ def _file(
                 found=f"CRC-32 {crc:08x}",
                 hint=RESTORE,
             )
-
-
-def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
-    """CRC-32 of ``length`` bytes from ``offset``, read in blocks."""
-    crc = 0
-    for at in range(offset, offset + length, BLOCK):
-        crc = crc32(fs.read_range(path, at, min(BLOCK, offset + length - at)), crc)
-    return crc
 
 
 def _column(fs: Fs, expected: Expected, column: Column, names: Sequence[str], *, deep: bool) -> Iterator[Finding]:
@@ -239,6 +243,7 @@ def _overflow(directory: Path, column: Column, prefix: Prefix, names: Sequence[s
 def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str]) -> Iterator[Finding]:
     """Files in the directory that do not belong to the location."""
     overflow = {column.name + OVR for column in schema.columns}
+    indexed = {path.partition("/")[0] for path in expected.indexes}
     for name in names:
         if (
             name in expected.files
@@ -247,7 +252,7 @@ def _strays(fs: Fs, schema: TableSchema, expected: Expected, names: Sequence[str
         ):
             continue
         path = expected.directory / name
-        if name.startswith("Index-") or name == ".dh_metadata":
+        if name in indexed:
             continue
         if expected.truncated and name.endswith((".dat", ".sym", ".sym.bytes", ".bytes")):
             continue  # kept until no reader can use them

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from readers.checks.findings import Finding, finding
 from store.format.index.grouping import key_identity
+from store.format.parquet.names import NAME, in_parquet
 from store.io.fs import Fs
 from store.scan.columnfile import open_column, read_grouping
 from store.types.committed import FileState, RangeStats
@@ -31,14 +32,16 @@ class Expected:
     epoch: int | None = None
     truncated: bool = False
     published: bytes | None = None  # content of ``table.size``, where it follows from the log
+    indexes: Mapping[str, FileState] = field(default_factory=dict)  # files of indexes, by their path below the location
 
 
 def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding]:
     """Reads a whole column. Damage that stops a read is raised; other damage is a finding."""
     sizes = {name: state.size for name, state in expected.files.items()}
-    path = expected.directory / column.files[0]
+    parquet = in_parquet(sizes)
+    path = expected.directory / (NAME if parquet else column.files[0])
     values = open_column(fs, expected.directory, column, sizes, expected.rows).read()
-    if column.storage is Storage.SYMBOL and expected.rows:
+    if column.storage is Storage.SYMBOL and expected.rows and not parquet:
         yield from _symbols(expected, column, values.dictionary)
     for stats in expected.stats.get(column.name, ()):
         wrong = false_statistics(values.slice(stats.start, stats.stop - stats.start), stats)
@@ -47,12 +50,12 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
                 "error",
                 path,
                 "statistics are wrong: reads may skip rows that match",
-                at=f"rows {stats.start} to {stats.stop}",
+                at=f"rows {stats.start} to {stats.stop}{f' of column {column.name}' if parquet else ''}",
                 expected=wrong[0],
                 found=wrong[1],
                 hint="merge the date, or ingest it again; until then read without --where",
             )
-    if column.kind is Kind.GROUPING:
+    if column.kind is Kind.GROUPING and not parquet:
         groups = read_grouping(fs, expected.directory, column, expected.rows)
         if groups is not None and len(groups):
             plain = values.cast(column.type.arrow) if pa.types.is_dictionary(values.type) else values

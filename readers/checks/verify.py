@@ -132,9 +132,8 @@ class _TableCheck:
                 except SparkhavenError as error:
                     yield from_error(error, directory)
                     continue
-                yield from self._location(
-                    schema, Expected("history", directory, output.rows, output.files, output.stats)
-                )
+                at = Expected("history", directory, output.rows, output.files, output.stats, indexes=output.indexes)
+                yield from self._location(schema, at)
         yield from check_intraday_directories(*where, self.located, self.aside)
         yield from check_history_directories(*where, self.records, self.unfinished)
         yield from check_index(*where, self.records, self.times, merging=bool(self.unfinished))

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from readers.checks.checksum import checksum
 from readers.checks.findings import Finding, finding, from_error
-from readers.checks.location import checksum
 from store.errors import FormatError, SparkhavenError, UnsupportedVersionError
 from store.format.column.prefix import LITTLE, Prefix
 from store.format.column.symbols import decode_symbols
@@ -48,7 +48,7 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     on_disk = _size(fs, path) - prefix.data_offset
     facts["dataBytes"] = on_disk
     rows, sizes = on_disk // prefix.width, _disk_sizes(fs, path, prefix)
-    record = _record(fs, path)
+    record = record_beside(fs, path)
     committed = record.data_file_sizes.get(path.name) if record else None
     if record is None or committed is None:
         yield finding("note", path, "no table.size beside the file names its committed length: the whole file is shown")
@@ -59,14 +59,14 @@ def column_data(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
             )
     else:
         rows, sizes = record.size, dict(record.data_file_sizes)
-        yield from _extent(path, prefix.data_offset + committed, prefix.data_offset + on_disk)
+        yield from extent(path, prefix.data_offset + committed, prefix.data_offset + on_disk)
     facts["rows"] = rows
     column = _column(path, prefix)
     if prefix.metadata is not None:
         facts["groups"] = len(prefix.metadata.entries)
         yield from _groups(prefix, column, rows, path)
     yield from _values(fs, path, column, sizes, rows, facts)
-    yield from _changed(fs, path, record, prefix.data_offset)
+    yield from changed(fs, path, record, prefix.data_offset)
 
 
 def _values(
@@ -118,7 +118,7 @@ def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) 
         )
     facts.update(byteOrder=order, encoding=encoding)
     extents = []
-    record = _record(fs, sym)
+    record = record_beside(fs, sym)
     for path in (sym, data):
         found = fs.stat(path)
         if found is None:
@@ -126,7 +126,7 @@ def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) 
             return
         committed = record.data_file_sizes.get(path.name) if record else None
         if committed is not None and path == subject:
-            yield from _extent(path, committed, found.size)
+            yield from extent(path, committed, found.size)
         extents.append(min(found.size, committed) if committed is not None else found.size)
     if extents[0] % 8 and (record is None or sym.name not in record.data_file_sizes):
         at = extents[0] - extents[0] % 8
@@ -142,19 +142,19 @@ def _texts(fs: Fs, sym: Path, data: Path, subject: Path, facts: dict[str, Any]) 
     facts["duplicates"] = double
     if double:
         yield finding("note", sym, "a text has several symbols", expected=f"{len(texts) - double}", found=len(texts))
-    yield from _changed(fs, subject, record, 0)
+    yield from changed(fs, subject, record, 0)
 
 
 def blob_bytes(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     """Values of a blob column, through the ends in its ``.dat``."""
-    record = _record(fs, path)
+    record = record_beside(fs, path)
     committed = record.data_file_sizes.get(path.name) if record else None
     if committed is not None:
-        yield from _extent(path, committed, _size(fs, path))
+        yield from extent(path, committed, _size(fs, path))
     values: dict[str, Any] = {}
     yield from column_data(fs, path.with_suffix(".dat"), values)
     facts.update({name: values[name] for name in ("encoding", "rows", "nulls", "first") if name in values})
-    yield from _changed(fs, path, record, 0)
+    yield from changed(fs, path, record, 0)
 
 
 def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
@@ -173,12 +173,12 @@ def overflow(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     ]
     if not prefix.overflow:
         yield finding("note", path, "unused: the overflow flag of the column is FALSE")
-    record = _record(fs, path)
+    record = record_beside(fs, path)
     if record is not None:
         groups.check(record.size, path)
 
 
-def _extent(path: Path, committed: int, on_disk: int) -> Iterator[Finding]:
+def extent(path: Path, committed: int, on_disk: int) -> Iterator[Finding]:
     """A file's length against the committed one, both with the prefix."""
     if on_disk < committed:
         yield finding(
@@ -201,7 +201,7 @@ def _extent(path: Path, committed: int, on_disk: int) -> Iterator[Finding]:
         )
 
 
-def _changed(fs: Fs, path: Path, record: tablesize.TableSize | None, offset: int) -> Iterator[Finding]:
+def changed(fs: Fs, path: Path, record: tablesize.TableSize | None, offset: int) -> Iterator[Finding]:
     """The checksum of the committed bytes, which covers the data and not the prefix before ``offset``."""
     expected = record.checksums.get(path.name) if record else None
     committed = record.data_file_sizes.get(path.name) if record else None
@@ -220,7 +220,7 @@ def _changed(fs: Fs, path: Path, record: tablesize.TableSize | None, offset: int
         )
 
 
-def _record(fs: Fs, path: Path) -> tablesize.TableSize | None:
+def record_beside(fs: Fs, path: Path) -> tablesize.TableSize | None:
     try:
         return tablesize.load(fs, path.parent)
     except (SparkhavenError, OSError):

@@ -15,6 +15,7 @@ from typing import Any
 from readers.checks.findings import Finding, finding, from_error
 from readers.inspect import columns as inspect_columns
 from readers.inspect import logs as inspect_logs
+from readers.inspect import parquet as inspect_parquet
 from readers.inspect import records as inspect_records
 from store.epochs.files.lock import in_progress
 from store.errors import SparkhavenError, TableNotFoundError
@@ -64,7 +65,7 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.history\.json", "schema history", inspect_records.json_file),
     (r"\d+\.json", "merge record", inspect_records.merge_record),
     (r"\d+\.validation", "validation result", inspect_records.validation),
-    (r".+\.parquet", "Parquet file", inspect_records.parquet),
+    (r".+\.parquet", "Parquet file", inspect_parquet.parquet),
     (r".+\.sym\.bytes", "symbol bytes", inspect_columns.symbol_bytes),
     (r".+\.sym", "symbol offsets", inspect_columns.symbols),
     (r".+\.bytes", "blob bytes", inspect_columns.blob_bytes),

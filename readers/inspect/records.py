@@ -9,9 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
-
 from readers.checks.findings import Finding, finding
 from store.errors import CorruptFileError, SchemaParseError, SparkhavenError
 from store.format.index import tlmi
@@ -165,28 +162,3 @@ def json_file(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
     if not isinstance(value, dict):
         raise CorruptFileError("file is no JSON object", where=path, expected="{...}", found=type(value).__name__)
     facts.update(value)
-
-
-def parquet(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]:
-    """The footer of a Parquet file."""
-    try:
-        found = pyarrow.parquet.ParquetFile(pa.BufferReader(fs.map(path, (fs.stat(path) or _gone(path)).size)))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptFileError("Parquet file is damaged", where=path, found=error) from error
-    metadata = found.metadata
-    facts.update(
-        rows=metadata.num_rows,
-        rowGroups=metadata.num_row_groups,
-        createdBy=metadata.created_by,
-        columns=[f"{field.name}: {field.type}" for field in found.schema_arrow],
-    )
-    own = (metadata.metadata or {}).get(b"deephaven")
-    if own is not None:
-        try:
-            facts["deephaven"] = json.loads(own)
-        except ValueError as error:
-            yield finding("error", path, "footer entry deephaven is not JSON", found=error)
-
-
-def _gone(path: Path) -> Any:
-    raise FileNotFoundError(path)

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import InputPartition
 from readers.arrow.table import Table
 from readers.spark.options import ReadOptions
 from readers.spark.types import spark_batch
+from store.format.parquet.names import NAME, in_parquet
 from store.predicate.expression import Predicate
 from store.scan.ranges import Slice
 from store.types.committed import RangeStats
@@ -63,6 +64,8 @@ def read_task(
 def _cost(slice_: Slice, columns: Sequence[Column]) -> int:
     names = [name for column in columns for name in column.files]
     size = sum(slice_.files[name].size for name in names if name in slice_.files)
+    if in_parquet(slice_.files):  # the part of these columns is not known before the file is opened
+        size = slice_.files[NAME].size * len(columns) // max(len(slice_.stats), len(columns), 1)
     return size * (slice_.stop - slice_.start) // max(1, slice_.rows) + OPEN_BYTES * len(names)
 
 
@@ -77,6 +80,8 @@ def _divided(slice_: Slice, columns: Sequence[Column], target: int) -> Iterator[
 def _lightened(slice_: Slice, columns: Sequence[Column]) -> Slice:
     """The slice with what reading these columns needs: their files, and whether they have nulls."""
     files = {name: slice_.files[name] for column in columns for name in column.files if name in slice_.files}
+    if in_parquet(slice_.files):
+        files = {NAME: slice_.files[NAME]}
     stats: dict[str, tuple[RangeStats, ...]] = {}
     for column in columns:
         nulls = slice_.has_nulls(column.name)

@@ -5,7 +5,8 @@ decides what its history is; readers never look for history by listing directori
 
 The file has the frames of ``store.framing.frames``: magic ``SHVMRG1``, as number the generation (equal to that in the
 file name), and one frame, to the end of the file. Its payload has the fields of ``MergeRecord``; inputs are lists
-[stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.state.records`` spells them.
+[stream, internal, since, epoch, rows], files [bytes, crc], ranges as ``store.epochs.state.records`` spells them;
+``indexes``, files likewise, is left out of an output that has none.
 
 *Writer.* A record is replaced atomically (temporary file, sync, rename, sync of the directory); ``phase`` is the last
 finished phase of those that are stored: ``plan``, ``check`` (a restart resumes from it), ``record`` (readers use it
@@ -63,7 +64,8 @@ class MergeOutput:
     """One historical location of the date.
 
     ``digests`` is column -> digest as 32 hex digits; ``files`` is name -> size and CRC-32 of the data region.
-    ``stats`` may be empty: then nothing can be skipped.
+    ``stats`` may be empty: then nothing can be skipped. ``indexes``: files of indexes, by their path below the
+    location, with size and CRC-32 of the whole file.
     """
 
     internal: str
@@ -71,6 +73,7 @@ class MergeOutput:
     digests: dict[str, str] = field(default_factory=dict)
     files: dict[str, FileState] = field(default_factory=dict)
     stats: dict[str, tuple[RangeStats, ...]] = field(default_factory=dict)
+    indexes: dict[str, FileState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +259,10 @@ def _corrupt(what: str, where: object, byte: int, expected: object, found: objec
     )
 
 
+def _files(found: dict[str, FileState]) -> dict[str, list[int]]:
+    return {name: [state.size, state.crc] for name, state in found.items()}
+
+
 def _to_json(record: MergeRecord) -> dict[str, Any]:
     proof = record.proof
     return {
@@ -274,8 +281,9 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
                 "internal": output.internal,
                 "rows": output.rows,
                 "digests": output.digests,
-                "files": {name: [state.size, state.crc] for name, state in output.files.items()},
+                "files": _files(output.files),
                 "stats": {name: [encode_range(s) for s in ranges] for name, ranges in output.stats.items()},
+                **({"indexes": _files(output.indexes)} if output.indexes else {}),
             }
             for output in record.outputs
         ],
@@ -305,6 +313,7 @@ def _from_json(data: dict[str, Any]) -> MergeRecord:
                 entry["digests"],
                 {name: FileState(*state) for name, state in entry["files"].items()},
                 {name: tuple(decode_range(s) for s in ranges) for name, ranges in entry["stats"].items()},
+                {name: FileState(*state) for name, state in entry.get("indexes", {}).items()},
             )
             for entry in data["outputs"]
         ),

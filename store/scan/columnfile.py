@@ -1,4 +1,4 @@
-"""The files of one column in one location, as Arrow arrays.
+"""The columns of one location as Arrow arrays, from column files or from ``table.parquet``.
 
 Readers map the committed bytes; nothing beyond them is looked at. Row count and lengths come from ``table.size`` or
 a pinned epoch, byte order and width from the prefix, the type from the definition, and all of them must agree:
@@ -25,7 +25,9 @@ from store.format.column.prefix import (
 )
 from store.format.index.grouping import GroupRanges, decode_ovr
 from store.format.java.reader import HINT
+from store.format.parquet.names import NAME, in_parquet
 from store.io.fs import Fs
+from store.scan.parquetfile import ParquetRows
 from store.types.model import Column, Storage
 
 OVR = ".ovr"
@@ -129,8 +131,11 @@ def open_column(
     """Opens a column. ``files`` has the committed bytes of each file's data region, by file name.
 
     A column that has no committed ``.dat`` is all null. ``null_char`` is read as null in a char column in place of
-    0xFFFF. ``check`` is given the committed bytes of each file before they are decoded, and raises if they changed.
+    0xFFFF, in column files. ``check`` is given the committed bytes of each file before they are decoded, and raises if
+    they changed.
     """
+    if in_parquet(files):
+        return open_parquet(fs, directory, files, rows, check=check).column(column)
     codec = codec_for(column)
     dat = column.files[0]
     path = directory / dat
@@ -155,6 +160,36 @@ def open_column(
     null = null_char if column.type.name == "char" else None
     region = Region(column, str(path), prefix.byte_order, rows, data, companions, null)
     return ColumnFile(column, rows, prefix, codec.open(region))
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetColumns:
+    """The columns of an open ``table.parquet``."""
+
+    found: ParquetRows
+
+    def column(self, column: Column) -> ColumnFile:
+        """One of them; raises what ``check_field`` raises."""
+        codec_for(column)
+        return ColumnFile(column, self.found.rows, None, self.found.reading(column))
+
+
+def open_parquet(
+    fs: Fs,
+    directory: Path,
+    files: Mapping[str, int],
+    rows: int,
+    *,
+    check: Callable[[Path, pa.Buffer], None] = _unchecked,
+) -> ParquetColumns:
+    """Opens the ``table.parquet`` of a location; arguments as those of ``open_column``."""
+    path = directory / NAME
+    try:
+        data = fs.map(path, files[NAME])
+    except FileNotFoundError:
+        raise _missing(path) from None
+    check(path, data)
+    return ParquetColumns(ParquetRows(path, data, rows))
 
 
 def _companion(fs: Fs, path: Path, files: Mapping[str, int]) -> pa.Buffer:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from store.errors import SparkhavenError
 from store.io.fs import Fs
+from store.io.walking import files_below
 from store.layout import Layout, TableName
 from store.merges.records import MergeRecord, all_values, generations, load_records, lock_table
 from writers.merge.publish_phase import GRACE_S, PublishPhase
@@ -51,7 +52,7 @@ def replaced_by(
             path = fs.resolve(layout.partitions(table.namespace) / internal) / record.value / table.table
             if internal in alive or fs.stat(path) is None:
                 continue
-            size = sum(stat.size for name in fs.names(path) if (stat := fs.stat(path / name)) is not None)
+            size = sum(stat.size for file in files_below(fs, path) if (stat := fs.stat(file)) is not None)
             due = max(0.0, record.published_ms / 1000 + GRACE_S - now_s)
             found.append(Replaced(record.value, internal, path, size, due))
     return found

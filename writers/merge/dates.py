@@ -40,8 +40,8 @@ class DateResult:
 
     ``outcome``: merged, supplement, resumed, nothing (already merged), empty, planned or failed. ``destinations``:
     (internal partition, rows) that this run wrote. ``waiting`` rows are committed but not synced, and left out.
-    ``sort``: the order inside groups. ``clean_error``: published, but files of a
-    merge could not be removed.
+    ``sort``: the order inside groups; ``format``: that of a planned or done merge. ``clean_error``: published, but
+    files of a merge could not be removed.
     """
 
     value: str
@@ -57,6 +57,7 @@ class DateResult:
     waiting: int = 0
     sort: tuple[str, ...] = ()
     clean_error: SparkhavenError | OSError | None = None
+    format: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,8 @@ def _dry(
     rows = planned.plan.rows if planned.plan else 0
     pieces = planned.plan.ranges() if planned.plan else 1
     generation, sort = planned.record.generation, _sort_of(planned.record)
-    return DateResult(value, outcome, "plan", rows, 0, names, clock() - begun, generation, pieces, sort=sort)
+    found = DateResult(value, outcome, "plan", rows, 0, names, clock() - begun, generation, pieces, sort=sort)
+    return replace(found, format=planned.plan.format) if planned.plan else found
 
 
 def _sort_of(record: MergeRecord) -> tuple[str, ...]:
@@ -260,9 +262,10 @@ class _Merge:
         rows, seconds = sum(count for _, count in written), self.clock() - each.begun
         outcome, pieces = each.planned.outcome, each.plan.ranges()
         generation, sort = record.generation, _sort_of(record)
-        return DateResult(
+        found = DateResult(
             each.value, outcome, phase, each.plan.rows, rows, written, seconds, generation, pieces, sort=sort
         )
+        return replace(found, format=each.plan.format)
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""

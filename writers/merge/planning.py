@@ -33,8 +33,9 @@ from store.schema.deployed.deploy import load_deployed
 from store.types.model import TableSchema
 from store.volumes import require_volumes
 from writers.merge.plan.keys import SortKey
+from writers.merge.plan.parquet_source import text_bytes
 from writers.merge.plan.pins import Pins, after_sync
-from writers.merge.plan.plan import MergeOptions, MergePlan
+from writers.merge.plan.plan import MergeOptions, MergePlan, chosen_format
 from writers.merge.plan.proof import add_proofs
 from writers.merge.plan.source import Source
 from writers.merge.publish import Volume, destination, stage_root, volumes
@@ -103,8 +104,8 @@ def plan_merge(
         sources, origin = _tails(layout, table, locations, {}), "intraday"
     else:
         require_volumes(fs, layout, table, base)
-        sources, origin = [*_history(layout, table, base), *tails], "history"
-    options = replace(options, sort=_sort(base, options, schema))
+        sources, origin = [*_history(fs, layout, schema, base), *tails], "history"
+    options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema))
     mark = "s" if supplement else "g" if base is not None else ""
     generation = _generation(fs, layout, table, value)
     if not mark and _occupied(fs, layout, table, value):
@@ -118,7 +119,7 @@ def plan_merge(
         mark, generation = "g", max(generation, 2)
     names = (writable_names if dry_run else ensure_writable)(fs, layout, table.namespace)
     places = volumes(fs, layout, table.namespace, names)
-    _require_space(fs, places, sources)
+    _require_space(fs, places, sources, copies=1 if options.format == "deephaven" else 2)
     destinations = tuple(destination(volume, table, value, generation, mark) for volume in places)
     work = stage_root(places[0], table, value, generation) / ".work" if places else Path()
     plan = MergePlan(table, value, generation, schema, tuple(sources), destinations, options, work)
@@ -135,6 +136,7 @@ def plan_merge(
         replaces=replaces,
         details={
             "sort": [str(key) for key in options.sort or ()],
+            "format": options.format,
             "formula": schema.key_formula,
             "partitions": [d.writable for d in plan.destinations],
             "supplements": supplements + 1 if supplement else 0,
@@ -224,12 +226,14 @@ def _complete(base: MergeRecord, locations: Sequence[tuple[str, LocationState]])
     return all(i.rows == 0 or i.key in rows for i in base.inputs)
 
 
-def _history(layout: Layout, table: TableName, base: MergeRecord) -> list[Source]:
+def _history(fs: Fs, layout: Layout, schema: TableSchema, base: MergeRecord) -> list[Source]:
     found = []
+    table = TableName(schema.namespace, schema.name)
     for output in sorted(base.outputs, key=lambda o: o.internal):
         directory = layout.history_location(table, LocationKey(output.internal, base.value))
         rows = output.rows
-        found.append(Source(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files))
+        source = Source(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files)
+        found.append(replace(source, text_bytes=text_bytes(fs, source, schema.stored)))
     return found
 
 
@@ -267,8 +271,8 @@ def _replaced(
     return tuple(n for n in names if fs.stat(layout.history_location(table, LocationKey(n, value))))
 
 
-def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[Source]) -> None:
-    needed = sum(state.size for source in sources for state in source.files.values())
+def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[Source], copies: int) -> None:
+    needed = copies * sum(state.size for source in sources for state in source.files.values())
     for place in {volume.staging: volume for volume in places}.values():
         free = fs.free_bytes(place.staging)
         if free * len(places) < needed:

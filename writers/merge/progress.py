@@ -18,6 +18,8 @@ WORK = {
     "write_piece": "writing pieces",
     "verify_file": "verifying source files",
     "check_column": "reading back columns",
+    "write_parquet": "writing Parquet",
+    "check_parquet": "reading back Parquet",
 }
 
 

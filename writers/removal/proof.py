@@ -24,12 +24,13 @@ from store.digest import add, from_hex, to_hex
 from store.epochs.state.values import LocationState
 from store.errors import TableNotFoundError, ValidationFailedError
 from store.format.index.tlmi import decode_tlmi
+from store.format.parquet.names import NAME
 from store.format.table import tablesize
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeOutput, MergeRecord, newest
 from store.merges.validations import Validation, binding, load_validation, store_validation
-from store.scan.columnfile import column_header, committed_prefix
+from store.scan.columnfile import column_header, committed_prefix, open_parquet
 from store.schema.deployed.deploy import load_deployed
 from store.types.model import TableSchema
 from store.volumes import require_volumes
@@ -112,7 +113,7 @@ def prove(
     schema = load_deployed(fs, layout, table)
     for output in record.outputs:
         _check_output(fs, layout, table, record, output)
-        require_own_files(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output.files)
+        _require_own(fs, layout.history_location(table, LocationKey(output.internal, value)), schema, output)
     validation = load_validation(fs, layout, table, record)
     if validation is None or validation.binding != binding(record, schema.rules):
         why = "was never validated" if validation is None else "was validated with other rules"
@@ -133,6 +134,15 @@ def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Colle
     for column in schema.stored:
         if column.files[0] in files:
             committed_prefix(fs, directory / column.files[0], column)
+
+
+def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutput) -> None:
+    """The same for a location of history in either format."""
+    require_own_files(fs, directory, schema, output.files)
+    if NAME in output.files:
+        found = open_parquet(fs, directory, {NAME: output.files[NAME].size}, output.rows)
+        for column in schema.stored:
+            found.column(column)
 
 
 def _check_sums(record: MergeRecord) -> None:

@@ -16,8 +16,8 @@ from store.merges.records import MergeRecord
 from store.merges.validations import RuleResult
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL
+from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.proof import Digests
-from writers.merge.plan.source import ColumnSource
 from writers.validation.keys import counted, feed, row_keys
 from writers.validation.rows import RowSet
 from writers.validation.scope import SHOWN, some
@@ -29,7 +29,7 @@ def digest(rows: RowSet, column: Column) -> str:
     """The digest of a column as 32 hex digits."""
     found = Digests(rows.schema)
     for source in rows.sources:
-        opened = ColumnSource(rows.fs, source, column)
+        opened = open_source(rows.fs, source, column)
         if column.storage is Storage.SYMBOL:
             symbols = opened.symbols()
             counts = np.zeros(len(symbols) + 1, np.int64)

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from store.io.fs import Fs
 from store.types.model import Column, Kind, Storage, TableSchema
 from writers.merge.plan.keys import INT_NULL, rank_lut, sorted_symbols
-from writers.merge.plan.source import ColumnSource, Source
+from writers.merge.plan.parquet_source import open_source
+from writers.merge.plan.source import Source
 from writers.merge.write.order import to_arrow
 from writers.validation.results import NotEvaluatedError
 
@@ -140,7 +141,7 @@ class RowSet:
     def symbols(self, column: Column) -> Iterator[tuple[Source, pa.Array]]:
         """The symbol table of a column in each location."""
         for source in self.sources:
-            yield source, ColumnSource(self.fs, source, column).symbols()
+            yield source, open_source(self.fs, source, column).symbols()
 
     def blocks(self, names: Sequence[str]) -> Iterator[Block]:
         """All rows, the named columns of them."""
@@ -159,7 +160,7 @@ def _reader(fs: Fs, source: Source, column: Column, value: str) -> _Read:
     if column.kind is Kind.PARTITIONING:
         whole = Dictionary(pa.array([value], pa.string()))
         return lambda first, stop: _coded(column, np.zeros(stop - first, np.int32), whole)
-    opened = ColumnSource(fs, source, column)
+    opened = open_source(fs, source, column)
     if column.storage is Storage.SYMBOL:
         table = Dictionary(opened.symbols().cast(pa.string()))
         return lambda first, stop: _coded(column, opened.ids(first, stop, len(table.texts)), table)

@@ -43,10 +43,10 @@ from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor
 from writers.merge.plan.keys import parse_sort
 from writers.merge.plan.pins import after_sync
-from writers.merge.plan.plan import MergeOptions
+from writers.merge.plan.plan import FORMATS, Format, MergeOptions
 from writers.merge.spark import SparkExecutor
 
-FORMATS = ("default", "deephaven")
+DEFAULT_FORMAT = "default"
 
 
 def register(app: typer.Typer) -> None:
@@ -81,8 +81,13 @@ def merge(
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Merge a merged date again, as a new generation.")] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
     format_: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="default (the schema's) or deephaven.")
-    ] = "default",
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Files of history: deephaven (column files), parquet (table.parquet) or both; default: the schema's.",
+        ),
+    ] = DEFAULT_FORMAT,
     sort: Annotated[
         str | None,
         typer.Option(metavar="COL[:desc],...|none", help="Sort order inside groups; default: that of the last merge."),
@@ -125,8 +130,8 @@ def merge(
         allow_empty=allow_empty,
         memory=memory_bytes(memory),
         workers=workers or 1,
+        format=_format(format_),
     )
-    _check_format(format_, schema.merge_format)
     where = chosen_runner(local, spark)
     merged, states = all_values(fs, layout, parsed), newest_states(fs, layout, parsed)
     try:
@@ -188,6 +193,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             "destinations": {internal: None if dry_run else n for internal, n in result.destinations},
             "generation": result.generation,
             "sort": list(result.sort),
+            "format": result.format,
             "waiting_rows": result.waiting,
             "seconds": round(result.seconds, 3),
             "dry_run": dry_run,
@@ -221,6 +227,8 @@ def _sentence(result: DateResult, parts: str) -> str:
     if result.outcome == "nothing":
         return "merged before, nothing new"
     order = f", sorted by {', '.join(result.sort)}" if result.sort else ""
+    if result.format in ("parquet", "both"):
+        order += ", as Parquet" if result.format == "parquet" else ", as column files and Parquet"
     if result.outcome == "planned":
         return f"would merge {result.rows_in:,} rows" + (f" to {parts}" if parts else "") + order
     if result.outcome in ("empty", "failed"):
@@ -228,14 +236,11 @@ def _sentence(result: DateResult, parts: str) -> str:
     return f"{result.outcome}, {result.rows_out:,} rows to {parts or 'nowhere'}{order}"
 
 
-def _check_format(asked: str, of_schema: str) -> None:
-    chosen = {"default": of_schema, "deephaven": "DeephavenV1", "parquet": "Parquet"}.get(asked.lower())
-    if chosen is None:
-        raise SettingsError("unknown --format", expected=" or ".join(FORMATS), found=asked)
-    if chosen != "DeephavenV1":
-        raise SettingsError(
-            f"this release does not merge as {chosen}",
-            expected="deephaven",
-            found=asked if asked != "default" else f"defaultMergeFormat {of_schema} of the schema",
-            hint="give --format deephaven",
-        )
+def _format(asked: str) -> Format | None:
+    """None: the schema's."""
+    for known in FORMATS:
+        if asked.lower() == known:
+            return known
+    if asked.lower() == DEFAULT_FORMAT:
+        return None
+    raise SettingsError("unknown --format", expected=", ".join((DEFAULT_FORMAT, *FORMATS)), found=repr(asked))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from readers.arrow.opening import open_table
+from readers.checks.verify import verify
 from store.epochs.reading.load import load_stream
 from store.epochs.state.values import Batch, FileId
 from store.errors import SparkhavenError
@@ -97,6 +98,18 @@ def test_a_merge_that_was_published_by_a_process_that_died(tmp_path: Path) -> No
             raise AssertionError(f"change {change}") from error
         fs.cut(0)
         assert open_table(root, str(TABLE)).to_arrow(tier="history").num_rows == 9, f"change {change}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_", ["parquet", "both"])
+def test_a_merge_into_parquet_is_durable_when_it_has_ended(tmp_path: Path, format_: str) -> None:
+    db, _ = make(tmp_path, 40, partitions=2)
+    db.log.close()
+    fs = PowerCutFs(tmp_path)
+    merge(Layout(tmp_path), fs=fs, format=format_)
+    fs.cut(0)
+    assert open_table(tmp_path, str(TABLE)).to_arrow(tier="history").num_rows == 40
+    assert [found.text() for found in verify(Fs(), Layout(tmp_path), TABLE, deep=True).findings] == []
 
 
 @pytest.mark.slow

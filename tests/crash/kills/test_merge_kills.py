@@ -52,26 +52,43 @@ def test_killed_at_a_phase_it_ends_well_when_run_again(tmp_path: Path, step: str
     assert kill_then_run_again(tmp_path, KillingFs(step=step))
 
 
-def test_killed_at_any_change_of_the_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "step", ["merge-stage:after", "merge-check:before", "merge-publish:after", "merge-clean:before"]
+)
+def test_killed_at_a_phase_of_a_merge_into_parquet(tmp_path: Path, step: str) -> None:
+    assert kill_then_run_again(tmp_path, KillingFs(step=step), format="parquet")
+
+
+@pytest.mark.parametrize(("format_", "number"), [("deephaven", 12), ("parquet", 8)])
+def test_killed_at_any_change_of_the_disk(tmp_path: Path, format_: str, number: int) -> None:
     counting = KillingFs()
-    kill_then_run_again(tmp_path / "count", counting)
+    kill_then_run_again(tmp_path / "count", counting, format=format_)
     assert set(PHASE_STEPS) <= set(counting.steps)
-    chosen = random.Random(7).sample(range(1, counting.calls + 1), 12)
-    for call in sorted({*chosen, *range(counting.calls - 11, counting.calls + 1)}):
-        assert kill_then_run_again(tmp_path / str(call), KillingFs(call=call)), call
+    chosen = random.Random(7).sample(range(1, counting.calls + 1), number)
+    for call in sorted({*chosen, *range(counting.calls - number + 1, counting.calls + 1)}):
+        assert kill_then_run_again(tmp_path / str(call), KillingFs(call=call), format=format_), call
+
+
+def test_a_killed_re_merge_in_another_format_keeps_the_old_one_readable(tmp_path: Path) -> None:
+    keep_old_generation(tmp_path, "merge-publish:after", format="parquet")
 
 
 @pytest.mark.parametrize("step", PHASE_STEPS)
 def test_a_killed_re_merge_keeps_the_old_generation_readable(tmp_path: Path, step: str) -> None:
+    keep_old_generation(tmp_path, step)
+
+
+def keep_old_generation(tmp_path: Path, step: str, **options: Any) -> None:
+    """Kills a second merge of a date at a step, with ``options`` that the first did not have."""
     db, _ = make(tmp_path, 90)
     merge(db.layout)
     before = newest(FS, db.layout, TABLE, DAY)
     with pytest.raises(Killed):
-        merge(db.layout, fs=KillingFs(step=step), rewrite=True)
+        merge(db.layout, fs=KillingFs(step=step), rewrite=True, **options)
     seen = newest(FS, db.layout, TABLE, DAY)
     assert seen is not None
     assert sum(len(read_location(db.layout, db.schema, LocationKey(o.internal, DAY))) for o in seen.outputs) == 90
-    (again,) = merge(db.layout, rewrite=True)
+    (again,) = merge(db.layout, rewrite=True, **options)
     assert again.outcome in ("merged", "resumed")
     assert before is not None
     last = newest(FS, db.layout, TABLE, DAY)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.witness.story import DONE, MERGED, OPEN
+from tests.support.witness.story import DONE, MERGED, OPEN, PARQUET
 
 DAMAGES = ("lost", "older copy", "newer copy", "foreign copy", "bit flipped", "cut short", "empty", "unreadable")
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
@@ -36,6 +36,8 @@ _STREAMS = "Intraday/Test/Event/.streams"
 _OPEN, _OPEN_B = f"Intraday/Test/Event/a/{OPEN}/Event", f"Intraday/Test/Event/b/{OPEN}/Event"
 _TRUNCATED = f"Intraday/Test/Event/b/{DONE}/Event"
 _HISTORY, _HISTORY_2 = f"Systems/Test/Partitions/0/{DONE}/Event", f"Systems/Test/Partitions/0/{MERGED}/Event"
+_PARQUET = f"Systems/Test/Partitions/0/{PARQUET}/Event"
+_SIDECAR = f"{_PARQUET}/.dh_metadata/indexes/Sym/index_Sym_table.parquet"
 _MERGES = "Systems/Test/MetadataIndex/.Event.merges"
 
 STREAM_KINDS = (
@@ -64,6 +66,11 @@ HISTORY_KINDS = (
     Kind("history .ovr", f"{_HISTORY}/Sym.ovr", f"{_HISTORY}/Sym.sym"),
     Kind("history .sym", f"{_HISTORY}/Sym.sym", f"{_HISTORY}/Src.sym"),
     Kind("history table.size", f"{_HISTORY}/table.size", f"{_HISTORY_2}/table.size"),
+    Kind("table.parquet", f"{_PARQUET}/table.parquet", _SIDECAR),
+    Kind("table.size beside table.parquet", f"{_PARQUET}/table.size", f"{_HISTORY_2}/table.size"),
+    Kind("index of table.parquet", _SIDECAR, f"{_PARQUET}/table.parquet"),
+    Kind("Index-<Col>, .dat", f"{_PARQUET}/Index-Sym/dh_begin_pos.dat", f"{_PARQUET}/Index-Sym/dh_end_pos.dat"),
+    Kind("Index-<Col> (directory)", f"{_PARQUET}/Index-Sym", f"{_PARQUET}/.dh_metadata"),
     Kind(".tlmi", "Systems/Test/MetadataIndex/Event.tlmi", "elsewhere.tlmi"),
     Kind("merge record", f"{_MERGES}/{MERGED}/1.json", f"{_MERGES}/{DONE}/1.json"),
     Kind("merge record of a truncated date", f"{_MERGES}/{DONE}/1.json", f"{_MERGES}/{MERGED}/1.json"),

@@ -1,9 +1,9 @@
 """A small database in which every kind of file of the tree exists, at three times: older, now, newer.
 
-One table, two streams, three dates. Rows follow from their number, so a value that is wrong, lost or doubled shows.
+One table, two streams, four dates. Rows follow from their number, so a value that is wrong, lost or doubled shows.
 ``DONE`` is merged and its intraday rows are truncated, those of one source deleted as well; ``MERGED`` is merged and
-still lies in both tiers; ``OPEN`` is intraday. Feed files go through the real decoder and the real writer, in this
-process; the rest are commands.
+still lies in both tiers; ``PARQUET`` likewise, its history as Parquet; ``OPEN`` is intraday. Feed files go through the
+real decoder and the real writer, in this process; the rest are commands.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from writers.target import StreamTarget
 
 TABLE = TableName("Test", "Event")
 STREAM, OTHER = "feed", "other"
-DONE, MERGED, OPEN = "2026-11-18", "2026-11-19", "2026-11-20"
+PARQUET, DONE, MERGED, OPEN = "2026-11-17", "2026-11-18", "2026-11-19", "2026-11-20"
 NEVER = "2026-11-21"  # a date of its own, in the newer tree only
 SCHEMA = b"""<Table namespace="Test" name="Event" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
@@ -148,11 +148,13 @@ def begin(root: Path, fs: Fs) -> Writer:
     deploy(fs, Layout(root), SCHEMA)
     writer = Writer(root, fs)
     command(root, "partitions", "add", "Test", "0")
+    writer.take(0, rows(range(700, 740), "a", PARQUET))
     writer.take(1, rows(range(400), "a", DONE) + rows(range(400, 410), "b", DONE))
     writer.take(1, rows(range(9000, 9010), "z", OPEN), stream=OTHER)
     writer.take(2, rows(range(410, 420), "a", MERGED))
     writer.take(3, rows(range(420, 430), "a", OPEN) + rows(range(430, 440), "b", OPEN))
     command(root, "merge", str(TABLE), "--date", DONE, "--local", "--workers", "1")
+    command(root, "merge", str(TABLE), "--date", PARQUET, "--local", "--workers", "1", "--format", "parquet")
     command(root, "validate", str(TABLE), "--date", DONE)
     command(root, "truncate", str(TABLE), "--date", DONE, "--source", "a")
     for number in range(4, 8):  # past the rollback floor, so that there is a checkpoint
@@ -190,6 +192,7 @@ def expected(tier: str = "all") -> list[Row]:
     done = rows(range(400), "a", DONE) + rows(range(400, 410), "b", DONE)
     found = rows(range(410, 420), "a", MERGED) + rows(range(420, 430), "a", OPEN) + rows(range(430, 440), "b", OPEN)
     found += rows(range(440, 520), "a", OPEN) + rows(range(520, 530), "c", OPEN) + rows(range(9000, 9020), "z", OPEN)
+    found += rows(range(700, 740), "a", PARQUET)
     return found if tier == "intraday" else done + found
 
 

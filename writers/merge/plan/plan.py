@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from store.layout import TableName
 from store.types.model import Column, Storage, TableSchema
 from writers.merge.plan.keys import SortKey
 from writers.merge.plan.source import Source
 
+Format = Literal["deephaven", "parquet", "both"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 DEFAULT_MEMORY = 1 << 30
 BASE_MEMORY = 192 << 20  # an interpreter with numpy and Arrow, and one block of each array
 ORDER_BYTES = 44  # rows and order kept, sorted words and copies while ordering
@@ -21,7 +24,7 @@ class MergeOptions:
     """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once.
 
     ``sort`` None keeps the order of the date's last merge, an empty tuple means unsorted; ``rewrite`` merges a merged
-    date again, as a new generation.
+    date again, as a new generation. ``format`` None is that of the schema.
     """
 
     sort: tuple[SortKey, ...] | None = None
@@ -31,6 +34,7 @@ class MergeOptions:
     workers: int = 1
     max_supplements: int = 4
     verify_sources: bool = True
+    format: Format | None = None
 
     @property
     def usable(self) -> int:
@@ -59,6 +63,11 @@ class Destination:
         return self.target / value / table.table
 
 
+def chosen_format(options: MergeOptions, schema: TableSchema) -> Format:
+    """The format that the options name, else that of the schema."""
+    return options.format or ("parquet" if schema.merge_format == "Parquet" else "deephaven")
+
+
 @dataclass(frozen=True, slots=True)
 class MergePlan:
     """Everything a worker needs for one date; ``sources`` are in tie order, ``destinations`` in formula order."""
@@ -71,6 +80,11 @@ class MergePlan:
     destinations: tuple[Destination, ...]
     options: MergeOptions
     work: Path
+
+    @property
+    def format(self) -> Format:
+        """The format of the outputs: as the options say, else the schema."""
+        return chosen_format(self.options, self.schema)
 
     @property
     def rows(self) -> int:
@@ -121,6 +135,7 @@ class MergePlan:
 
     def _blob_cost(self, column: Column) -> int:
         stored = sum(s.files[column.files[1]].size for s in self.sources if column.files[1] in s.files)
+        stored += sum(s.text_bytes.get(column.name, 0) for s in self.sources)
         rows = sum(s.rows for s in self.sources)
         return 48 + 4 * (stored // max(rows, 1))
 
@@ -129,7 +144,8 @@ class MergePlan:
         sizes = []
         for column in self.symbol_columns:
             ends, texts = (sum(s.files[n].size for s in self.sources if n in s.files) for n in column.files[1:])
-            sizes.append(texts + ends // 2)  # .sym has 8 bytes a text, Arrow 4
+            parquet = sum(s.text_bytes.get(column.name, 0) for s in self.sources)
+            sizes.append(texts + ends // 2 + parquet)  # .sym has 8 bytes a text, Arrow 4
         return sum(sizes) + 2 * max(sizes, default=0)
 
     def usable(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class Source:
     """Rows ``[start, stop)`` of a location that has ``rows`` committed ones in ``files``.
 
     ``stream`` is empty for a location of history. ``since`` and ``epoch`` are those of the pinned state.
+    ``text_bytes``: about how many bytes the texts of a column take in ``table.parquet``, where the merge has to know.
     """
 
     directory: Path
@@ -51,6 +52,7 @@ class Source:
     stop: int
     rows: int
     files: Mapping[str, FileState]
+    text_bytes: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.stop - self.start

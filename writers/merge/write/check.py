@@ -146,9 +146,9 @@ class _Reader:
         nulls = int(counts[-1])
         if not len(present) or self._symbols is None:
             return RangeStats(first, stop, nulls)
-        low, high = self._symbols[int(present[0])].as_py(), self._symbols[int(present[-1])].as_py()
-        plain = max(len(low), len(high)) <= MAX_BOUND and max(low + high, default="") < "\ud800"
-        return RangeStats(first, stop, nulls, 0, low, high) if plain else RangeStats(first, stop, nulls)
+        return text_stats(
+            first, stop, nulls, self._symbols[int(present[0])].as_py(), self._symbols[int(present[-1])].as_py()
+        )
 
     def _wrong(self, what: str, expected: object, found: object) -> ValidationFailedError:
         return ValidationFailedError(
@@ -159,6 +159,12 @@ class _Reader:
             hint="merge the date again; if the error comes back, the disk or memory is faulty",
             phase="check",
         )
+
+
+def text_stats(first: int, stop: int, nulls: int, low: str, high: str) -> RangeStats:
+    """Statistics of texts; bounds only if they are short and the same by code point and by UTF-16 code unit."""
+    plain = max(len(low), len(high)) <= MAX_BOUND and max(low + high, default="") < "\ud800"
+    return RangeStats(first, stop, nulls, 0, low, high) if plain else RangeStats(first, stop, nulls)
 
 
 def fixed_stats(entries: npt.NDArray[Any], column: Column, first: int) -> RangeStats:

@@ -28,6 +28,7 @@ from store.errors import MergeError
 from store.io.fs import Fs
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL
+from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource
 from writers.merge.write.order import ranks_file, union_columns
@@ -97,6 +98,7 @@ def fits_slice(plan: MergePlan) -> bool:
     limit = Budget.of(plan).slice
     return all(
         sum(source.files[name].size for source in plan.sources for name in column.files[1:] if name in source.files)
+        + sum(source.text_bytes.get(column.name, 0) for source in plan.sources)
         <= limit
         for column in union_columns(plan)
     )
@@ -137,7 +139,7 @@ def _runs(fs: Fs, plan: MergePlan, column: Column, budget: Budget) -> tuple[list
     for index, source in enumerate(plan.sources):
         size = held = 0
         parts: list[tuple[int, pa.Array]] = []
-        for first, texts in _texts_of(ColumnSource(fs, source, column), budget):
+        for first, texts in _texts_of(open_source(fs, source, column), budget):
             parts.append((first, texts))
             held += texts.nbytes + ENTRY * len(texts)
             size = first + len(texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from store.format.column.prefix import charset_of, encode_prefix, prefix_with_grouping
 from store.format.column.symbols import encode_symbols
 from store.format.index.grouping import GroupRanges
+from store.format.parquet.names import index_of
 from store.format.table import tablesize
 from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
@@ -29,12 +30,17 @@ SYMBOLS = 1 << 16  # texts that are encoded at once
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A complete staged location: its rows, the data bytes of each file, and whether each group column is grouped."""
+    """A complete staged location: its rows, the data bytes of each file, and whether each group column is grouped.
+
+    ``indexes``: keys of each indexed column; ``index_files``: files of the indexes, as paths below the location.
+    """
 
     destination: int
     rows: int
     sizes: dict[str, int]
     grouped: dict[str, bool]
+    indexes: dict[str, int] = field(default_factory=dict)
+    index_files: tuple[str, ...] = ()
 
 
 def finish(
@@ -136,16 +142,21 @@ def used_of(written: Sequence[Written]) -> dict[str, npt.NDArray[np.bool_]]:
     return found
 
 
-def size_record(plan: MergePlan, rows: int, files: Mapping[str, FileState], now_ms: int) -> bytes:
+def sort_directions(plan: MergePlan) -> dict[str, str]:
+    """The columns that the rows are sorted by, most significant first, as Deephaven spells their order."""
+    return {key.column: "Descending" if key.descending else "Ascending" for key in plan.ordering}
+
+
+def size_record(plan: MergePlan, finished: Finished, files: Mapping[str, FileState], now_ms: int) -> bytes:
     """The ``table.size`` of a merged location."""
-    order = {key.column: "Descending" if key.descending else "Ascending" for key in plan.ordering}
     return tablesize.encode(
         tablesize.TableSize(
-            size=rows,
+            size=finished.rows,
             last_modified_ms=now_ms,
             data_file_sizes={name: state.size for name, state in sorted(files.items())},
             schema_version=plan.schema.version,
-            sorted_columns=order,
+            sorted_columns=sort_directions(plan),
+            data_indexes={index_of((name,)): keys for name, keys in finished.indexes.items()},
             checksums={name: state.crc for name, state in sorted(files.items())},
         )
     )

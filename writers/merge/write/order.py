@@ -20,6 +20,7 @@ from store.io.fs import Fs
 from store.schema.formula.evaluation import Formula, parse_formula
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, SortKey, Words, argsort, look_up, ordinals, rank_lut, rank_ordinals
+from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ALL, ColumnSource, Pick
 
@@ -62,7 +63,7 @@ class Keys:
         """A column of a source."""
         key = (index, column.name)
         if key not in self._columns:
-            self._columns[key] = ColumnSource(self._fs, self.plan.sources[index], column)
+            self._columns[key] = open_source(self._fs, self.plan.sources[index], column)
         return self._columns[key]
 
     def ranks(self, index: int, column: Column, first: int, stop: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:

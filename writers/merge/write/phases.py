@@ -19,7 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from store.digest import to_hex
 from store.errors import SparkhavenError, ValidationFailedError
+from store.format.parquet.names import NAME
 from store.format.table import tablesize
 from store.io.fs import Fs, SyncGuard
 from store.io.system_errors import in_phase
@@ -29,7 +31,9 @@ from store.types.committed import FileState
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.proof import as_hex, total
 from writers.merge.write.check import ColumnFound, ColumnTask, check_column
+from writers.merge.write.check_parquet import ParquetCheck, check_parquet, whole_files
 from writers.merge.write.finish import Finished, size_record
+from writers.merge.write.indexes import directories_of
 from writers.merge.write.share import Run, here, stage_date
 from writers.merge.write.stage import Written
 from writers.merge.write.survey import source_files, verify_file
@@ -67,7 +71,7 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate]) -> list[MergeRecord | Failure]
     """
     with _guarded(fs, tasks) as guards:
         with fs.during("merge-stage"):
-            staged = [_tried("stage", _stage, fs, task.plan, here, task.plan.ranges() > 1) for task in tasks]
+            staged = [_tried("stage", _stage, fs, task, here, task.plan.ranges() > 1) for task in tasks]
         with fs.during("merge-sync"):
             failed = _tried("sync", _sync, fs, guards, [found for found in staged if isinstance(found, _Staged)])
     with fs.during("merge-check"):
@@ -86,7 +90,7 @@ def run_large(fs: Fs, layout: Layout, task: WholeDate, run: Run[Any, Any]) -> Me
     plan, record = task.plan, task.record
     with _guarded(fs, [task]) as guards:
         with fs.during("merge-stage"):
-            staged = _stage(fs, plan, run, True)
+            staged = _stage(fs, task, run, True)
         record = replace(record, phase="stage")
         store_record(fs, layout, plan.table, record)
         with fs.during("merge-sync"):
@@ -109,8 +113,8 @@ def _tried(phase: str, fn: Callable[..., T], *arguments: Any) -> T | Failure:
 # --- 1 stage -------------------------------------------------------------------------------------------
 
 
-def _stage(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> _Staged:
-    return _Staged(plan, *stage_date(fs, plan, run, split))
+def _stage(fs: Fs, task: WholeDate, run: Run[Any, Any], split: bool) -> _Staged:
+    return _Staged(task.plan, *stage_date(fs, task.plan, run, split, task.now_ms))
 
 
 # --- 2 sync --------------------------------------------------------------------------------------------
@@ -136,8 +140,11 @@ def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> N
                 if destination.stage_root.parent != place:
                     continue
                 location = destination.stage(plan.table, plan.value)
-                files += [location / name for name in fs.names(location)]
+                inside = {Path(name).parts[0] for name in done.index_files}
+                files += [location / name for name in fs.names(location) if name not in inside]
+                files += [location / name for name in done.index_files]
                 root = destination.stage_root
+                directories += [location / name for name in directories_of(done.index_files)]
                 directories += [location, location.parent, location.parent.parent, root]
         if files:
             guard.sync(files, [*directories, place])
@@ -151,8 +158,13 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged) -> Merg
     if plan.options.verify_sources:
         for _ in run(partial(verify_file, fs), source_files(plan)):
             pass
-    tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in plan.columns]
-    found: list[ColumnFound] = list(run(partial(check_column, fs), tasks))
+    found: list[ColumnFound] = []
+    if plan.format != "parquet":
+        tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in plan.columns]
+        found += run(partial(check_column, fs), tasks)
+    if plan.format != "deephaven":
+        parquet = _read_parquet(fs, plan, run, staged)
+        found = _agreed(plan, found, parquet) if found else parquet
     digests_in = total(part.digests for part in staged.written)
     digests_out = total({column.column: column.digest} for column in found)
     proof = Proof(
@@ -167,6 +179,30 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged) -> Merg
     return replace(task.record, phase="check", outputs=outputs, proof=proof)
 
 
+def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:
+    """What DuckDB reads of every column of every destination; a large date's columns are spread over the workers."""
+    parts = plan.options.workers if plan.ranges() > 1 else 1
+    shares = [plan.columns[first::parts] for first in range(min(parts, len(plan.columns)))]
+    tasks = [ParquetCheck(plan, done, share) for done in staged.finished for share in shares]
+    return [column for found in run(partial(check_parquet, fs), tasks) for column in found]
+
+
+def _agreed(plan: MergePlan, found: Sequence[ColumnFound], parquet: Sequence[ColumnFound]) -> list[ColumnFound]:
+    """What was found in column files. ValidationFailedError: ``table.parquet`` beside them has other values."""
+    other = {(column.destination, column.column): column.digest for column in parquet}
+    for column in found:
+        if other[column.destination, column.column] != column.digest:
+            raise ValidationFailedError(
+                f"column {column.column} has other values in {NAME} than in its column files",
+                where=f"{plan.table} {plan.value}",
+                expected=to_hex(column.digest),
+                found=to_hex(other[column.destination, column.column]),
+                hint="nothing was published; merge the date again",
+                phase="check",
+            )
+    return list(found)
+
+
 def _output(fs: Fs, plan: MergePlan, done: Finished, found: Sequence[ColumnFound], now_ms: int) -> MergeOutput:
     mine = [column for column in found if column.destination == done.destination]
     files: dict[str, FileState] = {}
@@ -174,9 +210,12 @@ def _output(fs: Fs, plan: MergePlan, done: Finished, found: Sequence[ColumnFound
         files |= column.files
     destination = plan.destinations[done.destination]
     place = destination.stage(plan.table, plan.value)
-    fs.write_new(place / tablesize.NAME, size_record(plan, done.rows, files, now_ms))
+    indexes: dict[str, FileState] = {}
+    if plan.format != "deephaven":
+        files[NAME], indexes = whole_files(fs, place, done)
+    fs.write_new(place / tablesize.NAME, size_record(plan, done, files, now_ms))
     digests = as_hex({column.column: column.digest for column in mine}, plan.schema)
-    return MergeOutput(destination.internal, done.rows, digests, files, {c.column: c.stats for c in mine})
+    return MergeOutput(destination.internal, done.rows, digests, files, {c.column: c.stats for c in mine}, indexes)
 
 
 def _sync_sizes(fs: Fs, checked: Sequence[tuple[WholeDate, MergeRecord | Failure]]) -> None:

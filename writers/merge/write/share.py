@@ -18,6 +18,7 @@ from writers.merge.plan.plan import MergePlan
 from writers.merge.write.dictionaries import fits_slice, load_unions, store_unions
 from writers.merge.write.finish import Finished, finish, used_of
 from writers.merge.write.order import Keys, Unions, bounds
+from writers.merge.write.parquet import ParquetTask, write_parquet
 from writers.merge.write.stage import (
     ColumnWrite,
     Ordered,
@@ -42,8 +43,13 @@ def here(fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
     return map(fn, tasks)
 
 
-def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tuple[list[Written], list[Finished]]:
-    """Writes every destination's location, complete except ``table.size``; ``split`` cuts the date as planned."""
+def stage_date(
+    fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool, now_ms: int
+) -> tuple[list[Written], list[Finished]]:
+    """Writes every destination's location, complete except ``table.size``; ``split`` cuts the date as planned.
+
+    ``now_ms``: the time of the merge.
+    """
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
     found = prepare(fs, plan, stored=split or not fits_slice(plan))
@@ -62,6 +68,8 @@ def stage_date(fs: Fs, plan: MergePlan, run: Run[Any, Any], split: bool) -> tupl
             finished.append(finish(fs, plan, index, rows, runs, used, found))
         else:
             fs.remove_tree(destination.stage_root / destination.internal)
+    if plan.format != "deephaven":
+        finished = list(run(partial(write_parquet, fs), [ParquetTask(plan, each, now_ms) for each in finished]))
     return written, finished
 
 

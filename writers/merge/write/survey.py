@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.format.parquet.names import NAME
 from store.io.fs import Fs
 from store.scan.columnfile import column_header
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, sorted_symbols
+from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource, check_crc
 from writers.merge.write.dictionaries import load_unions
@@ -25,7 +27,7 @@ def unions(fs: Fs, plan: MergePlan) -> dict[str, pa.StringArray]:
     """Sorted distinct strings over all sources of every column that needs them, in memory, for a small date."""
     found: dict[str, pa.StringArray] = {}
     for column in union_columns(plan):
-        sources = [ColumnSource(fs, source, column) for source in plan.sources]
+        sources = [open_source(fs, source, column) for source in plan.sources]
         if column.storage is Storage.SYMBOL:
             found[column.name] = sorted_symbols([source.symbols() for source in sources])
         else:
@@ -163,7 +165,7 @@ def verify_file(fs: Fs, task: SourceFile) -> None:
 
 def source_files(plan: MergePlan) -> list[SourceFile]:
     """Every committed file of every source, for the columns of the current schema."""
-    names = {name for column in plan.columns for name in column.files}
+    names = {NAME, *(name for column in plan.columns for name in column.files)}
     return [
         SourceFile(plan, index, name)
         for index, source in enumerate(plan.sources)

@@ -29,6 +29,9 @@ from readers import open_table
 from readers.spark.batch import FilteredReader, SnapshotReader
 from store.errors import SchemaMismatchError, SchemaParseError, SettingsError, SnapshotMovedError, TableNotFoundError
 from tests.support.tables.small_tables import SmallTable
+from writers.merge.dates import merge_dates
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan.plan import MergeOptions
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -98,6 +101,22 @@ def test_options_select_as_open_table_does(small: SmallTable, options: dict[str,
     wanted |= {"dates": options["dates"]} if "dates" in options else {}
     expected = open_table(small.root, "NS.T").to_arrow("Px", **wanted)
     assert read(small.root, columns="Px", **options).to_pylist() == expected.to_pylist()
+
+
+def test_history_as_parquet_is_read_as_column_files(small: SmallTable) -> None:
+    expected = sorted(read(small.root).to_pylist(), key=lambda row: row["Px"])
+    options, now = MergeOptions(format="parquet"), lambda: small.now
+    days = DAY, NEXT
+    for done in merge_dates(small.fs, small.layout, small.table, days, options, executor=LocalExecutor(), clock=now):
+        assert (done.error, done.format) == (None, "parquet")
+    for more in ({}, {"taskBytes": "100"}):
+        reader, tasks = planned(small.root, **more)
+        assert all([*slice_.files] == ["table.parquet"] for task in tasks for slice_ in task.slices)  # type: ignore[attr-defined]
+        found = pa.Table.from_batches([batch for task in tasks for batch in reader.read(task)])
+        assert sorted(found.to_pylist(), key=lambda row: row["Px"]) == expected
+    kept = [row for row in expected if (row["Size"] or 0) > 104]
+    one = read(small.root, columns="Px,Sym", where="Size > 104")
+    assert sorted(one["Px"].to_pylist()) == [row["Px"] for row in kept]
 
 
 FILTERS = [

@@ -1,0 +1,96 @@
+"""Read-only checks of a location in Parquet format: ``table.parquet``, and the files of its indexes.
+
+Length and checksum of ``table.parquet`` are checked as those of every committed file. The witness of an index is the
+merge record: size and checksum of each whole file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from readers.checks.checksum import checksum
+from readers.checks.findings import Finding, finding, from_error
+from readers.checks.values import Expected, check_values
+from store.errors import SparkhavenError
+from store.format.parquet.names import NAME, in_parquet
+from store.io.fs import Fs
+from store.io.walking import files_below
+from store.scan.columnfile import open_parquet
+from store.types.committed import FileState
+from store.types.model import TableSchema
+
+REMERGE = "merge the date again with --rewrite; rows are read without the index"
+
+
+def check_parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool) -> Iterator[Finding]:
+    """Footer and columns of ``table.parquet``, whose length and, if ``deep``, checksum are right; ``deep``: values."""
+    path = expected.directory / NAME
+    try:
+        opened = open_parquet(fs, expected.directory, {NAME: expected.files[NAME].size}, expected.rows)
+        named = sorted(opened.found.footer.indexes.values())
+    except (SparkhavenError, OSError) as error:
+        yield from_error(error, path)
+        return
+    for name in named:
+        if name not in expected.indexes:
+            yield finding(
+                "error",
+                path,
+                "the footer names an index that the merge record does not have",
+                expected=", ".join(sorted(expected.indexes)) or "no index",
+                found=name,
+                hint="merge the date again with --rewrite",
+            )
+    for column in schema.stored:
+        try:
+            opened.column(column)
+            if deep and in_parquet(expected.files):
+                yield from check_values(fs, expected, column)
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, path)
+
+
+def check_indexes(fs: Fs, expected: Expected, *, deep: bool) -> Iterator[Finding]:
+    """The files of the indexes of a location, and files beside them that belong to none."""
+    for name, state in sorted(expected.indexes.items()):
+        try:
+            yield from _file(fs, expected.directory / name, state, deep=deep)
+        except (SparkhavenError, OSError) as error:
+            yield from_error(error, expected.directory / name)
+    for top in sorted({name.partition("/")[0] for name in expected.indexes}):
+        for path in files_below(fs, expected.directory / top):
+            if str(path.relative_to(expected.directory)) not in expected.indexes:
+                yield finding("warning", path, "file that belongs to no index", hint="inspect it, then remove it")
+
+
+def _file(fs: Fs, path: Path, state: FileState, *, deep: bool) -> Iterator[Finding]:
+    found = fs.stat(path)
+    if found is None:
+        yield finding(
+            "error",
+            path,
+            "a file of an index is missing",
+            expected=f"{state.size} bytes",
+            found="nothing",
+            hint=REMERGE,
+        )
+    elif found.size != state.size:
+        yield finding(
+            "error",
+            path,
+            "file of an index has another length than the merge wrote",
+            expected=f"{state.size} bytes",
+            found=f"{found.size} bytes",
+            hint=REMERGE,
+        )
+    elif deep and (crc := checksum(fs, path, 0, state.size)) != state.crc:
+        yield finding(
+            "error",
+            path,
+            "checksum does not match: the index has changed since the merge",
+            at=f"bytes 0 to {state.size}",
+            expected=f"CRC-32 {state.crc:08x}",
+            found=f"CRC-32 {crc:08x}",
+            hint=REMERGE,
+        )

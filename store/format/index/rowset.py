@@ -1,0 +1,175 @@
+"""Row sets as bytes, as Deephaven's data indexes store them (class ``RowSetCodec`` of deephaven-core).
+
+A set of row positions is a list of ranges in ascending order. Each range gives the distance of its first row from the
+last position before it (from 0 at the beginning) and, if it has more than one row, the negated distance of its last
+row from its first. A command is one byte, command and size of numbers combined, and a big-endian number of that size:
+
+===========  =====================================    ====  =====================
+command      content after the number                  size  number
+===========  =====================================    ====  =====================
+``08``       none: the number is one distance          1     2 bytes, ``i2``
+``10``       that many distances of 2 bytes            2     4 bytes, ``i4``
+``18``       that many distances of 1 byte             3     8 bytes, ``i8``
+``20``       end of the set; a bare byte               4     1 byte, ``i1``
+===========  =====================================    ====  =====================
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store.errors import CorruptFileError
+
+Positions = npt.NDArray[np.int64]
+OFFSET, SHORTS, BYTES, END = 0x08, 0x10, 0x18, 0x20
+_SIZES = {1: ">i2", 2: ">i4", 3: ">i8", 4: ">i1"}
+_NUMBERS = {
+    kind: struct.Struct(form[0] + {"1": "b", "2": "h", "4": "i", "8": "q"}[form[2]]) for kind, form in _SIZES.items()
+}
+ALONE = 32767  # a distance from here on is a command of its own
+BYTE_RUN = 4  # distances of one byte in a row that are worth a command of their own
+
+
+def encode_rows(starts: Positions, stops: Positions) -> bytes:
+    """The bytes of the set of rows ``[starts[i], stops[i])``, ranges that ascend and neither touch nor are empty.
+
+    The narrowest numbers are used. Raises ValueError for other ranges.
+    """
+    if len(starts) == 1:
+        return encode_range(int(starts[0]), int(stops[0]))
+    before = np.concatenate((np.full(min(1, len(stops)), -1, np.int64), stops[:-1]))
+    if bool((starts <= before).any() or (stops <= starts).any()):
+        raise ValueError("ranges of a row set do not ascend")
+    found = _distances(starts, stops)
+    parts: list[bytes] = []
+    first = 0
+    for alone in np.flatnonzero(np.abs(found) >= ALONE).tolist():
+        _queue(found[first:alone], parts)
+        parts.append(_command(OFFSET, int(found[alone])))
+        first = alone + 1
+    _queue(found[first:], parts)
+    return b"".join([*parts, bytes((END,))])
+
+
+def encode_range(start: int, stop: int) -> bytes:
+    """The bytes of the rows ``[start, stop)``."""
+    if not 0 <= start < stop:
+        raise ValueError(f"[{start}, {stop}) is no range of rows")
+    span = start + 1 - stop
+    if span >= -128 and start <= 127 and span:
+        return bytes((BYTES | 4, 2, start, span & 0xFF, END))
+    if span and start < ALONE and -span < ALONE:
+        return struct.pack(">BBhhB", SHORTS | 4, 2, start, span, END)
+    return _command(OFFSET, start) + (_command(OFFSET, span) if span else b"") + bytes((END,))
+
+
+def _distances(starts: Positions, stops: Positions) -> Positions:
+    lasts = stops - 1
+    found = np.zeros((len(starts), 2), np.int64)
+    found[:, 0] = starts - np.concatenate((np.zeros(min(1, len(lasts)), np.int64), lasts[:-1]))
+    found[:, 1] = starts - lasts
+    kept = np.ones_like(found, np.bool_)
+    kept[:, 1] = found[:, 1] != 0
+    return found[kept]
+
+
+def _command(command: int, number: int) -> bytes:
+    kind = (
+        4 if -(2**7) <= number < 2**7 else 1 if -(2**15) <= number < 2**15 else 2 if -(2**31) <= number < 2**31 else 3
+    )
+    return bytes((command | kind,)) + _NUMBERS[kind].pack(number)
+
+
+def _queue(found: Positions, parts: list[bytes]) -> None:
+    """Commands for distances below ``ALONE``: long runs of small ones as bytes, others as shorts."""
+    narrow = (found >= -(2**7)) & (found < 2**7)
+    edges = np.flatnonzero(np.diff(narrow.astype(np.int8), prepend=0, append=0))
+    first = 0
+    for start, stop in edges.reshape(-1, 2).tolist():
+        last = stop == len(found)
+        if stop - start >= BYTE_RUN or (last and (stop - start >= 2 or start == first)):
+            _array(SHORTS, found[first:start], parts)
+            _array(BYTES, found[start:stop], parts)
+            first = stop
+    _array(SHORTS, found[first:], parts)
+
+
+def _array(command: int, found: Positions, parts: list[bytes]) -> None:
+    if len(found) == 1:
+        parts.append(_command(OFFSET, int(found[0])))
+    elif len(found):
+        parts.append(_command(command, len(found)) + found.astype(">i2" if command == SHORTS else ">i1").tobytes())
+
+
+def decode_rows(data: bytes, where: object = "row set", rows: int | None = None) -> tuple[Positions, Positions]:
+    """First rows, and rows after the last, of the ranges of any valid list of commands.
+
+    ``rows`` of the location bounds the positions. CorruptFileError: an unknown command, no end, bytes after the end,
+    distances that are no ranges, or a position beyond the location.
+    """
+    found = _numbers(data, where)
+    if not len(found):
+        return found, found
+    if found[0] < 0 or bool((found[1:] == 0).any()) or bool(((found[1:] < 0) & (found[:-1] < 0)).any()):
+        raise _wrong(
+            "distances of a row set are not those of ranges",
+            where,
+            "first rows, each with one last row at most",
+            "others",
+        )
+    positions = np.cumsum(np.abs(found))
+    ends = found < 0
+    starts = positions[~ends]
+    stops = starts + 1
+    stops[np.cumsum(~ends)[ends] - 1] = positions[ends] + 1
+    if bool((positions < 0).any()) or (rows is not None and int(positions[-1]) >= rows):
+        limit = "positions below 2^63" if rows is None else f"positions below {rows}"
+        raise _wrong("a position of a row set is beyond the location", where, limit, int(positions.max()))
+    return starts, stops
+
+
+def _numbers(data: bytes, where: object) -> Positions:
+    """All distances; raises for commands that are none."""
+    parts: list[npt.NDArray[Any]] = []
+    at = 0
+    while True:
+        if at >= len(data):
+            raise _wrong("row set has no end", f"{where}, byte {at}", "command 20", "end of the bytes")
+        byte = data[at]
+        if byte == END:
+            if at + 1 != len(data):
+                raise _wrong(
+                    "bytes follow the end of a row set", f"{where}, byte {at + 1}", "nothing", len(data) - at - 1
+                )
+            return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
+        command, kind = byte & ~0x07, byte & 0x07
+        if command not in (OFFSET, SHORTS, BYTES) or kind not in _NUMBERS:
+            raise _wrong(
+                "unknown command of a row set", f"{where}, byte {at}", "08, 10, 18 or 20, and a size", f"{byte:02x}"
+            )
+        number = _NUMBERS[kind]
+        end = at + 1 + number.size
+        count = int(number.unpack_from(data, at + 1)[0]) if end <= len(data) else -1
+        if command == OFFSET and end <= len(data):
+            parts.append(np.array([count], np.int64))
+        else:
+            width = 2 if command == SHORTS else 1
+            if count < 0 or end + count * width > len(data):
+                raise _wrong(
+                    "row set is cut short",
+                    f"{where}, byte {at}",
+                    "the numbers of the command",
+                    f"{len(data) - at} bytes",
+                )
+            parts.append(np.frombuffer(data, f">i{width}", count, end))
+            end += count * width
+        at = end
+
+
+def _wrong(what: str, where: object, expected: object, found: object) -> CorruptFileError:
+    hint = "merge the date again with --rewrite, which writes its indexes again"
+    return CorruptFileError(what, where=where, expected=expected, found=found, hint=hint)

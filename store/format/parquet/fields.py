@@ -1,0 +1,72 @@
+"""Columns as fields of a Parquet file, and back.
+
+Every field is optional: null is by definition level, never by sentinel. The field id of Parquet is the number of the
+column in the history of the schema, as in the prefix of a column file. Instants are INT64 TIMESTAMP in nanoseconds,
+adjusted to UTC; a char is an unsigned INT(16); texts are STRING, those of a symbol table dictionaries in Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from store.errors import CorruptFileError, SchemaMismatchError
+from store.format.parquet.footer import KEY, Footer, encode_footer
+from store.types.model import Column, Storage
+
+FIELD_ID = b"PARQUET:field_id"
+TEXTS = pa.dictionary(pa.int32(), pa.string())
+
+
+def field_of(column: Column) -> pa.Field:
+    """The field of a column."""
+    kind = TEXTS if column.storage is Storage.SYMBOL else column.type.arrow
+    return pa.field(column.name, kind, metadata={FIELD_ID: str(column.id).encode()})
+
+
+def file_schema(columns: Iterable[Column], footer: Footer) -> pa.Schema:
+    """The schema of a file with these columns; its metadata become entries of the footer."""
+    return pa.schema([field_of(column) for column in columns], {KEY: encode_footer(footer)})
+
+
+def check_field(field: pa.Field, column: Column, where: object) -> None:
+    """CorruptFileError: the field is another column's. SchemaMismatchError: it is of another type."""
+    number = (field.metadata or {}).get(FIELD_ID, b"")
+    if number not in (b"", b"-1", str(column.id).encode()):
+        raise CorruptFileError(
+            f"field {column.name} says that it belongs to another column",
+            where=where,
+            expected=f"field id {column.id}",
+            found=f"field id {number.decode(errors='replace')}",
+            hint="it is damaged, it is a copy of another file, or the schema is not the one that wrote it: restore the "
+            "file or the schema with its history",
+        )
+    if plain(field.type) != column.type.arrow:
+        raise SchemaMismatchError(
+            f"field {column.name} has another type than the column",
+            where=where,
+            expected=column.type.arrow,
+            found=field.type,
+            hint="the schema is not the one that wrote the file: restore it, or merge the date again with --rewrite",
+        )
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: texts without a dictionary, all of one kind."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_large_string(value) or pa.types.is_string_view(value) else value
+
+
+def as_column(values: pa.ChunkedArray, column: Column) -> pa.Array:
+    """Values of a file as one array of the type in which the column is read."""
+    kind = TEXTS if column.storage is Storage.SYMBOL else column.type.arrow
+    if values.type != kind:
+        if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(values.type):
+            values = values.cast(pa.string()).dictionary_encode()
+        values = values.cast(kind)
+    if pa.types.is_dictionary(kind):
+        values = values.unify_dictionaries()
+    if values.num_chunks == 1:
+        return values.chunk(0)
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], kind)

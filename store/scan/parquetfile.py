@@ -1,0 +1,130 @@
+"""The ``table.parquet`` of one location, read column by column and row group by row group.
+
+The committed bytes are mapped. Rows, types and field ids must be those of the location and its schema; damage is a
+CorruptFileError with the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from store.errors import CorruptFileError
+from store.format.column.codecs import Reading
+from store.format.parquet.fields import as_column, check_field
+from store.format.parquet.footer import KEY, Footer, decode_footer
+from store.types.model import Column
+
+HINT = (
+    "run `sparkhaven verify --deep`; restore the file from a copy, or merge the date again with --rewrite while its "
+    "rows are intraday"
+)
+
+
+class ParquetRows:
+    """An open file of ``rows`` committed rows. CorruptFileError: it is damaged, or has another number of rows."""
+
+    def __init__(self, path: Path, data: pa.Buffer, rows: int) -> None:
+        from pyarrow.parquet import ParquetFile  # which few readers need
+
+        self.path, self.rows = path, rows
+        with damage_at(path):
+            self.file = ParquetFile(pa.BufferReader(data))
+            self.schema = self.file.schema_arrow
+        found = self.file.metadata
+        if found.num_rows != rows:
+            raise CorruptFileError(
+                "Parquet file has another number of rows than its location",
+                where=path,
+                expected=f"{rows} rows",
+                found=f"{found.num_rows} rows",
+                hint=HINT,
+            )
+        sizes = [found.row_group(index).num_rows for index in range(found.num_row_groups)]
+        self.firsts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
+
+    @property
+    def footer(self) -> Footer:
+        """The entry ``deephaven`` of the footer."""
+        return decode_footer((self.file.metadata.metadata or {}).get(KEY), self.path)
+
+    def has(self, column: Column) -> bool:
+        """Whether the file has the column; raises what ``check_field`` raises.
+
+        Without it every row is null: the column is newer than the file.
+        """
+        found = self.schema.get_all_field_indices(column.name)
+        if not found:
+            return False
+        check_field(self.schema.field(found[0]), column, self.path)
+        return True
+
+    def uncompressed(self, column: Column) -> int:
+        """Bytes of a column's pages before they were compressed."""
+        if not self.has(column):
+            return 0
+        place, found = self.schema.get_field_index(column.name), self.file.metadata
+        groups = range(found.num_row_groups)
+        return sum(int(found.row_group(group).column(place).total_uncompressed_size) for group in groups)
+
+    def reading(self, column: Column) -> Reading | None:
+        """Reads ranges of rows of a column; None where the file has no such column."""
+        return _Reader(self, column).read if self.has(column) else None
+
+    def group(self, index: int, column: Column) -> pa.Array:
+        """A column of one row group."""
+        with damage_at(self.path, f"column {column.name}, row group {index}"):
+            found = self.file.read_row_group(index, [column.name], use_threads=False).column(0)
+            array = as_column(found, column)
+        if len(array) != self.firsts[index + 1] - self.firsts[index]:
+            raise CorruptFileError(
+                f"column {column.name} of row group {index} has another number of rows than the group",
+                where=self.path,
+                expected=int(self.firsts[index + 1] - self.firsts[index]),
+                found=len(array),
+                hint=HINT,
+            )
+        return array
+
+
+class _Reader:
+    """One column; keeps the row group that was read last, since batches are smaller."""
+
+    def __init__(self, rows: ParquetRows, column: Column) -> None:
+        self._rows, self._column = rows, column
+        self._kept: tuple[int, pa.Array] | None = None
+
+    def read(self, start: int, stop: int, has_nulls: bool | None) -> pa.Array:
+        """Rows ``[start, stop)``."""
+        firsts = self._rows.firsts
+        low = int(np.searchsorted(firsts, start, side="right")) - 1
+        high = int(np.searchsorted(firsts, stop, side="left"))
+        parts = []
+        for index in range(low, high):
+            first = int(firsts[index])
+            array = self._group(index)
+            begin = max(start - first, 0)
+            parts.append(array.slice(begin, min(stop - first, len(array)) - begin))
+        return parts[0] if len(parts) == 1 else as_column(pa.chunked_array(parts), self._column)
+
+    def _group(self, index: int) -> pa.Array:
+        if self._kept is None or self._kept[0] != index:
+            self._kept = None  # before the next is read: both need not be in memory
+            self._kept = index, self._rows.group(index, self._column)
+        return self._kept[1]
+
+
+@contextmanager
+def damage_at(path: Path, place: str = "") -> Iterator[None]:
+    """Errors of Arrow's Parquet reader as a CorruptFileError with the path."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        what, where = "Parquet file is damaged", f"{path}, {place}" if place else path
+        raise CorruptFileError(what, where=where, expected="a Parquet file", found=error, hint=HINT) from error

@@ -1,0 +1,62 @@
+"""`sparkhaven merge --format`: what it takes, says and writes, and that other commands take the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.commands import run, run_json
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import make
+
+NAME = str(TABLE)
+
+
+def database(base: Path) -> Path:
+    made, _ = make(base, 40, partitions=1)
+    made.log.close()
+    return made.root
+
+
+def test_a_date_as_parquet_through_all_commands(tmp_path: Path) -> None:
+    root = database(tmp_path)
+    merge = "merge", NAME, "--date", DAY, "--local"
+    planned = run_json(root, *merge, "--format", "parquet", "--dry-run")[1]
+    assert (planned["outcome"], planned["format"]) == ("planned", "parquet")
+    done = run(root, *merge, "--format", "Parquet")
+    assert done.stdout.splitlines() == [f"{DAY}: merged, 40 rows to 0 40, as Parquet"]
+    place = root / "Systems/Test/Partitions/0" / DAY / "Every"
+    assert pq.read_metadata(place / "table.parquet").num_rows == 40
+    assert not list(place.glob("*.dat"))
+    code, found = run_json(root, "validate", NAME, "--date", DAY)
+    assert code == 0, found
+    out = tmp_path / "rows.parquet"
+    assert run_json(root, "read", NAME, "--tier", "history", "--out", str(out))[1]["rows"] == 40
+    assert pq.read_table(out).num_rows == 40
+    query = "select count(*) as n, count(distinct Sym) as s from Test.Every"
+    (counts,) = run_json(root, "sql", query)[1]["first"]
+    assert counts == {"n": 40, "s": len({*pq.read_table(place / "table.parquet")["Sym"].to_pylist()} - {None})}
+    assert run_json(root, "truncate", NAME, "--date", DAY)[1]["rows"] == 40
+    assert run(root, "recover").exit_code == 0
+    assert run(root, "verify", "--deep").exit_code == 0
+    assert run(root, "inspect", str(place / "table.parquet")).exit_code == 0
+    assert run_json(root, "stats", NAME)[1]["tiers"]["history"]["rows"] == 40
+    code, again = run_json(root, *merge, "--rewrite", "--format", "both")
+    assert (code, again["format"], again["generation"]) == (0, "both", 2)
+    fresh = place.parents[1].with_name("0.g2") / DAY / "Every"
+    assert (fresh / "table.parquet").exists() and (fresh / "Sym.dat").exists()
+    assert run_json(root, "read", NAME, "--out", str(out))[1]["rows"] == 40
+
+
+def test_an_unknown_format(tmp_path: Path) -> None:
+    found = run(database(tmp_path), "merge", NAME, "--date", DAY, "--format", "orc")
+    assert found.exit_code == 2
+    assert "expected: default, deephaven, parquet, both" in found.stderr
+
+
+@pytest.mark.parametrize("asked", [(), ("--format", "default"), ("--format", "deephaven")])
+def test_the_format_of_the_schema_is_the_default(tmp_path: Path, asked: tuple[str, ...]) -> None:
+    code, found = run_json(database(tmp_path), "merge", NAME, "--date", DAY, "--local", *asked)
+    assert (code, found["format"]) == (0, "deephaven")

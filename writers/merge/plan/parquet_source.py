@@ -1,0 +1,123 @@
+"""A column of a location of history in Parquet format, as the merge and validations read it.
+
+The same entries that a column file has: sentinels for null, ids of a sorted symbol table, encoded texts. So a date
+is merged again, and validated, whatever the format of its locations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.format.column.blobs import encode_blobs
+from store.format.column.ends import WIDTH
+from store.format.column.fixed import encode_fixed
+from store.format.column.prefix import charset_of
+from store.format.parquet.names import NAME, in_parquet
+from store.io.fs import Fs
+from store.scan.columnfile import open_parquet
+from store.types.model import Column, Storage
+from writers.merge.plan.keys import INT_NULL, look_up, rank_lut, sorted_symbols
+from writers.merge.plan.source import ALL, ColumnSource, Pick, Source
+
+
+def open_source(fs: Fs, source: Source, column: Column) -> ColumnSource:
+    """A column of a source, by the format of its location. Raises as ``ColumnSource``."""
+    return ParquetSource(fs, source, column) if in_parquet(source.files) else ColumnSource(fs, source, column)
+
+
+def text_bytes(fs: Fs, source: Source, columns: tuple[Column, ...]) -> dict[str, int]:
+    """About how many bytes the texts of each text column take; empty for a location of column files."""
+    if not in_parquet(source.files):
+        return {}
+    sizes = {NAME: source.files[NAME].size}
+    found = open_parquet(fs, source.directory, sizes, source.rows).found
+    return {column.name: found.uncompressed(column) for column in columns if column.storage is not Storage.FIXED}
+
+
+class ParquetSource(ColumnSource):
+    """One column of one ``table.parquet``. Raises CorruptFileError, SchemaMismatchError at opening."""
+
+    def __init__(self, fs: Fs, source: Source, column: Column) -> None:
+        self.fs, self.source, self.column = fs, source, column
+        sizes = {name: state.size for name, state in source.files.items()}
+        self._rows = open_parquet(fs, source.directory, sizes, source.rows)
+        self._file = self._rows.column(column)
+        self._table: pa.Array | None = None
+
+    @property
+    def absent(self) -> bool:
+        """Whether the file has no such column, so that every row is null."""
+        return not self._rows.found.has(self.column)
+
+    @property
+    def encoding(self) -> str | None:
+        """The charset of encoded texts: that which the schema declares."""
+        return None if self.absent or self.column.storage is Storage.FIXED else charset_of(self.column)
+
+    def entries(self, first: int, stop: int) -> npt.NDArray[Any]:
+        """Raw entries of absolute rows ``[first, stop)``: numbers, symbol ids, or the ends of blobs in these rows."""
+        if self.column.storage is Storage.SYMBOL:
+            return self._ids(first, stop)
+        if self.column.storage is Storage.BLOB:
+            return self.ends(first, stop)[1:]
+        values = encode_fixed(self._file.read(first, stop), self.column.type)
+        return np.frombuffer(values, self.column.type.numpy)
+
+    def symbols(self) -> pa.Array:
+        """The distinct texts, sorted: the symbol table that a column file would have."""
+        if self._table is None:
+            found = self._rows.found
+            groups = range(len(found.firsts) - 1) if found.has(self.column) else ()
+            parts = [sorted_symbols([_used(found.group(group, self.column))]) for group in groups]
+            self._table = sorted_symbols(parts or [pa.array([], pa.string())])
+        return self._table
+
+    def symbol_parts(self, size: int) -> Iterator[tuple[int, pa.Array]]:
+        """The symbol table in parts of about ``size`` bytes, at least one text each, with the number of the first."""
+        table = self.symbols()
+        step = max(1, size * len(table) // max(table.nbytes, 1)) if len(table) else 1
+        for first in range(0, len(table), step):
+            yield first, table.slice(first, step)
+
+    def ids(self, first: int, stop: int, symbols: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
+        """Symbol ids of rows ``[first, stop)``, or of those that ``pick`` takes."""
+        return self._ids(first, stop)[pick]
+
+    def _ids(self, first: int, stop: int) -> npt.NDArray[np.int32]:
+        coded = self._file.read(first, stop)
+        local = pc.fill_null(coded.indices, int(INT_NULL)).to_numpy(zero_copy_only=False)
+        return look_up(rank_lut(coded.dictionary, self.symbols()), np.ascontiguousarray(local, np.int32))
+
+    def ends(self, first: int, stop: int) -> npt.NDArray[np.int64]:
+        """Ends of the encoded values of rows ``[first, stop)``, counted from 0, with the 0 before the first."""
+        return self._encoded(first, stop)[0]
+
+    def blobs(self, first: int, stop: int) -> pa.Array:
+        """Encoded values of rows ``[first, stop)`` as large binary; zero length is null, one NUL is the empty text."""
+        ends, data = self._encoded(first, stop)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), stop - first, buffers)
+
+    def _encoded(self, first: int, stop: int) -> tuple[npt.NDArray[np.int64], memoryview]:
+        if self.absent:
+            return np.zeros(stop - first + 1, np.int64), memoryview(b"")
+        place = f"{self._rows.found.path}, row "
+        ends, data = encode_blobs(
+            self._file.read(first, stop), charset_of(self.column), 0, place=lambda index: place + str(first + index)
+        )
+        return np.concatenate((np.zeros(1, np.int64), np.frombuffer(ends, f"<i{WIDTH}"))), data
+
+    def texts(self, first: int, stop: int) -> pa.Array:
+        """Values of rows ``[first, stop)``, null where the value is null."""
+        return self._file.read(first, stop)
+
+
+def _used(coded: pa.Array) -> pa.Array:
+    """The texts that rows of a dictionary array have; the dictionary may have more."""
+    return coded.dictionary.take(coded.indices.unique().drop_null())

@@ -1,0 +1,92 @@
+"""Where pyarrow writes a Parquet file: piece by piece through the one module that touches the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from store.io.fs import Fs
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter
+
+PIECE = 4 << 20
+CODECS = {"UNCOMPRESSED": "NONE", "LZ4_RAW": "LZ4"}  # where pyarrow has another name
+
+
+class FileSink:
+    """A file to be written from its start, in pieces of ``PIECE`` bytes; the caller syncs it.
+
+    After an error what is held is dropped.
+    """
+
+    def __init__(self, fs: Fs, path: Path) -> None:
+        self._fs, self._path = fs, path
+        self._held = bytearray()
+        self.size = 0
+        self.closed = False
+
+    def __enter__(self) -> FileSink:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._held.clear()
+        self.close()
+
+    def write(self, data: Any) -> int:
+        """Appends bytes."""
+        self._held += data
+        self.size += len(data)
+        if len(self._held) >= PIECE:
+            self.flush()
+        return len(data)
+
+    def tell(self) -> int:
+        """Bytes so far."""
+        return self.size
+
+    def flush(self) -> None:
+        """Writes what is held."""
+        if self._held:
+            self._fs.write_at(self._path, self.size - len(self._held), bytes(self._held))
+            self._held.clear()
+
+    def close(self) -> None:
+        """Writes what is held; nothing more may come."""
+        self.flush()
+        self.closed = True
+
+    def writable(self) -> bool:
+        """Whether bytes can be appended."""
+        return not self.closed
+
+    def readable(self) -> bool:
+        """Whether bytes can be read: no."""
+        return False
+
+    def seekable(self) -> bool:
+        """Whether the position can be changed: no."""
+        return False
+
+
+def parquet_writer(sink: FileSink, schema: pa.Schema, codec: str, dictionaries: tuple[str, ...] = ()) -> ParquetWriter:
+    """A writer with statistics, page indexes and a checksum of each page; ``dictionaries`` are columns with few values.
+
+    The Arrow schema is stored, as pyarrow drops the other entries of the footer without it.
+    """
+    from pyarrow.parquet import ParquetWriter  # which merges into column files do not need
+
+    return ParquetWriter(
+        pa.PythonFile(sink, "w"),
+        schema,
+        version="2.6",
+        compression=CODECS.get(codec, codec),
+        use_dictionary=list(dictionaries),
+        write_statistics=True,
+        write_page_index=True,
+        write_page_checksum=True,
+        store_schema=True,
+    )
