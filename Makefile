@@ -12,10 +12,26 @@ unexport PYTHONDONTWRITEBYTECODE  # else every process that a test starts compil
 SOURCES := $(shell find sparkhaven pyspark_sparkhaven store ingest writers readers jobs conf -type f -not -path '*/__pycache__/*' -not -name '*.so') $(wildcard native/*.[ch] native/*.py)
 DOCS := $(VENV)/.docs-$(shell cksum < requirements/docs.txt | cut -d' ' -f1)
 STAMP := $(VENV)/.ready-$(shell cat requirements/dev.txt pyproject.toml setup.py native/*.[ch] native/build.py | cksum | cut -d' ' -f1)
-AIRFLOW_VENV := .venv-airflow# a link into the cache: one environment for all checkouts with the same pins and Python
-AIRFLOW_MADE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven/airflow-$(shell { cat requirements/airflow.txt; $(PYTHON) -VV; } | sha256sum | cut -c1-12)
+# A link into the cache: one environment for all checkouts with the same pins and Python.
+AIRFLOW_VENV := .venv-airflow
+DEEPHAVEN_VENV := .venv-deephaven
+CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sparkhaven
+define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
+	@set -e; made="$(CACHE)/$(1)-$$({ cat requirements/$(1).txt; $(PYTHON) -VV; } | sha256sum | cut -c1-12)"; \
+	mkdir -p "$$(dirname "$$made")"; exec 9> "$$made.lock"; flock 9; \
+	if [ ! -e "$$made/.ready" ]; then \
+	  echo "setup-$(1): virtual environment in $$made ($(2))"; \
+	  rm -rf "$$made"; $(PYTHON) -m venv --without-pip "$$made"; \
+	  $(BIN)/pip --python "$$made/bin/python" install --quiet --disable-pip-version-check --no-deps --no-compile \
+	    --only-binary :all: -r requirements/$(1).txt; \
+	  touch "$$made/.ready"; \
+	  $(BIN)/python -m jobs.session.unused "$$made"; \
+	fi; \
+	touch "$$made/.ready"; \
+	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
+endef
 
-.PHONY: help setup setup-airflow demo demo-kafka demo-airflow kafka cluster airflow test test-airflow test-fast check docs pages crash crash-results fuzz power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven demo demo-kafka demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -40,17 +56,10 @@ $(STAMP):
 	@echo "setup: done"
 
 setup-airflow: $(STAMP) ## Airflow's own environment with pinned packages, made once for all checkouts
-	@set -e; made="$(AIRFLOW_MADE)"; mkdir -p "$$(dirname "$$made")"; exec 9> "$$made.lock"; flock 9; \
-	if [ ! -e "$$made/.ready" ]; then \
-	  echo "setup-airflow: virtual environment in $$made (200 MB; the first time takes a minute)"; \
-	  rm -rf "$$made"; $(PYTHON) -m venv --without-pip "$$made"; \
-	  $(BIN)/pip --python "$$made/bin/python" install --quiet --disable-pip-version-check --no-deps --no-compile \
-	    --only-binary :all: -r requirements/airflow.txt; \
-	  touch "$$made/.ready"; \
-	  $(BIN)/python -m jobs.session.unused "$$made"; \
-	fi; \
-	touch "$$made/.ready"; \
-	[ "$$(readlink $(AIRFLOW_VENV))" = "$$made" ] || { rm -rf $(AIRFLOW_VENV); ln -s "$$made" $(AIRFLOW_VENV); }
+	$(call make-linked,airflow,200 MB; the first time takes a minute)
+
+setup-deephaven: $(STAMP) ## the same for a Deephaven engine, which `sparkhaven serve` runs (see its licence: docs/howto/live.md)
+	$(call make-linked,deephaven,600 MB; the first time takes a minute or two)
 
 demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read back, then a crash
 	@$(BIN)/python -m jobs.demo.flights --db $(DB)
@@ -76,9 +85,12 @@ test: setup setup-airflow ## every test, with the slowest at the end
 test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `make test` runs them too
 	$(BIN)/python -m pytest -q tests/dags
 
+test-deephaven: setup setup-deephaven ## the tests of `serve` with a real engine; `make test` runs them where it is set up
+	$(BIN)/python -m pytest -q tests/deephaven
+
 test-fast: setup ## tests without a JVM, in seconds; their files are kept in memory where that is offered
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )$(BIN)/python -m pytest -q -n auto \
-	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not slow"
+	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not slow"
 
 check: $(STAMP) $(DOCS) ## format, lint, types, import rules, the documentation and its links
 	$(BIN)/ruff format --check .
@@ -135,4 +147,4 @@ environment.tar.gz: requirements/run.txt pyproject.toml setup.py $(SOURCES) | $(
 	@echo "$@: $$(du -h $@ | cut -f1), for workers with $$(readlink -f build/environment/bin/python)"
 
 clean: ## removes the environment, the demo database and caches
-	rm -rf $(VENV) $(AIRFLOW_VENV) $(DB) $(KAFKA_DB) $(AIRFLOW_DB) sparkhaven.zip environment.tar.gz build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AIRFLOW_VENV) $(DEEPHAVEN_VENV) $(DB) $(KAFKA_DB) $(AIRFLOW_DB) sparkhaven.zip environment.tar.gz build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

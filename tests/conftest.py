@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from tests.support.marks import leaves_out
 
-LONGEST_FIRST = ({"spark", "kafka", "jvm"}, {"slow"})
+LONGEST_FIRST = ({"spark", "kafka", "jvm", "deephaven"}, {"slow"})
 
 # typer's runner builds the command line anew for every call, which takes longer than most commands
 vars(testing)["_get_command"] = cache(get_command)

@@ -1,0 +1,124 @@
+"""The command ``serve``: a live Deephaven engine over the root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.context import CliContext
+from jobs.options import Json, Verbose, help_end, memory_bytes
+from readers.live.root import LiveRoot
+from readers.live.service import Engine, EngineOptions, is_installed
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import TableName
+from store.scan.checksums import checks_of, chosen_mode
+
+ENVIRONMENT = "SPARKHAVEN_DEEPHAVEN"  # the Python of an environment that has the engine
+HEALTH_SECONDS = 60.0
+UI = "--ui: whoever has the key can run any code on this machine as the user who runs this command"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    usage = "no engine installed, a table that cannot be served, an address that is taken"
+    app.command(epilog=help_end("serve Nyc13.Flight --port 10000", done="stopped by SIGTERM or Ctrl-C", usage=usage))(
+        serve
+    )
+
+
+def serve(
+    ctx: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables.")] = None,
+    tables: Annotated[
+        list[str] | None, typer.Option("--table", metavar="NS.T", help="A table to serve, like one named without it.")
+    ] = None,
+    bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port; 0: any free port.")] = 10000,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of the engine.")] = "2GiB",
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Turn on the web page; then whoever has the key can run any code here.")
+    ] = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Serves tables to Deephaven clients, ticking with every committed epoch.
+
+    Intraday and history are one table, the server variable NS_T. It grows while streams are ingested and dates merged;
+    where rows that were shown are rolled back, it ends with an error, and NS_T is a new one. Prints the address and a
+    random key once it is ready, then runs until SIGTERM or Ctrl-C. The key is the only protection: TLS is not offered.
+    """
+    cli: CliContext = ctx.obj
+    layout = cli.database()
+    chosen = [TableName.parse(name) for name in (*(names or ()), *(tables or ()))]
+    options = EngineOptions(bind, port, memory_bytes(memory), console=ui)
+    _enter_environment(sys.argv[1:])
+    stop = _stopped_by_signals()
+    checks = checks_of(chosen_mode(None, os.environ))
+    root = LiveRoot(Fs(), layout, chosen or None, note=cli.note, checks=checks, now_ms=lambda: time.time_ns() // 10**6)
+    results = _apart_from_engine()
+    engine = Engine(options, root.backend)
+    for variable, key in root.keys.items():
+        engine.bind(variable, key)
+    sys.stdout = results
+    url = f"http://{bind}:{engine.port}"
+    value = {"url": url, "key": options.key, "tables": root.tables}
+    served = ", ".join(f"{name} as {variable}" for name, variable in root.tables.items()) or "no table yet"
+    cli.result(value, f"serving {served}\nat {url} with the key {options.key}")
+    if ui:
+        cli.note(UI)
+    health = threading.Thread(target=_report, args=(cli, root, stop), daemon=True)
+    health.start()
+    root.run(stop, time.monotonic, engine.gate, engine.bind)
+    cli.note("stopped")
+    sys.stdout.flush()
+    os._exit(0)  # the engine's threads do not end by themselves
+
+
+def _report(cli: CliContext, root: LiveRoot, stop: threading.Event) -> None:
+    """A line of health a minute."""
+    while not stop.wait(HEALTH_SECONDS):
+        now = root.health()
+        lag = "no new epoch" if now.lag_ms is None else f"new epochs shown {now.lag_ms} ms after their commit or sooner"
+        cli.note(f"{now.tables:,} tables, {now.rows:,} rows, {lag}")
+
+
+def _stopped_by_signals() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _apart_from_engine() -> object:
+    """Standard output for results only: what engine and JVM print goes to standard error."""
+    sys.stdout.flush()
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return results
+
+
+def _enter_environment(arguments: Sequence[str]) -> None:
+    """Continues in the environment that has the engine, if this one does not; SettingsError: there is none."""
+    if is_installed():
+        return
+    checkout = Path(__file__).absolute().parents[3]
+    python = Path(os.environ.get(ENVIRONMENT) or checkout / ".venv-deephaven" / "bin" / "python")
+    if not python.exists() or "SPARKHAVEN_ENTERED" in os.environ:
+        raise SettingsError(
+            "no Deephaven engine is installed",
+            where=python,
+            expected="an environment with deephaven-server",
+            hint="`make setup-deephaven` in a checkout makes one; elsewhere `pip install sparkhaven[deephaven]`",
+        )
+    path = os.pathsep.join(part for part in (str(checkout), os.environ.get("PYTHONPATH")) if part)
+    environment = {**os.environ, "PYTHONPATH": path, "SPARKHAVEN_ENTERED": "1"}
+    os.execve(python, [str(python), "-P", "-m", "jobs.cli.main", *arguments], environment)

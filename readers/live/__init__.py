@@ -1,0 +1,1 @@
+"""Tables that an engine reads while they grow: ``service`` joins ``backend`` to Deephaven, the rest needs no engine."""

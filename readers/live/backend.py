@@ -1,0 +1,164 @@
+"""What an engine's table service asks and subscribes to, without an engine.
+
+Callbacks are called without any lock, one after another: those of a subscription first by the thread that subscribes,
+then by the one that calls ``deliver``. Each place is delivered once to each subscription; sizes only grow.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from readers.live.places import Place
+from readers.live.table import LiveTable, Update
+
+OnPlace = Callable[[Place, pa.Table], None]
+OnSize = Callable[[int], None]
+OnError = Callable[[Exception], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """One opening of a table: after one has ended, or the schema has changed, the name has another number."""
+
+    name: str
+    number: int
+
+
+@dataclass(slots=True, eq=False)
+class _Places:
+    """A subscription to places; ``known`` are those that one of the threads tells it."""
+
+    on_place: OnPlace
+    on_error: OnError
+    known: set[Place] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class _Size:
+    on_size: OnSize
+    on_error: OnError
+
+
+class LiveBackend:
+    """The opened tables and who follows them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tables: dict[TableKey, LiveTable] = {}
+        self._places: dict[TableKey, list[_Places]] = {}
+        self._sizes: dict[tuple[TableKey, Place], list[_Size]] = {}
+
+    def add(self, key: TableKey, table: LiveTable) -> None:
+        """A table that may be asked for."""
+        with self._lock:
+            self._tables[key] = table
+
+    def is_followed(self, key: TableKey) -> bool:
+        """Whether anybody subscribes to a table."""
+        with self._lock:
+            return key in self._places
+
+    # --- questions -------------------------------------------------------------------------------------
+
+    def schemas(self, key: TableKey) -> tuple[pa.Schema, pa.Schema]:
+        """The Arrow schemas of the stored columns and of the partitioning column."""
+        schema = self._table(key).schema
+        return schema.data, schema.partition
+
+    def shape(self, key: TableKey) -> tuple[int, int]:
+        """The numbers of places and of stored columns."""
+        table = self._table(key)
+        return len(table.places()), len(table.schema.columns)
+
+    def locations(self, key: TableKey, on_place: OnPlace) -> None:
+        """Calls back with each place that is shown."""
+        table = self._table(key)
+        for place in table.places():
+            on_place(place, _values(table, place))
+
+    def size(self, key: TableKey, place: Place) -> int:
+        """Rows of a place that are shown."""
+        return self._table(key).size(place)
+
+    def values(self, key: TableKey, place: Place, column: str, offset: int, least: int, most: int) -> pa.Table:
+        """One column of some rows; raises what ``LiveTable.values`` raises."""
+        array = self._table(key).values(place, column, offset, least, most)
+        return pa.Table.from_batches([pa.record_batch([array], names=[column])])
+
+    # --- subscriptions ---------------------------------------------------------------------------------
+
+    def follow_places(
+        self, key: TableKey, on_place: OnPlace, on_done: Callable[[], None], on_error: OnError
+    ) -> Callable[[], None]:
+        """Calls back with each place, then ``on_done``, and from then on with new ones; returns what ends that."""
+        table, entry = self._table(key), _Places(on_place, on_error)
+        with self._lock:
+            self._places.setdefault(key, []).append(entry)
+        for place in self._claim(entry, table.places()):
+            on_place(place, _values(table, place))
+        on_done()
+        if table.error is not None:
+            on_error(table.error)
+        return lambda: self._leave(self._places, key, entry)
+
+    def follow_size(
+        self, key: TableKey, place: Place, on_size: OnSize, on_done: Callable[[], None], on_error: OnError
+    ) -> Callable[[], None]:
+        """Calls back with the size, then ``on_done``, and from then on with larger ones; returns what ends that."""
+        entry = _Size(on_size, on_error)
+        with self._lock:
+            self._sizes.setdefault((key, place), []).append(entry)
+        on_size(self.size(key, place))
+        on_done()
+        return lambda: self._leave(self._sizes, (key, place), entry)
+
+    def deliver(self, key: TableKey, update: Update) -> None:
+        """Tells the subscribers of a table what ``publish`` has shown; from one thread only."""
+        table = self._table(key)
+        with self._lock:
+            followers = list(self._places.get(key, ()))
+            sizes = [(each, rows) for place, rows in update.grown for each in self._sizes.get((key, place), ())]
+            every = [each for (owner, _), found in self._sizes.items() if owner == key for each in found]
+        if update.ended is not None:
+            for on_error in (*(each.on_error for each in followers), *(each.on_error for each in every)):
+                on_error(update.ended)
+            with self._lock:
+                self._places.pop(key, None)
+                for held in [held for held in self._sizes if held[0] == key]:
+                    del self._sizes[held]
+            return
+        for size, rows in sizes:
+            size.on_size(rows)
+        for follower in followers:
+            for place in self._claim(follower, update.places):
+                follower.on_place(place, _values(table, place))
+
+    def _claim(self, follower: _Places, places: Iterable[Place]) -> list[Place]:
+        """Those that it was not told: this thread does."""
+        with self._lock:
+            fresh = [place for place in places if place not in follower.known]
+            follower.known.update(fresh)
+            return fresh
+
+    def _table(self, key: TableKey) -> LiveTable:
+        with self._lock:
+            return self._tables[key]
+
+    def _leave(self, entries: dict[Any, Any], key: object, entry: object) -> None:
+        with self._lock:
+            found = entries.get(key, [])
+            if entry in found:
+                found.remove(entry)
+            if not found:
+                entries.pop(key, None)
+
+
+def _values(table: LiveTable, place: Place) -> pa.Table:
+    """The partitioning column of a place: one row."""
+    schema = table.schema.partition
+    return pa.Table.from_arrays([pa.array([place.at.value], pa.string()) for _ in schema], schema=schema)

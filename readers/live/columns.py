@@ -1,0 +1,149 @@
+"""The values of one column of one location, for an engine: straight from the mapped files.
+
+Numbers, chars and Instants are the bytes of the file, nulls as the distinguished values that lie there: no copy, no
+validity bitmap. Deephaven has the same ones. Booleans and texts are Arrow arrays with validity. Symbols are decoded
+once; a table of symbols that has grown costs its new ones only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from store.errors import CorruptFileError
+from store.format.column.charset import decode_values
+from store.format.column.codecs import BYTES, DAT, SYM, SYM_BYTES, Region, codec_for
+from store.format.column.ends import WIDTH, decode_ends
+from store.format.column.prefix import LITTLE, Prefix, charset_of
+from store.format.column.symbols import decode_rows
+from store.io.fs import Fs
+from store.scan.checksums import Checks
+from store.scan.columnfile import committed_prefix
+from store.types.committed import FileState
+from store.types.model import Column, Storage
+
+_NO_TEXTS = pa.array([], pa.string())
+_CHECKING = threading.Lock()  # the memory of checksums is one of the process, and not thread-safe
+
+
+def live_type(column: Column) -> pa.DataType:
+    """The Arrow type in which an engine gets a column; raises what ``codec_for`` raises."""
+    codec_for(column)
+    return column.type.arrow
+
+
+class LiveColumn:
+    """One column in one location. ``map`` takes committed bytes, ``read`` gives rows of them; both may be called from
+    any thread."""
+
+    def __init__(self, fs: Fs, directory: Path, column: Column, checks: Checks | None) -> None:
+        self._fs, self._directory, self._column, self._checks = fs, directory, column, checks
+        self._type = live_type(column)
+        self._lock = threading.Lock()
+        self._prefix: Prefix | None = None
+        self._files: Mapping[str, FileState] = {}
+        self._data: dict[str, pa.Buffer] = {}
+        self._checked = True
+        self._texts, self._symbols, self._end = _NO_TEXTS, 0, 0
+        self.rows = -1
+
+    def map(self, rows: int, files: Mapping[str, FileState]) -> None:
+        """Maps the committed bytes of ``rows`` rows; no effect where it has as many. Nothing is decoded yet.
+
+        FileNotFoundError, CorruptFileError: the files are no longer there, or shorter. The caller checks afterwards
+        that the location was not replaced before this call.
+        """
+        with self._lock:
+            if rows <= self.rows:
+                return
+            column = self._column
+            if column.files[0] in files:
+                path = self._directory / column.files[0]
+                prefix = self._prefix or committed_prefix(self._fs, path, column)
+                data = {name: self._map(name, prefix, files) for name in column.files}
+                if files[column.files[0]].size != rows * prefix.width:
+                    raise CorruptFileError(
+                        "committed bytes are not rows times width",
+                        where=path,
+                        expected=f"{rows} x {prefix.width} bytes",
+                        found=f"{files[column.files[0]].size} bytes",
+                        hint="run `sparkhaven verify --deep`",
+                    )
+                self._prefix, self._data, self._checked = prefix, data, False
+            self._files, self.rows = files, rows
+
+    def _map(self, name: str, prefix: Prefix, files: Mapping[str, FileState]) -> pa.Buffer:
+        if name not in files:
+            raise CorruptFileError(
+                "companion file has no committed length",
+                where=self._directory / name,
+                hint="run `sparkhaven verify --deep`",
+            )
+        before = prefix.data_offset if name.endswith(DAT) else 0
+        return self._fs.map(self._directory / name, before + files[name].size).slice(before)
+
+    def read(self, start: int, stop: int) -> pa.Array:
+        """Rows ``[start, stop)`` of those that are mapped; a column that was not stored there is all null.
+
+        CorruptFileError: the bytes are not those that were committed.
+        """
+        with self._lock:
+            if not 0 <= start <= stop <= self.rows:
+                raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
+            if self._prefix is None or start == stop:
+                return pa.nulls(stop - start, self._type)
+            self._check()
+            region = self._region(self._prefix)
+            if self._column.storage is Storage.SYMBOL:
+                self._take_symbols(region)
+                texts, where = self._texts, region.where
+                made = decode_rows(region.entries(start, stop), texts, region.order, where, first_row=start)
+                return _plain(made.dictionary_decode(), self._type)
+        if self._column.storage is Storage.BLOB or pa.types.is_boolean(self._type):
+            return _plain(codec_for(self._column).open(region)(start, stop, None), self._type)
+        entries = region.entries(start, stop)
+        if region.order != LITTLE:
+            swapped = np.frombuffer(entries, np.dtype(self._column.type.numpy).newbyteorder(">"))
+            entries = pa.py_buffer(swapped.astype(swapped.dtype.newbyteorder("=")))
+        return pa.Array.from_buffers(self._type, stop - start, [None, entries], 0)
+
+    def _region(self, prefix: Prefix) -> Region:
+        name = self._column.name
+        companions = {
+            suffix: self._data[name + suffix] for suffix in (SYM, SYM_BYTES, BYTES) if name + suffix in self._data
+        }
+        where = str(self._directory / self._column.files[0])
+        return Region(self._column, where, prefix.byte_order, self.rows, self._data[name + DAT], companions)
+
+    def _check(self) -> None:
+        if self._checks is not None and not self._checked:
+            with _CHECKING:
+                for name, data in self._data.items():
+                    self._checks.require(self._fs, self._directory / name, data, self._files[name].crc)
+        self._checked = True
+
+    def _take_symbols(self, region: Region) -> None:
+        """Decodes the symbols that are new."""
+        sym, text = region.companions[SYM], region.companions[SYM_BYTES]
+        count = sym.size // WIDTH
+        if count <= self._symbols:
+            return
+        known, place = self._symbols, region.place(SYM)
+        ends = decode_ends(sym.slice(known * WIDTH, (count - known) * WIDTH), self._end, text.size, region.order, place)
+        fresh = decode_values(
+            text.slice(self._end, int(ends[-1]) - self._end),
+            ends - self._end,
+            charset_of(self._column),
+            lambda index: f"{place}, entry {known + index}",
+        )
+        self._texts = fresh if not known else pa.concat_arrays([self._texts, fresh.cast(self._texts.type)])
+        self._symbols, self._end = count, int(ends[-1])
+
+
+def _plain(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A page of texts as ``string``: an engine takes no other kind of them."""
+    return array if array.type == kind else array.cast(kind)

@@ -1,0 +1,154 @@
+"""Follows the commit log of one stream: which locations each new record has grown, rolled back or removed.
+
+Without new records a look costs two ``stat`` calls, else reading the records since the last look. Only after a
+rollback, or where log or removals were replaced, the stream is loaded anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.epochs.files.removals import read_removals
+from store.epochs.pins import Pin
+from store.epochs.reading.load import Loaded, load_read
+from store.epochs.reading.reader import read_rollbacks
+from store.epochs.state.records import CommitRecord, Record, RollbackRecord, decode
+from store.epochs.state.removal import Removal
+from store.epochs.state.replay import StreamState, grown
+from store.epochs.state.rollbacks import restored
+from store.errors import CorruptFileError, SnapshotMovedError
+from store.framing.frames import FRAME, frame, refuse_damage, scan
+from store.io.fs import Fs, Stat
+from store.layout import Layout, LocationKey, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What new records did. ``keys``: locations that may have grown; None: any of them.
+
+    ``restored``: the oldest epoch that a rollback went back to. ``removals`` were recorded after the rows of ``keys``.
+    """
+
+    keys: frozenset[LocationKey] | None
+    removals: tuple[Removal, ...] = ()
+    restored: int | None = None
+
+
+class Follower:
+    """The newest state of one stream. Raises what ``load_read`` raises; not thread-safe."""
+
+    _seen: tuple[Stat | None, Stat | None]
+    _last: int
+    _mark: bytes
+    _removals_end: int
+
+    def __init__(self, fs: Fs, layout: Layout, table: TableName, stream: str) -> None:
+        self._where = fs, layout, table, stream
+        self._fs = fs
+        self._log, self._removals = layout.stream_log(table, stream), layout.stream_removals(table, stream)
+        self._load()
+
+    @property
+    def state(self) -> StreamState:
+        """Epoch and locations; replaced or changed by ``advance`` and ``remove``."""
+        return self._loaded.state
+
+    @property
+    def committed_ms(self) -> int:
+        """Time of the newest commit that was read (ms since the epoch); 0 before the first."""
+        return self._committed_ms
+
+    def pin(self) -> Pin:
+        """The state as a pin of snapshots, until the next ``advance``."""
+        fs, layout, table, _ = self._where
+        return Pin(fs, layout, table, self._loaded, self._seen)
+
+    def advance(self) -> Changes | None:
+        """Reads what was recorded since and applies the commits; None: nothing was.
+
+        The caller takes the rows of grown locations, and then calls ``remove`` with the removals.
+        SnapshotMovedError: the log is gone, or older than what was read.
+        """
+        seen = self._fs.stat(self._log), self._fs.stat(self._removals)
+        if seen == self._seen:
+            return None
+        if seen[0] is None:
+            raise self._moved("the commit log is gone", "nothing")
+        # the log after the removals: so it has every commit that came before them
+        new = read_removals(*self._where, self._removals_end) if seen[1] != self._seen[1] else None
+        records = self._appended()
+        removals = tuple(removal for _, removal in new.entries) if new else ()
+        if records is None or any(isinstance(record, RollbackRecord) for record in records):
+            return self._again()
+        if new:
+            self._removals_end = max(self._removals_end, new.end)
+        self._seen = seen
+        keys: set[LocationKey] = set()
+        for record in records:
+            keys |= self._apply(record)
+        return Changes(frozenset(keys), removals)
+
+    def remove(self, removals: tuple[Removal, ...]) -> None:
+        """Applies removals; of a state that was loaded anew they are already part."""
+        for removal in removals:
+            self.state.remove(removal)
+
+    def _apply(self, record: Record) -> set[LocationKey]:
+        state = self.state
+        state.n = record.n
+        if not isinstance(record, CommitRecord):
+            return set()
+        batch = record.batch
+        for report in batch.reports:
+            before = state.locations.get(report.key)
+            state.locations[report.key] = grown(before, report, record.epoch, batch.schema_version, batch.time_ms)
+        state.epoch, self._committed_ms = record.epoch, batch.time_ms
+        return {report.key for report in batch.reports}
+
+    def _appended(self) -> list[Record] | None:
+        """The records after the last known one; None: the log does not continue from there."""
+        found = self._fs.stat(self._log)
+        if found is None or not self._mark or found.size < self._last + FRAME.size:
+            return None
+        try:
+            data = self._fs.read_range(self._log, self._last, found.size - self._last)
+        except (CorruptFileError, FileNotFoundError):
+            return None  # replaced by a shorter one just now
+        frames = scan(data, 0)
+        if data[: FRAME.size] != self._mark or not frames.frames or frames.beyond:
+            return None
+        records = [decode(part.payload, self._log) for part in frames.frames[1:]]
+        if [record.n for record in records] != list(range(self.state.n + 1, self.state.n + 1 + len(records))):
+            return None
+        last = frames.frames[-1]
+        self._last, self._mark = self._last + last.offset, frame(last.payload)[: FRAME.size]
+        return records
+
+    def _again(self) -> Changes:
+        """Loads the stream anew: what it shows may be any state after the last one."""
+        before, end = self.state, self._removals_end
+        self._load()
+        if self.state.n < before.n:
+            raise self._moved("the commit log is older than what was read from it", f"record {self.state.n}")
+        rollbacks = read_rollbacks(*self._where)
+        refuse_damage(rollbacks.found, self._log)
+        older = restored((*rollbacks.folded, *rollbacks.logged), before.epoch)
+        removals = tuple(removal for _, removal in read_removals(*self._where, end).entries)
+        return Changes(None, removals, older)
+
+    def _load(self) -> None:
+        self._seen = self._fs.stat(self._log), self._fs.stat(self._removals)  # before reading: later is read again
+        self._loaded: Loaded = load_read(*self._where)
+        self._last, self._mark = self._loaded.found.last
+        self._removals_end = self._loaded.removals_end
+        self._committed_ms = 0
+
+    def _moved(self, what: str, found: str) -> SnapshotMovedError:
+        return SnapshotMovedError(
+            what,
+            where=self._log,
+            expected=f"record {self.state.n} or a later one",
+            found=found,
+            hint="if it was restored from an older copy, restore it from a newer one",
+            phase="read",
+        )

@@ -1,0 +1,87 @@
+"""What an engine knows a location by, and what a live table holds for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from readers.live.columns import LiveColumn
+from store.errors import SnapshotMovedError
+from store.io.fs import Fs
+from store.layout import LocationKey
+from store.scan.checksums import Checks
+from store.types.committed import FileState
+from store.types.model import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The rows from ``first`` on of one location; an engine's key. Never used again for other rows.
+
+    ``since`` and ``made_ms`` distinguish a location from one that was removed and created again under its name; 0 in
+    history, where names are never used again.
+    """
+
+    tier: Literal["intraday", "history"]
+    stream: str | None
+    at: LocationKey
+    since: int
+    made_ms: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Rows of a location as of one epoch, counted from its first, with the size and CRC-32 of each file."""
+
+    rows: int
+    epoch: int
+    files: Mapping[str, FileState]
+
+
+@dataclass(slots=True)
+class Held:
+    """A place with what is committed there, and ``shown`` of it: what an engine may ask for, which never shrinks.
+
+    ``left``: its location was truncated or removed. Its rows stay, from mappings made before.
+    """
+
+    place: Place
+    directory: Path
+    committed: Committed
+    shown: Committed | None = None
+    left: bool = False
+    columns: dict[str, LiveColumn] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Rows that an engine may ask for."""
+        return self.shown.rows - self.place.first if self.shown else 0
+
+    def column(self, fs: Fs, column: Column, checks: Checks | None) -> LiveColumn:
+        """The reader of one column, made on first use."""
+        found = self.columns.get(column.name)
+        if found is None:
+            found = self.columns.setdefault(column.name, LiveColumn(fs, self.directory, column, checks))
+        return found
+
+    def keep(self, fs: Fs, columns: tuple[Column, ...], checks: Checks | None) -> None:
+        """Maps every column: from then on the files may go."""
+        for column in columns:
+            self.column(fs, column, checks).map(self.committed.rows, self.committed.files)
+        self.left = True
+
+    def gone(self, what: str) -> SnapshotMovedError:
+        """The error for rows of an attached table that are no longer what they were."""
+        return SnapshotMovedError(
+            what,
+            where=self.directory,
+            expected=f"{self.committed.rows} rows of epoch {self.committed.epoch}"
+            if self.place.tier == "intraday"
+            else f"{self.committed.rows} rows",
+            found="other rows, or none",
+            hint="open the table again: it has the same name",
+            phase="read",
+        )

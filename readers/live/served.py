@@ -1,0 +1,46 @@
+"""The columns of a table as an engine gets them; what it cannot take is refused when the table is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from readers.live.columns import live_type
+from store.errors import SettingsError
+from store.types.model import Column, TableSchema
+
+_WORDS = """abstract assert boolean break byte case catch char class const continue default do double else enum extends
+false final finally float for goto if implements import instanceof int interface long native new null package private
+protected public return short static strictfp super switch synchronized this throw throws transient true try void
+volatile while in not i ii k"""
+RESERVED = frozenset(_WORDS.split())  # Java's, and those of Deephaven's query language
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSchema:
+    """Arrow schemas of the stored columns and of the partitioning column, and the stored columns themselves."""
+
+    data: pa.Schema
+    partition: pa.Schema
+    columns: tuple[Column, ...]
+
+    def column(self, name: str) -> Column:
+        """A stored column by name."""
+        return next(column for column in self.columns if column.name == name)
+
+
+def served_schema(schema: TableSchema) -> ServedSchema:
+    """UnsupportedVersionError: a column has a type that cannot be served. SettingsError: a name that engines refuse."""
+    for column in schema.columns:
+        if column.name in RESERVED:
+            raise SettingsError(
+                f"column {column.name} of {schema.full_name} cannot be served: its name is reserved",
+                expected="no word of Java or of Deephaven's query language",
+                found=column.name,
+                hint="name the other tables on the command line, or read this one with `sparkhaven read` or `sql`",
+            )
+    data = pa.schema([pa.field(column.name, live_type(column)) for column in schema.stored])
+    by = schema.partitioning
+    partition = pa.schema([pa.field(by.name, pa.string())] if by else [])
+    return ServedSchema(data, partition, schema.stored)

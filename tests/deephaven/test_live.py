@@ -1,0 +1,190 @@
+"""A real Deephaven engine over our trees, read by a client in another process; one engine for all tests."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from store.layout import Layout, TableName
+from tests.support.served import PROGRAM, ClientError, Served, serving
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row
+from tests.support.writers.merge_runs import FS, make, merge
+from writers.removal.proof import prove
+from writers.removal.remove import delete, truncate
+
+NOW = 1_700_000_000.0
+FILES, A, B = 60, 2, 3  # of each file, rows of two sources
+STREAM = """
+name = "ticks"
+table = "Live.Tick"
+schema = "tick.schema"
+[feed]
+type = "files"
+path = "feed/*.json"
+format = "json"
+max_per_trigger = { files = 1 }
+[columns]
+At = { from = "at", unit = "iso" }
+[partition]
+internal = { column = "Sym" }
+value = { column = "At", zone = "UTC" }
+"""
+TICKS = """<Table namespace="Live" name="Tick" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="Sym" dataType="String"/><Column name="File" dataType="int"/><Column name="At" dataType="Instant"/>
+  <Column name="Text" dataType="String" symbolTable="None"/></Table>"""
+SMALL = TICKS.replace('"Live" name="Tick"', '"Live" name="NAME"').replace('<Column name="At" dataType="Instant"/>', "")
+
+pytestmark = pytest.mark.deephaven
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A root with one table and many small locations, served as a whole."""
+    base = tmp_path_factory.mktemp("served")
+    many = IntradayRows(base / "db", SMALL.replace("NAME", "Many").encode(), fs=FS)
+    for date in range(1, 29):
+        many.commit({(f"s{n:02}", f"2024-02-{date:02}"): small(1, n) for n in range(20)})
+    with serving(base / "db", base) as found:
+        yield found
+
+
+def small(rows: int, file: int) -> pa.Table:
+    texts = {"Sym": [f"s{file}"] * rows, "Text": [f"t{file}"] * rows}
+    return pa.table({**texts, "File": pa.array([file] * rows, pa.int32())})
+
+
+def multiset(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Rows in an order of their own, without the date."""
+    columns = [table[name].cast(pa.int64()) if name == "T" else table[name] for name in ARROW]
+    values = [[comparable(value) for value in column.to_pylist()] for column in columns]
+    return sorted(zip(*values, strict=True), key=repr)
+
+
+def expected(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted((tuple(comparable(value) for value in row.values()) for row in rows), key=repr)
+
+
+def test_a_day_with_every_type_merged_truncated_and_deleted_while_it_is_attached(served: Served) -> None:
+    house, rows = make(served.root, 300)
+    served.attach("day", "Test_Every")
+    found = served.wait("day", 300)
+    assert multiset(found) == expected(rows)
+    assert set(found["Date"].to_pylist()) == {DAY}
+    assert {name: found.schema.field(name).type for name in ARROW} == ARROW
+
+    late = [random_row(random.Random(n)) for n in range(7)]
+    house.commit({("a", DAY): as_table(late[:4]), ("new", DAY): as_table(late[4:])})
+    assert multiset(served.wait("day", 307)) == expected(rows + late)
+
+    merge(house.layout)
+    next_day = [random_row(random.Random(n)) for n in range(10, 15)]
+    house.commit({("a", "2024-03-06"): as_table(next_day)})
+    assert multiset(served.wait("day", 312)) == expected(rows + late + next_day)
+    found = served.rows("day", where=["Date = `2024-03-06`"])
+    assert multiset(found) == expected(next_day)
+
+    truncate(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW)
+    house.commit({("a", "2024-03-06"): as_table(late)})
+    served.wait("day", 319)  # the truncate has been seen too
+    delete(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    assert multiset(served.rows("day")) == expected(rows + late + next_day + late)
+    served.attach("again", "Test_Every")
+    assert multiset(served.rows("again")) == expected(rows + late + next_day + late)
+
+
+def test_many_locations_and_conditions_on_date_and_column(served: Served) -> None:
+    served.attach("many", "Live_Many")
+    found = served.rows("many")
+    wanted = Counter((f"2024-02-{date:02}", f"s{n}") for date in range(1, 29) for n in range(20))
+    assert Counter(zip(found["Date"].to_pylist(), found["Sym"].to_pylist(), strict=True)) == wanted
+    found = served.rows("many", where=["Date in `2024-02-20`, `2024-02-03`", "File = 7"])  # neither needs a compiler
+    assert sorted(found["Date"].to_pylist()) == ["2024-02-03", "2024-02-20"]
+    last = served.ask("last_by", name="many", by="Sym", columns=["Sym", "Text"])
+    assert sorted((row["Sym"], row["Text"]) for row in last) == sorted((f"s{n}", f"t{n}") for n in range(20))
+
+
+def test_whole_epochs_while_a_stream_is_ingested_killed_and_started_again(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "tick.schema").write_text(TICKS, encoding="utf-8")
+    (tmp_path / "ticks.toml").write_text(STREAM, encoding="utf-8")
+    for file in range(FILES):
+        rows = [
+            {"Sym": sym, "File": file, "at": f"2024-04-0{1 + file // 40}T10:00:00Z", "Text": f"{sym}{file}"}
+            for sym, number in (("a", A), ("b", B))
+            for _ in range(number)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / "feed" / f"{file:03}.json").write_text(text, encoding="utf-8")
+    command = [str(PROGRAM), "--root", str(served.root), "ingest", str(tmp_path / "ticks.toml"), "--once", "--local"]
+    seen: list[int] = []
+
+    def look() -> None:
+        files = Counter(served.ask("snapshot", name="ticks", column="File"))
+        assert set(files.values()) <= {A + B}, f"a part of an epoch is shown: {files}"
+        seen.append(len(files))
+
+    writer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    served.attach("ticks", "Live_Tick")
+    while not seen or seen[-1] < 5:
+        look()
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate()
+    writer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while writer.poll() is None:
+        look()
+    assert writer.returncode == 0, writer.communicate()[1]
+    found = served.wait("ticks", FILES * (A + B))
+    assert seen == sorted(seen)
+    wanted = Counter(
+        (f"2024-04-0{1 + file // 40}", sym, file, f"{sym}{file}")
+        for file in range(FILES)
+        for sym, number in (("a", A), ("b", B))
+        for _ in range(number)
+    )
+    columns = [found[name].to_pylist() for name in ("Date", "Sym", "File", "Text")]
+    assert Counter(zip(*columns, strict=True)) == wanted
+
+
+def test_a_rollback_ends_what_is_attached_and_the_name_has_the_right_rows(served: Served) -> None:
+    house = IntradayRows(served.root, SMALL.replace("NAME", "Back").encode(), fs=FS)
+    house.commit({("a", DAY): small(2, 1)})
+    house.commit({("a", DAY): small(3, 2)})
+    served.attach("before", "Live_Back")
+    assert served.wait("before", 5)["Sym"].to_pylist() == ["s1"] * 2 + ["s2"] * 3
+    house.log.rollback(1)
+    house.symbols[next(iter(house.log.state.locations)), "Sym"] = {"s1": 0}
+    house.commit({("a", DAY): small(4, 9)})
+    served.attach("after", "Live_Back")
+    while served.rows("after").num_rows != 6:
+        served.attach("after", "Live_Back")
+    found = served.rows("after")
+    assert found["Sym"].to_pylist() == ["s1"] * 2 + ["s9"] * 4
+    assert "Live.Back: the served table has ended" in served.notes
+    with pytest.raises(ClientError):
+        served.rows("before")
+
+
+def test_a_wrong_key_and_code_are_refused(served: Served) -> None:
+    with pytest.raises(ClientError):
+        served.ask("login", key=served.started["key"][::-1])
+    with pytest.raises(ClientError):
+        served.ask("script")
+    assert served.ask("login", key=served.started["key"])
+
+
+def test_its_line_names_the_tables(served: Served) -> None:
+    assert served.started["tables"] == {"Live.Many": "Live_Many"}
+    assert served.started["url"].startswith("http://127.0.0.1:")
+    assert Layout(served.root).schema(TableName("Live", "Many")).exists()

@@ -1,0 +1,122 @@
+"""A root served by the real command, and a client of it; both run in the environment of `make setup-deephaven`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pytest
+
+from tests.support.places import REPOSITORY
+
+PYTHON = REPOSITORY / ".venv-deephaven" / "bin" / "python"
+PROGRAM = Path(sys.executable).with_name("sparkhaven")
+PATIENCE = 120.0
+
+
+class ClientError(Exception):
+    """What pydeephaven has raised."""
+
+
+class Served:
+    """A served root with one client."""
+
+    def __init__(self, root: Path, started: dict[str, Any], server: subprocess.Popen[str], notes: Path) -> None:
+        self.root, self.started, self.server, self._notes = root, started, server, notes
+        at = urlsplit(started["url"])
+        words = [
+            str(PYTHON),
+            "-P",
+            str(REPOSITORY / "tests" / "deephaven" / "client.py"),
+            str(at.hostname),
+            str(at.port),
+        ]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._client = subprocess.Popen([*words, started["key"]], **pipes)
+        assert self._answer() == "ready"
+
+    @property
+    def notes(self) -> str:
+        """What the server has written to standard error."""
+        return self._notes.read_text(encoding="utf-8")
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """The result of a method of the client; ClientError: it has raised one."""
+        assert self._client.stdin is not None
+        print(json.dumps({"do": do, **arguments}), file=self._client.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._client.stdout is not None
+        line = self._client.stdout.readline()
+        assert line, f"the client ended with {self._client.wait()}\n{self.notes}"
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ClientError(answer["error"])
+        return answer["result"]
+
+    def rows(self, name: str, **arguments: Any) -> pa.Table:
+        """A snapshot of an attached table."""
+        with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
+            self.ask("rows", name=name, path=file.name, **arguments)
+            return pa.ipc.open_file(file.name).read_all()
+
+    def wait(self, name: str, rows: int) -> pa.Table:
+        """Snapshots until one has so many rows."""
+        last = time.monotonic() + PATIENCE
+        while (found := self.rows(name)).num_rows != rows:
+            assert time.monotonic() < last, f"{found.num_rows} rows of {rows}\n{self.notes}"
+        return found
+
+    def attach(self, name: str, variable: str) -> None:
+        """Opens a table that may not be offered yet."""
+        last = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.ask("open", name=name, variable=variable)
+            except ClientError:
+                if time.monotonic() > last:
+                    raise
+            else:
+                return
+
+    def close(self) -> int:
+        """Ends the client and, by SIGTERM, the server; its exit code."""
+        assert self._client.stdin is not None
+        self._client.stdin.close()
+        self._client.wait()
+        self.server.terminate()
+        return self.server.wait(PATIENCE)
+
+
+@contextmanager
+def serving(root: Path, logs: Path, *words: str) -> Iterator[Served]:
+    """Serves a root until the end of the body; skips where there is no engine."""
+    if not PYTHON.exists():
+        pytest.skip("no Deephaven engine: `make setup-deephaven` installs one")
+    notes = logs / "serve.log"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("SPARKHAVEN")}
+    command = [str(PROGRAM), "--root", str(root), "serve", "--port", "0", "--memory", "1g", "--json", *words]
+    with notes.open("w", encoding="utf-8") as log:
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environ)
+    try:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert line, notes.read_text(encoding="utf-8")
+        served = Served(root, json.loads(line), server, notes)
+        yield served
+        assert served.close() == 0, served.notes
+        assert "stopped" in served.notes
+    finally:
+        server.kill()
+        server.wait()
