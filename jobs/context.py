@@ -185,13 +185,14 @@ class Commands(TyperGroup):
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             code = EXIT_DONE
         except BaseException as error:  # noqa: BLE001  every error ends here
-            code = _exit_code(cli, error)
+            code = exit_code(cli, error)
         if standalone_mode:
             sys.exit(code)
         return code
 
 
-def _exit_code(cli: CliContext, error: BaseException) -> int:
+def exit_code(cli: CliContext, error: BaseException) -> int:
+    """Prints any error that ends a command; returns the exit code."""
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         cli.note("stopped")
         return EXIT_INTERRUPTED

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from readers.live.columns import LiveColumn
+from readers.live.merged import AGAIN
 from store.errors import SnapshotMovedError
 from store.io.fs import Fs
 from store.layout import LocationKey
@@ -82,6 +83,6 @@ class Held:
             if self.place.tier == "intraday"
             else f"{self.committed.rows} rows",
             found="other rows, or none",
-            hint="open the table again: it has the same name",
+            hint=AGAIN,
             phase="read",
         )

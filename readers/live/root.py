@@ -17,6 +17,7 @@ from store.schema.deployed.deploy import deployed_tables, load_deployed
 
 LOOK_SECONDS = 0.010  # between looks at the heads of logs
 WIDE_SECONDS = 0.200  # between looks for new tables, streams, schemas and merged dates
+REPORT_SECONDS = 60.0
 REOPEN_SECONDS = 1.0  # between attempts to open a table that could not be opened
 
 Bind = Callable[[str, TableKey], None]
@@ -98,10 +99,19 @@ class LiveRoot:
         clock: Callable[[], float],
         gate: Callable[[], AbstractContextManager[object]],
         bind: Bind,
+        report: Callable[[Health], None],
     ) -> None:
-        """Looks until ``stop`` is set. ``gate`` is entered around each delivery, ``bind`` told of each opened table."""
+        """Looks until ``stop`` is set. ``gate`` is entered around each delivery, ``bind`` told of each opened table.
+
+        ``report`` gets the figures once a minute. What it raises is unexpected: nothing is looked for any more.
+        """
+        report_at = clock() + REPORT_SECONDS
         while not stop.wait(LOOK_SECONDS):
-            self.look(clock(), gate, bind)
+            now = clock()
+            self.look(now, gate, bind)
+            if now >= report_at:
+                report_at = now + REPORT_SECONDS
+                report(self.health())
 
     def look(
         self, now: float, gate: Callable[[], AbstractContextManager[object]] = nullcontext, bind: Bind = lambda *_: None
@@ -119,9 +129,10 @@ class LiveRoot:
                 self._reopen(served, now, bind)
         if wide:
             for served in list(self._served.values()):
-                if not served.ended and self._has_new_columns(served):
-                    self._older.append(served)
-                    self._reopen(served, now, bind)
+                if served.ended or now < served.waits_until or not self._has_new_columns(served):
+                    continue
+                if self._reopen(served, now, bind):
+                    self._older.append(served)  # what is attached to it goes on
             if self._all:
                 for served in self._open_new(deployed_tables(self._fs, self._layout), now):
                     bind(variable(served.name), served.key)
@@ -177,8 +188,8 @@ class LiveRoot:
                     hint="name the tables to serve, without one of the two",
                 )
 
-    def _reopen(self, served: _Served, now: float, bind: Bind) -> None:
-        """Opens a table anew under its name."""
+    def _reopen(self, served: _Served, now: float, bind: Bind) -> bool:
+        """Opens a table anew under its name; False: it cannot be opened now."""
         try:
             self._served[served.name] = self._opened(served.name)
         except SparkhavenError as error:
@@ -186,8 +197,9 @@ class LiveRoot:
             if served.noted != str(error):
                 served.noted = str(error)
                 self._note(f"{served.name} cannot be opened again: {error}")
-            return
+            return False
         bind(variable(served.name), self._served[served.name].key)
+        return True
 
     def _has_new_columns(self, served: _Served) -> bool:
         schema = self._fs.stat(self._layout.schema(served.name))
@@ -197,5 +209,7 @@ class LiveRoot:
             columns = load_deployed(self._fs, self._layout, served.name).stored
         except SparkhavenError:
             return False  # being deployed just now, or damaged: what is served goes on
+        if columns != served.table.schema.columns:
+            return True
         served.schema = schema
-        return columns != served.table.schema.columns
+        return False

@@ -13,13 +13,14 @@ mapped first and then the logs are looked at, as every reader does (``store.epoc
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from readers.arrow.opening import pinned_table
 from readers.live.follower import Changes, Follower
+from readers.live.merged import AGAIN, Merged
 from readers.live.places import Committed, Held, Place
 from readers.live.served import ServedSchema, served_schema
 from store.epochs.reading.load import list_streams
@@ -30,15 +31,14 @@ from store.errors import FormatError, SnapshotMovedError, SparkhavenError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours, as_storage_errors
 from store.layout import Layout, LocationKey, TableName
-from store.merges.records import MergeRecord, all_values, generations, merged_rows, newest
+from store.merges.records import merged_rows
 from store.scan.checksums import Checks
-from store.scan.ranges import Slice, Snapshot, usable_record
+from store.scan.ranges import Slice
 from store.schema.deployed.deploy import load_deployed
+from store.types.committed import FileState
 
 MAX_ROWS, MAX_PLACES = 1 << 43, 1 << 20  # of an engine: rows a location, locations a table
 _ATTEMPTS = 5
-
-Input = tuple[str, LocationKey, int]  # stream, location, epoch that made it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,6 @@ class LiveTable:
         self._lock = threading.RLock()
         self._held: dict[Place, Held] = {}
         self._current: dict[tuple[str, LocationKey], Held] = {}
-        self._merged: dict[Input, int] = {}  # rows of intraday that are shown as history
-        self._seen_merges: dict[str, int] = {}  # date -> generation of the record that was looked at
         self._pending: dict[Place, Held] = {}
         self.error: SparkhavenError | None = None
         for attempt in range(_ATTEMPTS):
@@ -77,7 +75,7 @@ class LiveTable:
 
     def _open(self) -> None:
         fs, layout, name = self._fs, self._layout, self.name
-        self._held, self._current, self._merged, self._pending = {}, {}, {}, {}
+        self._held, self._current, self._pending = {}, {}, {}
         schema = load_deployed(fs, layout, name)
         self.schema: ServedSchema = served_schema(schema)
         self._streams = {stream: Follower(fs, layout, name, stream) for stream in list_streams(fs, layout, name)}
@@ -86,32 +84,23 @@ class LiveTable:
         pins = [follower.pin() for follower in self._streams.values()]
         table = pinned_table(fs, layout, name, schema, pins, self._checks)
         slices = table.plan().slices
-        values = all_values(fs, layout, name)
-        for value in values:
-            self._note_record(table.snapshot, value, slices)
+        self._merged = Merged(fs, layout, name)
+        self._merged.open(table.snapshot, slices)
         for slice_ in slices:
             self._add_slice(slice_)
         if len(self._held) > MAX_PLACES:
             raise SnapshotMovedError("table has too many locations for an engine", expected=MAX_PLACES)
         self.publish()
 
-    def _note_record(self, snapshot: Snapshot, value: str, slices: Iterable[Slice]) -> None:
-        """Which rows of intraday are shown as history. SnapshotMovedError: a merge has ended since the plan."""
-        record = usable_record(self._fs, self._layout, snapshot, value)
-        planned = {s.key.internal for s in slices if s.key.value == value and s.stream is None}
-        if planned != {output.internal for output in (record.outputs if record else ()) if output.rows}:
-            raise SnapshotMovedError("a date was merged while the table was opened", where=value, hint="open it again")
-        if record is not None:
-            self._seen_merges[value] = record.generation
-        for (stream, internal, since), rows in merged_rows(record).items():
-            self._merged[stream, LocationKey(internal, value), since] = rows
-
     def _add_slice(self, slice_: Slice) -> None:
         if slice_.stream is None:
-            place = Place("history", None, slice_.key, 0, 0, slice_.start)
-            self._add(Held(place, slice_.directory, Committed(slice_.rows, 0, slice_.files)))
+            self._add_history(slice_.key, slice_.rows, slice_.files)
         else:
             self._grow(slice_.stream, self._streams[slice_.stream].state.locations[slice_.key])
+
+    def _add_history(self, at: LocationKey, rows: int, files: Mapping[str, FileState]) -> None:
+        directory = self._layout.history_location(self.name, at)
+        self._add(Held(Place("history", None, at, 0, 0, 0), directory, Committed(rows, 0, files)))
 
     def _add(self, held: Held) -> None:
         self._held[held.place] = held
@@ -267,10 +256,10 @@ class LiveTable:
     def _grow(self, stream: str, found: LocationState) -> None:
         held = self._current.get((stream, found.key))
         if held is not None and (held.place.since, held.place.made_ms) != (found.since, found.made_ms):
-            self._merged[stream, found.key, held.place.since] = held.committed.rows
+            self._merged.note_rows(stream, found.key, held.place.since, held.committed.rows)
             held = None  # another location, created after that one was removed
         if held is None:
-            first = self._merged.get((stream, found.key, found.since), 0)
+            first = self._merged.rows(stream, found.key, found.since)
             if found.rows <= first:
                 return
             place = Place("intraday", stream, found.key, found.since, found.made_ms, first)
@@ -285,7 +274,11 @@ class LiveTable:
     def _remove(self, stream: str, removal: Removal) -> None:
         """Maps what is left of a truncated location; ends the table if rows are gone that it cannot map any more."""
         held = self._current.get((stream, removal.key))
-        if held is None or held.left or not _means(removal, held.place):
+        if held is None or not _means(removal, held.place):
+            if removal.rows > self._merged.rows(stream, removal.key, removal.since):
+                raise self._unseen(removal.key.value)
+            return
+        if held.left:
             return
         what = "rows were merged and removed from intraday before this table had mapped them"
         if removal.phase == "delete" or removal.rows > held.committed.rows:
@@ -314,53 +307,37 @@ class LiveTable:
 
     # --- history ---------------------------------------------------------------------------------------
 
-    def _look_at_merges(self, again: bool) -> None:
-        """Dates that were merged since: nothing changes where their rows are shown, those of other tables are added."""
-        values = set(all_values(self._fs, self._layout, self.name))
-        for value in sorted(values if again else values - self._seen_merges.keys()):
-            seen = self._seen_merges.get(value)
-            if seen is not None and generations(self._fs, self._layout, self.name, value)[-1:] == [seen]:
-                continue
-            record = newest(self._fs, self._layout, self.name, value)
-            if record is None or record.generation == seen:
-                continue  # the merge is running
+    def _look_at_merges(self, every: bool) -> None:
+        """Nothing changes where the rows of a merge are shown; a date of which there are none is added as history."""
+        for record in self._merged.fresh(every=every):
             for stream, follower in self._streams.items():
                 changes = follower.advance()
                 if changes is not None:
                     self._change(stream, follower, changes)
-            self._take_record(record)
+            shown = [self._shows(record.value, key, rows) for key, rows in merged_rows(record).items()]
+            if not shown or not all(shown):
+                if any(held.place.at.value == record.value for held in self._held.values()):
+                    raise self._unseen(record.value)
+                for output in record.outputs:
+                    if output.rows:
+                        self._add_history(LocationKey(output.internal, record.value), output.rows, output.files)
+            self._merged.note(record)
 
-    def _take_record(self, record: MergeRecord) -> None:
-        shown = [self._covers(record.value, key, rows) for key, rows in merged_rows(record).items()]
-        if not shown or not all(shown):
-            if any(held.place.at.value == record.value for held in self._held.values()):
-                raise SnapshotMovedError(
-                    "a date was merged with rows that this table has not seen",
-                    where=self._layout.merges(self.name) / record.value,
-                    hint="open the table again: it has the same name",
-                    phase="read",
-                )
-            self._add_history(record)
-        self._seen_merges[record.value] = record.generation
-
-    def _covers(self, value: str, key: tuple[str, str, int], rows: int) -> bool:
+    def _shows(self, value: str, key: tuple[str, str, int], rows: int) -> bool:
         stream, internal, since = key
         at = LocationKey(internal, value)
-        known = self._merged.get((stream, at, since), 0)
         held = self._current.get((stream, at))
-        if held is not None and held.place.since == since:
-            known = max(known, held.committed.rows)
-        return known >= rows
+        if held is not None and held.place.since == since and held.committed.rows >= rows:
+            return True
+        return self._merged.rows(stream, at, since) >= rows
 
-    def _add_history(self, record: MergeRecord) -> None:
-        for output in record.outputs:
-            if output.rows:
-                at = LocationKey(output.internal, record.value)
-                directory = self._layout.history_location(self.name, at)
-                place = Place("history", None, at, 0, 0, 0)
-                self._add(Held(place, directory, Committed(output.rows, 0, output.files)))
-        for (stream, internal, since), rows in merged_rows(record).items():
-            self._merged[stream, LocationKey(internal, record.value), since] = rows
+    def _unseen(self, value: str) -> SnapshotMovedError:
+        return SnapshotMovedError(
+            "a date was merged with rows that this table has not seen",
+            where=self._layout.merges(self.name) / value,
+            hint=AGAIN,
+            phase="read",
+        )
 
 
 def _means(removal: Removal, place: Place) -> bool:

@@ -6,6 +6,7 @@ Run by the Python of the engine's environment, which has pydeephaven but none of
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -64,6 +65,7 @@ def main() -> None:
         except DHError as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)
+    os._exit(0)  # threads of the session may still wait for a table that has ended
 
 
 if __name__ == "__main__":

@@ -78,6 +78,19 @@ class Served:
             assert time.monotonic() < last, f"{found.num_rows} rows of {rows}\n{self.notes}"
         return found
 
+    def wait_anew(self, name: str, variable: str, rows: int) -> pa.Table:
+        """The same where the variable becomes another table."""
+        last = time.monotonic() + PATIENCE
+        while True:
+            assert time.monotonic() < last, self.notes
+            try:
+                self.ask("open", name=name, variable=variable)
+                found = self.rows(name)
+            except ClientError:
+                continue
+            if found.num_rows == rows:
+                return found
+
     def attach(self, name: str, variable: str) -> None:
         """Opens a table that may not be offered yet."""
         last = time.monotonic() + PATIENCE
@@ -90,13 +103,17 @@ class Served:
             else:
                 return
 
+    def kill_client(self) -> None:
+        """Whatever state it is in."""
+        self._client.kill()
+        self._client.communicate()
+
     def close(self) -> int:
         """Ends the client and, by SIGTERM, the server; its exit code."""
-        assert self._client.stdin is not None
-        self._client.stdin.close()
-        self._client.wait()
+        self._client.communicate(timeout=PATIENCE)
         self.server.terminate()
-        return self.server.wait(PATIENCE)
+        self.server.communicate(timeout=PATIENCE)
+        return self.server.returncode
 
 
 @contextmanager
@@ -109,6 +126,7 @@ def serving(root: Path, logs: Path, *words: str) -> Iterator[Served]:
     command = [str(PROGRAM), "--root", str(root), "serve", "--port", "0", "--memory", "1g", "--json", *words]
     with notes.open("w", encoding="utf-8") as log:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environ)
+    served = None
     try:
         assert server.stdout is not None
         line = server.stdout.readline()
@@ -118,5 +136,7 @@ def serving(root: Path, logs: Path, *words: str) -> Iterator[Served]:
         assert served.close() == 0, served.notes
         assert "stopped" in served.notes
     finally:
+        if served is not None:
+            served.kill_client()
         server.kill()
-        server.wait()
+        server.communicate()

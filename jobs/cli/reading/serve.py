@@ -9,21 +9,22 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
-from jobs.context import CliContext
+from jobs.context import CliContext, exit_code
 from jobs.options import Json, Verbose, help_end, memory_bytes
-from readers.live.root import LiveRoot
+from readers.live.root import Health, LiveRoot
+from readers.live.served import served_schema
 from readers.live.service import Engine, EngineOptions, is_installed
-from store.errors import SettingsError
+from store.errors import EXIT_DONE, SettingsError
 from store.io.fs import Fs
 from store.layout import TableName
 from store.scan.checksums import checks_of, chosen_mode
+from store.schema.deployed.deploy import load_deployed
 
 ENVIRONMENT = "SPARKHAVEN_DEEPHAVEN"  # the Python of an environment that has the engine
-HEALTH_SECONDS = 60.0
 UI = "--ui: whoever has the key can run any code on this machine as the user who runs this command"
 
 
@@ -60,35 +61,41 @@ def serve(
     layout = cli.database()
     chosen = [TableName.parse(name) for name in (*(names or ()), *(tables or ()))]
     options = EngineOptions(bind, port, memory_bytes(memory), console=ui)
+    for name in chosen:
+        served_schema(load_deployed(Fs(), layout, name))
     _enter_environment(sys.argv[1:])
     stop = _stopped_by_signals()
     checks = checks_of(chosen_mode(None, os.environ))
     root = LiveRoot(Fs(), layout, chosen or None, note=cli.note, checks=checks, now_ms=lambda: time.time_ns() // 10**6)
     results = _apart_from_engine()
-    engine = Engine(options, root.backend)
-    for variable, key in root.keys.items():
-        engine.bind(variable, key)
-    sys.stdout = results
-    url = f"http://{bind}:{engine.port}"
+    code = EXIT_DONE
+    try:
+        engine = Engine(options, root.backend)
+        for variable, key in root.keys.items():
+            engine.bind(variable, key)
+        sys.stdout = results
+        _show(cli, root, options, engine.port)
+        root.run(stop, time.monotonic, engine.gate, engine.bind, lambda health: cli.note(_line(health)))
+        cli.note("stopped")
+    except BaseException as error:  # noqa: BLE001  the engine's threads would go on without new rows
+        sys.stdout = results
+        code = exit_code(cli, error)
+    sys.stdout.flush()
+    os._exit(code)  # the engine's threads do not end by themselves
+
+
+def _show(cli: CliContext, root: LiveRoot, options: EngineOptions, port: int) -> None:
+    url = f"http://{options.bind}:{port}"
     value = {"url": url, "key": options.key, "tables": root.tables}
     served = ", ".join(f"{name} as {variable}" for name, variable in root.tables.items()) or "no table yet"
     cli.result(value, f"serving {served}\nat {url} with the key {options.key}")
-    if ui:
+    if options.console:
         cli.note(UI)
-    health = threading.Thread(target=_report, args=(cli, root, stop), daemon=True)
-    health.start()
-    root.run(stop, time.monotonic, engine.gate, engine.bind)
-    cli.note("stopped")
-    sys.stdout.flush()
-    os._exit(0)  # the engine's threads do not end by themselves
 
 
-def _report(cli: CliContext, root: LiveRoot, stop: threading.Event) -> None:
-    """A line of health a minute."""
-    while not stop.wait(HEALTH_SECONDS):
-        now = root.health()
-        lag = "no new epoch" if now.lag_ms is None else f"new epochs shown {now.lag_ms} ms after their commit or sooner"
-        cli.note(f"{now.tables:,} tables, {now.rows:,} rows, {lag}")
+def _line(now: Health) -> str:
+    lag = "no new epoch" if now.lag_ms is None else f"new epochs shown {now.lag_ms:,} ms after their commit or sooner"
+    return f"{now.tables:,} tables, {now.rows:,} rows, {lag}"
 
 
 def _stopped_by_signals() -> threading.Event:
@@ -98,7 +105,7 @@ def _stopped_by_signals() -> threading.Event:
     return stop
 
 
-def _apart_from_engine() -> object:
+def _apart_from_engine() -> TextIO:
     """Standard output for results only: what engine and JVM print goes to standard error."""
     sys.stdout.flush()
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")

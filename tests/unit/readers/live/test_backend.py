@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,17 +14,19 @@ from readers.live.root import LiveRoot
 from readers.live.service import PAGE_ROWS, EngineOptions, page_rows
 from store.errors import SettingsError
 from store.io.fs import Fs
-from store.layout import Layout, TableName
+from store.layout import Layout
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_tables import Engine
 
-SCHEMA = """<Table namespace="{}" name="{}" storageType="NestedPartitionedOnDisk"><Partitions keyFormula="any"/>
+SCHEMA = """<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
   <Column name="Date" dataType="String" columnType="Partitioning"/><Column name="N" dataType="long"/></Table>"""
 DAY = "2024-03-05"
 
 
 def rows(tmp_path: Path, namespace: str = "NS", table: str = "T") -> IntradayRows:
-    return IntradayRows(tmp_path, SCHEMA.format(namespace, table).encode())
+    named = SCHEMA.replace('"NS" name="T"', f'"{namespace}" name="{table}"')
+    return IntradayRows(tmp_path, named.encode())
 
 
 def one(number: int = 1) -> pa.Table:
@@ -67,7 +70,7 @@ def test_health_counts_and_a_thread_that_ends(tmp_path: Path) -> None:
     rows(tmp_path).commit({("a", DAY): one()})
     house = rows(tmp_path, "Other")
     house.commit({("a", DAY): one()})
-    root = LiveRoot(Fs(), Layout(tmp_path), None, note=pytest.fail, now_ms=lambda: 1_700_000_001_070)
+    root = LiveRoot(Fs(), Layout(tmp_path), None, note=pytest.fail, now_ms=lambda: 1_700_000_002_070)
     assert root.tables == {"NS.T": "NS_T", "Other.T": "Other_T"}
     assert (root.health().tables, root.health().rows, root.health().lag_ms) == (2, 2, None)
     house.commit({("a", DAY): one()})
@@ -76,7 +79,20 @@ def test_health_counts_and_a_thread_that_ends(tmp_path: Path) -> None:
     assert (health.rows, health.lag_ms) == (3, 70)
     stop = threading.Event()
     stop.set()
-    root.run(stop, lambda: 0.0, pytest.fail, pytest.fail)
+    root.run(stop, lambda: 0.0, pytest.fail, pytest.fail, pytest.fail)
+
+
+def test_an_unexpected_error_ends_the_loop(tmp_path: Path) -> None:
+    house = rows(tmp_path)
+    house.commit({("a", DAY): one()})
+    engine = Engine(tmp_path)
+    house.commit({("a", DAY): one()})
+
+    def gate() -> AbstractContextManager[object]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        engine.root.run(threading.Event(), lambda: 200.0, gate, pytest.fail, pytest.fail)
 
 
 def test_two_tables_of_one_variable_are_refused(tmp_path: Path) -> None:
