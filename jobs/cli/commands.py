@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "clean": ("jobs.cli.history.status", "Removes replaced generations of history."),
     "read": ("jobs.cli.reading.read", "Reads rows of one snapshot of a table."),
     "sql": ("jobs.cli.reading.sql", "Runs a SELECT over snapshots of tables."),
-    "serve": ("jobs.cli.reading.serve", "Serves tables to Deephaven clients, ticking with every epoch."),
+    "serve": ("jobs.cli.reading.serve", "Serves tables live, by a Deephaven engine."),
     "tables": ("jobs.cli.reading.stats", "Lists tables with rows, dates and epochs."),
     "stats": ("jobs.cli.reading.stats", "Reports rows, bytes, epochs and positions of tables."),
     "epochs": ("jobs.cli.streams.epochs", "List, show and roll back epochs of a stream."),

@@ -39,9 +39,7 @@ def register(app: typer.Typer) -> None:
 def serve(
     ctx: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables.")] = None,
-    tables: Annotated[
-        list[str] | None, typer.Option("--table", metavar="NS.T", help="A table to serve, like one named without it.")
-    ] = None,
+    tables: Annotated[list[str] | None, typer.Option("--table", metavar="NS.T", hidden=True)] = None,
     bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port; 0: any free port.")] = 10000,
     memory: Annotated[str, typer.Option(metavar="SIZE", help="Heap of the engine.")] = "2GiB",
@@ -51,11 +49,13 @@ def serve(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Serves tables to Deephaven clients, ticking with every committed epoch.
+    """Serves tables live, by a Deephaven engine.
 
-    Intraday and history are one table, the server variable NS_T. It grows while streams are ingested and dates merged;
-    where rows that were shown are rolled back, it ends with an error, and NS_T is a new one. Prints the address and a
-    random key once it is ready, then runs until SIGTERM or Ctrl-C. The key is the only protection: TLS is not offered.
+    Intraday and history are one table, the server variable NS_T. It grows with every committed epoch while streams are
+    ingested and dates merged; where rows that were shown are rolled back, it ends with an error, and NS_T is a new one.
+
+    Prints the address and a random key once it is ready, then runs until SIGTERM or Ctrl-C. The key is the only
+    protection: TLS is not offered.
     """
     cli: CliContext = ctx.obj
     layout = cli.database()

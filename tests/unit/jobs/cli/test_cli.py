@@ -68,7 +68,7 @@ def test_every_command_has_a_summary_an_example_and_its_exit_codes(words: tuple[
 def test_an_option_has_one_form_and_one_help_in_all_commands() -> None:
     """``read`` takes several dates and partitions; ``--source`` of a quarantine is a place of the feed."""
     own = {("read", "--date"), ("read", "--source"), ("read", "--epoch"), ("merge", "--grace")}
-    own |= {("ingest", "--memory"), ("sql", "--memory")}
+    own |= {("ingest", "--memory"), ("sql", "--memory"), ("serve", "--memory")}
     own |= {("merge", "--zone"), ("read", "--out"), ("sql", "--out")}
     forms: dict[str, set[tuple[Any, ...]]] = {}
     for words in commands():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,66 @@ def test_epochs_that_were_never_shown_may_be_rolled_back(tmp_path: Path) -> None
     assert attached.errors == []
     assert attached.column("Sym") == ["s1", "s1", "s7", "s7", "s7"]
     assert attached.column("Note") == ["n1", "n1", "n7", "n7", "n7"]
+
+
+def test_a_log_that_is_compacted_between_two_looks(tmp_path: Path) -> None:
+    house, rows = make(tmp_path, 30)
+    engine = Engine(tmp_path, fs=FS)
+    attached = engine.attach("Test_Every")
+    for number in range(1, 4):
+        more(house, rows, number)
+    more(house, rows, 2, source="new")
+    assert house.log.compact_if_due(now=True)
+    engine.look()
+    assert rows_of(attached) == expected(rows)
+    more(house, rows, 1)
+    engine.look()
+    assert rows_of(attached) == expected(rows)
+    assert attached.errors == [] and engine.notes == []
+
+
+def test_a_rollback_that_a_compaction_has_folded_between_two_looks(tmp_path: Path) -> None:
+    house = IntradayRows(tmp_path, SMALL)
+    for epoch in range(1, 4):
+        house.commit({("a", DAY): small(2, epoch)})
+    engine = Engine(tmp_path)
+    attached = engine.attach("NS_T")
+    house.log.rollback(2)
+    house.symbols[next(iter(house.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
+    house.commit({("a", DAY): small(2, 9)})
+    assert house.log.compact_if_due(now=True)
+    engine.look()
+    assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
+
+
+def test_a_location_that_came_and_went_between_two_looks_ends_the_table(tmp_path: Path) -> None:
+    house, rows = make(tmp_path, 30)
+    merge(house.layout)
+    engine = Engine(tmp_path, fs=FS)
+    attached = engine.attach("Test_Every")
+    more(house, rows, 4, source="brief")
+    merge(house.layout)
+    remove(house)
+    house.log.refresh()
+    assert house.log.compact_if_due(now=True)
+    engine.look()
+    assert "rows that this table has not seen" in str(attached.errors[0])
+    engine.look()
+    assert rows_of(engine.attach("Test_Every")) == expected(rows)
+
+
+def test_a_date_of_history_that_comes_from_elsewhere(tmp_path: Path) -> None:
+    house, rows = make(tmp_path / "one", 30)
+    merge(house.layout)
+    other = IntradayRows(tmp_path / "two", SCHEMA, stream="other", fs=FS)
+    mine: list[dict[str, Any]] = []
+    more(other, mine, 3, day="2024-03-06")
+    engine = Engine(tmp_path / "two", fs=FS)
+    attached = engine.attach("Test_Every")
+    shutil.copytree(house.layout.system("Test"), other.layout.system("Test"), symlinks=True)
+    engine.look(0.3)
+    assert rows_of(attached) == expected(rows + mine)
+    assert set(attached.values.values()) == {DAY, "2024-03-06"}
 
 
 def test_rows_removed_before_they_could_be_mapped_end_the_table(tmp_path: Path) -> None:
