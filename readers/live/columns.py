@@ -20,7 +20,7 @@ from store.format.column.codecs import BYTES, DAT, SYM, SYM_BYTES, Region, codec
 from store.format.column.ends import WIDTH, decode_ends
 from store.format.column.prefix import LITTLE, Prefix, charset_of
 from store.format.column.symbols import decode_rows
-from store.io.fs import Fs
+from store.io.fs import MAP_FROM, Fs
 from store.scan.checksums import Checks
 from store.scan.columnfile import committed_prefix
 from store.types.committed import FileState
@@ -50,6 +50,12 @@ class LiveColumn:
         self._checked = True
         self._texts, self._symbols, self._end = _NO_TEXTS, 0, 0
         self.rows = -1
+
+    @property
+    def memory(self) -> int:
+        """Bytes in memory, about: copies of small files, and the texts of symbols."""
+        symbols = self._column.name + SYM_BYTES
+        return sum(data.size for name, data in self._data.items() if data.size < MAP_FROM or name == symbols)
 
     def map(self, rows: int, files: Mapping[str, FileState]) -> None:
         """Maps the committed bytes of ``rows`` rows; no effect where it has as many. Nothing is decoded yet.

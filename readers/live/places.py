@@ -86,3 +86,28 @@ class Held:
             hint=AGAIN,
             phase="read",
         )
+
+
+class Mapped:
+    """Columns by the time when they were mapped: beyond a bound of memory the oldest are dropped, and mapped again.
+
+    Large files cost no memory of ours, since they are mapped; small ones, and decoded symbols, are copies. Not
+    thread-safe.
+    """
+
+    def __init__(self, bound: int) -> None:
+        self._bound, self._total = bound, 0
+        self._sizes: dict[tuple[Place, str], tuple[int, Held]] = {}
+
+    def add(self, held: Held, name: str) -> None:
+        """A column was mapped, or mapped anew because it has grown."""
+        before, _ = self._sizes.pop((held.place, name), (0, held))
+        size = held.columns[name].memory if name in held.columns else 0
+        self._sizes[held.place, name] = size, held
+        self._total += size - before
+        while self._total > self._bound and len(self._sizes) > 1:
+            (place, oldest), (size, owner) = next(iter(self._sizes.items()))
+            del self._sizes[place, oldest]
+            self._total -= size
+            if not owner.left:  # else its files may be gone
+                owner.columns.pop(oldest, None)

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from readers.arrow.opening import pinned_table
+from readers.live.columns import LiveColumn
 from readers.live.follower import Changes, Follower
 from readers.live.merged import AGAIN, Merged
-from readers.live.places import Committed, Held, Place
+from readers.live.places import Committed, Held, Mapped, Place
 from readers.live.served import ServedSchema, served_schema
 from store.epochs.reading.load import list_streams
 from store.epochs.recovery.witnesses import Witnesses, refuse
@@ -38,6 +39,7 @@ from store.schema.deployed.deploy import load_deployed
 from store.types.committed import FileState
 
 MAX_ROWS, MAX_PLACES = 1 << 43, 1 << 20  # of an engine: rows a location, locations a table
+MEMORY = 256 << 20  # bytes of small files and symbols that a table keeps
 _ATTEMPTS = 5
 
 
@@ -57,9 +59,12 @@ class LiveTable:
     """A table from now on. Raises what opening a table raises, and UnsupportedVersionError for a type that engines
     cannot take. Thread-safe."""
 
-    def __init__(self, fs: Fs, layout: Layout, name: TableName, checks: Checks | None = None) -> None:
+    def __init__(
+        self, fs: Fs, layout: Layout, name: TableName, checks: Checks | None = None, *, memory: int = MEMORY
+    ) -> None:
         self._fs, self._layout, self.name, self._checks = fs, layout, name, checks
         self._lock = threading.RLock()
+        self._mapped = Mapped(memory)
         self._held: dict[Place, Held] = {}
         self._current: dict[tuple[str, LocationKey], Held] = {}
         self._pending: dict[Place, Held] = {}
@@ -135,15 +140,15 @@ class LiveTable:
         if shown is not None and column.rows < stop:
             if error is not None:
                 raise error
-            self._map(held, shown, name)
+            self._map(held, shown, column, name)
         with as_storage_errors():
             return column.read(start, stop)
 
-    def _map(self, held: Held, shown: Committed, name: str) -> None:
+    def _map(self, held: Held, shown: Committed, column: LiveColumn, name: str) -> None:
         """Maps a column, then looks whether the rows were still there."""
         failed: Exception | None = None
         try:
-            held.column(self._fs, self.schema.column(name), self._checks).map(shown.rows, shown.files)
+            column.map(shown.rows, shown.files)
         except (OSError, FormatError) as error:
             failed = error
         if held.place.tier == "intraday":
@@ -154,6 +159,8 @@ class LiveTable:
             raise self.error
         if failed is not None:
             raise as_ours(failed) if isinstance(failed, OSError) else failed
+        with self._lock:
+            self._mapped.add(held, name)
 
     # --- following -------------------------------------------------------------------------------------
 

@@ -333,6 +333,37 @@ def test_changed_bytes_are_an_error_and_no_value(tmp_path: Path) -> None:
     assert len(table.values(place, "I", 0, 1, 10)) > 0
 
 
+class CountingFs(Fs):
+    """Counts the files that are mapped."""
+
+    maps = 0
+
+    def map(self, path: Path, length: int) -> pa.Buffer:
+        self.maps += 1
+        return super().map(path, length)
+
+
+def test_memory_of_small_files_is_bounded_unless_they_are_gone(tmp_path: Path) -> None:
+    house, _ = make(tmp_path, 40)
+    counts = []
+    for memory in (1, 1 << 20):
+        fs = CountingFs()
+        table = LiveTable(fs, house.layout, TABLE, memory=memory)
+        place = table.places()[0]
+        found = [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym", "L", "Sym")]
+        assert found[:2] == found[2:]
+        counts.append(fs.maps)
+    assert counts == [8, 4]
+
+    table = LiveTable(FS, house.layout, TABLE, memory=1)
+    merge(house.layout)
+    remove(house, also_delete=False)
+    table.advance()
+    delete(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    for _ in range(2):
+        assert [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym")] == found[:2]
+
+
 def test_counts_beside_a_running_writer_are_sums_of_whole_epochs(tmp_path: Path) -> None:
     house = IntradayRows(tmp_path, SMALL)
     house.commit({("a", DAY): small(1, 1), ("b", DAY): small(1, 1)})
