@@ -9,7 +9,7 @@ import pytest
 from store.io.fs import Fs
 from store.layout import Layout
 from store.schema.deployed.deploy import deploy
-from tests.support.commands import run, told
+from tests.support.commands import run, run_json
 
 SCHEMA = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>
@@ -23,7 +23,7 @@ def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_an_engine_it_says_how_to_get_one(tmp_path: Path) -> None:
     deploy(Fs(), Layout(tmp_path), SCHEMA)
-    code, value = told(tmp_path, "serve", "NS.T")
+    code, value = run_json(tmp_path, "serve", "NS.T")
     assert code == 2
     assert value["error"]["what"] == "no Deephaven engine is installed"
     assert "make setup-deephaven" in value["error"]["hint"]
@@ -31,10 +31,10 @@ def test_without_an_engine_it_says_how_to_get_one(tmp_path: Path) -> None:
 
 def test_tables_that_cannot_be_served_are_refused_before_anything_starts(tmp_path: Path) -> None:
     deploy(Fs(), Layout(tmp_path), SCHEMA.replace(b'dataType="long"', b'dataType="double[]"'))
-    code, value = told(tmp_path, "serve", "--table", "NS.T")
+    code, value = run_json(tmp_path, "serve", "--table", "NS.T")
     assert (code, value["error"]["type"]) == (1, "UnsupportedVersionError")
     assert "column N has type double[]" in value["error"]["what"]
-    code, value = told(tmp_path, "serve", "NS.Other")
+    code, value = run_json(tmp_path, "serve", "NS.Other")
     assert (code, value["error"]["type"]) == (2, "TableNotFoundError")
 
 
