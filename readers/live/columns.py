@@ -2,7 +2,8 @@
 
 Numbers, chars and Instants are the bytes of the file, nulls as the distinguished values that lie there: no copy, no
 validity bitmap. Deephaven has the same ones. Booleans and texts are Arrow arrays with validity. Symbols are decoded
-once; a table of symbols that has grown costs its new ones only.
+once; a table of symbols that has grown costs its new ones only. Of history that has only ``table.parquet``, row groups
+are decoded as they are asked for, with validity.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from store.format.column.codecs import BYTES, DAT, SYM, SYM_BYTES, Region, codec
 from store.format.column.ends import WIDTH, decode_ends
 from store.format.column.prefix import LITTLE, Prefix, charset_of
 from store.format.column.symbols import decode_rows
+from store.format.parquet.names import NAME as PARQUET
+from store.format.parquet.names import in_parquet
 from store.io.fs import MAP_FROM, Fs
 from store.scan.checksums import Checks
-from store.scan.columnfile import committed_prefix
+from store.scan.columnfile import ColumnFile, committed_prefix, open_parquet
 from store.types.committed import FileState
 from store.types.model import Column, Storage
 
@@ -48,6 +51,7 @@ class LiveColumn:
         self._files: Mapping[str, FileState] = {}
         self._data: dict[str, pa.Buffer] = {}
         self._checked = True
+        self._parquet: ColumnFile | None = None
         self._texts, self._symbols, self._end = _NO_TEXTS, 0, 0
         self.rows = -1
 
@@ -67,7 +71,11 @@ class LiveColumn:
             if rows <= self.rows:
                 return
             column = self._column
-            if column.files[0] in files:
+            if in_parquet(files):
+                sizes = {PARQUET: files[PARQUET].size}
+                self._parquet = open_parquet(self._fs, self._directory, sizes, rows, check=self._keep).column(column)
+                self._checked = False
+            elif column.files[0] in files:
                 path = self._directory / column.files[0]
                 prefix = self._prefix or committed_prefix(self._fs, path, column)
                 data = {name: self._map(name, prefix, files) for name in column.files}
@@ -92,6 +100,9 @@ class LiveColumn:
         before = prefix.data_offset if name.endswith(DAT) else 0
         return self._fs.map(self._directory / name, before + files[name].size).slice(before)
 
+    def _keep(self, path: Path, data: pa.Buffer) -> None:
+        self._data = {path.name: data}
+
     def read(self, start: int, stop: int) -> pa.Array:
         """Rows ``[start, stop)`` of those that are mapped; a column that was not stored there is all null.
 
@@ -100,6 +111,10 @@ class LiveColumn:
         with self._lock:
             if not 0 <= start <= stop <= self.rows:
                 raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
+            if self._parquet is not None:
+                self._check()
+                array = self._parquet.read(start, stop)
+                return _plain(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array, self._type)
             if self._prefix is None or start == stop:
                 return pa.nulls(stop - start, self._type)
             self._check()

@@ -40,16 +40,16 @@ def expected(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted((tuple(comparable(value) for value in row.values()) for row in rows), key=repr)
 
 
-def more(house: IntradayRows, rows: list[dict[str, Any]], number: int, source: str = "a", day: str = DAY) -> None:
+def more(db: IntradayRows, rows: list[dict[str, Any]], number: int, source: str = "a", day: str = DAY) -> None:
     fresh = [random_row(random.Random(len(rows) + n)) for n in range(number)]
-    house.commit({(source, day): as_table(fresh)})
+    db.commit({(source, day): as_table(fresh)})
     rows += fresh
 
 
-def remove(house: IntradayRows, *, also_delete: bool = True) -> None:
-    truncate(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW)
+def remove(db: IntradayRows, *, also_delete: bool = True) -> None:
+    truncate(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
     if also_delete:
-        delete(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+        delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
 
 
 def small(rows: int, epoch: int) -> pa.Table:
@@ -78,20 +78,21 @@ def test_numbers_are_the_bytes_of_the_file(tmp_path: Path) -> None:
             assert file.read_bytes().endswith(array.buffers()[1].to_pybytes())
 
 
-def test_an_attached_table_goes_through_a_whole_day(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 90)
+@pytest.mark.parametrize("format_", ["deephaven", "parquet", "both"])
+def test_an_attached_table_goes_through_a_whole_day(tmp_path: Path, format_: str) -> None:
+    db, rows = make(tmp_path, 90)
     engine = Engine(tmp_path, fs=FS)
     attached = engine.attach("Test_Every")
     assert rows_of(attached) == expected(rows)
-    more(house, rows, 5)
+    more(db, rows, 5)
     assert attached.count == 90
     engine.look()
     assert rows_of(attached) == expected(rows)
 
-    merge(house.layout)
+    merge(db.layout, format=format_)
     engine.look(1)
-    more(house, rows, 3)
-    merge(house.layout, rewrite=True)
+    more(db, rows, 3)
+    merge(db.layout, rewrite=True, format=format_)
     engine.look(1)
     assert rows_of(attached) == expected(rows)
     assert rows_of(engine.attach("Test_Every")) == expected(rows)
@@ -99,47 +100,47 @@ def test_an_attached_table_goes_through_a_whole_day(tmp_path: Path) -> None:
     assert {place.tier for place in fresh.sizes} == {"history"}
     assert rows_of(fresh) == expected(rows)
 
-    remove(house, also_delete=False)
+    remove(db, also_delete=False)
     engine.look()
-    delete(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
     engine.look()
     assert attached.errors == []
     assert rows_of(attached) == expected(rows)  # columns that nobody had read before, too
 
-    house.log.refresh()
-    more(house, rows, 4)
+    db.log.refresh()
+    more(db, rows, 4)
     engine.look()
-    more(house, rows, 2)
+    more(db, rows, 2)
     engine.look()
     assert rows_of(attached) == expected(rows)
     assert rows_of(Engine(tmp_path, fs=FS).attach("Test_Every")) == expected(rows)
-    merge(house.layout)
+    merge(db.layout, format=format_)
     engine.look(1)
     assert rows_of(attached) == expected(rows)
     assert attached.errors == [] and engine.notes == []
 
 
 def test_rows_after_a_merge_are_shown_once_beside_history(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 60)
-    merge(house.layout)
+    db, rows = make(tmp_path, 60)
+    merge(db.layout)
     engine = Engine(tmp_path, fs=FS)
     attached = engine.attach("Test_Every")
     assert {place.tier for place in attached.sizes} == {"history"}
-    more(house, rows, 6)
+    more(db, rows, 6)
     engine.look()
     assert rows_of(attached, page=10) == expected(rows)
-    merge(house.layout)
+    merge(db.layout)
     engine.look(1)
     assert rows_of(attached) == expected(rows)
     assert [place.first for place in attached.sizes if place.tier == "intraday"] == [20]
 
 
 def test_new_dates_sources_streams_and_tables_appear(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
+    db, rows = make(tmp_path, 30)
     engine = Engine(tmp_path, fs=FS)
     attached = engine.attach("Test_Every")
-    more(house, rows, 3, source="new")
-    more(house, rows, 3, day="2024-03-06")
+    more(db, rows, 3, source="new")
+    more(db, rows, 3, day="2024-03-06")
     engine.look()
     assert rows_of(attached) == expected(rows)
     assert set(attached.values.values()) == {DAY, "2024-03-06"}
@@ -153,13 +154,13 @@ def test_new_dates_sources_streams_and_tables_appear(tmp_path: Path) -> None:
 
 
 def test_epochs_that_were_shown_and_rolled_back_end_the_table(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 40)
+    db, rows = make(tmp_path, 40)
     before = list(rows)
-    more(house, rows, 5)
+    more(db, rows, 5)
     engine = Engine(tmp_path, fs=FS)
     attached = engine.attach("Test_Every")
-    house.log.rollback(2)
-    house.symbols.clear()
+    db.log.rollback(2)
+    db.symbols.clear()
     with pytest.raises(SnapshotMovedError, match="rolled back to epoch 2"):
         attached.column("Sym")  # the files are others already, whatever was noticed so far
     engine.look()
@@ -172,14 +173,14 @@ def test_epochs_that_were_shown_and_rolled_back_end_the_table(tmp_path: Path) ->
 
 
 def test_a_rollback_and_as_many_other_rows_between_two_looks(tmp_path: Path) -> None:
-    house = IntradayRows(tmp_path, SMALL)
+    db = IntradayRows(tmp_path, SMALL)
     for epoch in range(1, 4):
-        house.commit({("a", DAY): small(2, epoch)})
+        db.commit({("a", DAY): small(2, epoch)})
     engine = Engine(tmp_path)
     attached = engine.attach("NS_T")
-    house.log.rollback(2)
-    house.symbols[next(iter(house.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
-    house.commit({("a", DAY): small(2, 9)})
+    db.log.rollback(2)
+    db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
+    db.commit({("a", DAY): small(2, 9)})
     engine.look()
     assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
     engine.look()
@@ -187,15 +188,15 @@ def test_a_rollback_and_as_many_other_rows_between_two_looks(tmp_path: Path) -> 
 
 
 def test_epochs_that_were_never_shown_may_be_rolled_back(tmp_path: Path) -> None:
-    house = IntradayRows(tmp_path, SMALL)
-    house.commit({("a", DAY): small(2, 1)})
+    db = IntradayRows(tmp_path, SMALL)
+    db.commit({("a", DAY): small(2, 1)})
     engine = Engine(tmp_path)
     attached = engine.attach("NS_T")
-    house.commit({("a", DAY): small(2, 2), ("b", DAY): small(3, 2)})
-    house.log.rollback(1)
+    db.commit({("a", DAY): small(2, 2), ("b", DAY): small(3, 2)})
+    db.log.rollback(1)
     engine.look()
-    house.symbols[next(iter(house.log.state.locations)), "Sym"] = {"s1": 0}
-    house.commit({("a", DAY): small(3, 7)})
+    db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0}
+    db.commit({("a", DAY): small(3, 7)})
     engine.look()
     assert attached.errors == []
     assert attached.column("Sym") == ["s1", "s1", "s7", "s7", "s7"]
@@ -203,45 +204,45 @@ def test_epochs_that_were_never_shown_may_be_rolled_back(tmp_path: Path) -> None
 
 
 def test_a_log_that_is_compacted_between_two_looks(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
+    db, rows = make(tmp_path, 30)
     engine = Engine(tmp_path, fs=FS)
     attached = engine.attach("Test_Every")
     for number in range(1, 4):
-        more(house, rows, number)
-    more(house, rows, 2, source="new")
-    assert house.log.compact_if_due(now=True)
+        more(db, rows, number)
+    more(db, rows, 2, source="new")
+    assert db.log.compact_if_due(now=True)
     engine.look()
     assert rows_of(attached) == expected(rows)
-    more(house, rows, 1)
+    more(db, rows, 1)
     engine.look()
     assert rows_of(attached) == expected(rows)
     assert attached.errors == [] and engine.notes == []
 
 
 def test_a_rollback_that_a_compaction_has_folded_between_two_looks(tmp_path: Path) -> None:
-    house = IntradayRows(tmp_path, SMALL)
+    db = IntradayRows(tmp_path, SMALL)
     for epoch in range(1, 4):
-        house.commit({("a", DAY): small(2, epoch)})
+        db.commit({("a", DAY): small(2, epoch)})
     engine = Engine(tmp_path)
     attached = engine.attach("NS_T")
-    house.log.rollback(2)
-    house.symbols[next(iter(house.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
-    house.commit({("a", DAY): small(2, 9)})
-    assert house.log.compact_if_due(now=True)
+    db.log.rollback(2)
+    db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
+    db.commit({("a", DAY): small(2, 9)})
+    assert db.log.compact_if_due(now=True)
     engine.look()
     assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
 
 
 def test_a_location_that_came_and_went_between_two_looks_ends_the_table(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
-    merge(house.layout)
+    db, rows = make(tmp_path, 30)
+    merge(db.layout)
     engine = Engine(tmp_path, fs=FS)
     attached = engine.attach("Test_Every")
-    more(house, rows, 4, source="brief")
-    merge(house.layout)
-    remove(house)
-    house.log.refresh()
-    assert house.log.compact_if_due(now=True)
+    more(db, rows, 4, source="brief")
+    merge(db.layout)
+    remove(db)
+    db.log.refresh()
+    assert db.log.compact_if_due(now=True)
     engine.look()
     assert "rows that this table has not seen" in str(attached.errors[0])
     engine.look()
@@ -249,25 +250,25 @@ def test_a_location_that_came_and_went_between_two_looks_ends_the_table(tmp_path
 
 
 def test_a_date_of_history_that_comes_from_elsewhere(tmp_path: Path) -> None:
-    house, rows = make(tmp_path / "one", 30)
-    merge(house.layout)
+    db, rows = make(tmp_path / "one", 30)
+    merge(db.layout)
     other = IntradayRows(tmp_path / "two", SCHEMA, stream="other", fs=FS)
     mine: list[dict[str, Any]] = []
     more(other, mine, 3, day="2024-03-06")
     engine = Engine(tmp_path / "two", fs=FS)
     attached = engine.attach("Test_Every")
-    shutil.copytree(house.layout.system("Test"), other.layout.system("Test"), symlinks=True)
+    shutil.copytree(db.layout.system("Test"), other.layout.system("Test"), symlinks=True)
     engine.look(0.3)
     assert rows_of(attached) == expected(rows + mine)
     assert set(attached.values.values()) == {DAY, "2024-03-06"}
 
 
 def test_rows_removed_before_they_could_be_mapped_end_the_table(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 40)
+    db, rows = make(tmp_path, 40)
     engine = Engine(tmp_path, fs=FS)
     attached = engine.attach("Test_Every")
-    merge(house.layout)
-    remove(house)  # both phases between two looks
+    merge(db.layout)
+    remove(db)  # both phases between two looks
     engine.look()
     assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
     assert "before this table had mapped them" in str(attached.errors[0])
@@ -276,13 +277,13 @@ def test_rows_removed_before_they_could_be_mapped_end_the_table(tmp_path: Path) 
 
 
 def test_history_that_was_replaced_and_cleaned_ends_the_table_when_it_is_asked_for(tmp_path: Path) -> None:
-    house, rows = make(tmp_path, 30)
-    merge(house.layout)
+    db, rows = make(tmp_path, 30)
+    merge(db.layout)
     engine = Engine(tmp_path, fs=FS)
     attached = engine.attach("Test_Every")
     attached.column("L")
     for place in attached.sizes:
-        house.fs.remove_tree(house.layout.history_location(TABLE, place.at))
+        db.fs.remove_tree(db.layout.history_location(TABLE, place.at))
     attached.column("L")  # mapped before
     with pytest.raises(SnapshotMovedError, match="merged again"):
         attached.column("I")
@@ -290,8 +291,8 @@ def test_history_that_was_replaced_and_cleaned_ends_the_table_when_it_is_asked_f
 
 
 def test_a_column_that_was_added_is_null_in_older_rows_of_the_next_opening(tmp_path: Path) -> None:
-    house = IntradayRows(tmp_path, SMALL)
-    house.commit({("a", DAY): small(2, 1)})
+    db = IntradayRows(tmp_path, SMALL)
+    db.commit({("a", DAY): small(2, 1)})
     engine = Engine(tmp_path)
     attached = engine.attach("NS_T")
     wider = SMALL.replace(b"</Table>", b'<Column name="Px" dataType="double"/></Table>')
@@ -300,7 +301,7 @@ def test_a_column_that_was_added_is_null_in_older_rows_of_the_next_opening(tmp_p
     again = engine.attach("NS_T")
     assert again.key != attached.key
     assert again.column("Px") == [None, None]
-    house.commit({("a", DAY): small(1, 2)})
+    db.commit({("a", DAY): small(1, 2)})
     engine.look()
     assert attached.column("Epoch") == again.column("Epoch") == [1, 1, 2]
     assert again.column("Px") == [None, None, None]
@@ -321,13 +322,13 @@ def test_types_and_names_that_an_engine_cannot_take_are_refused(tmp_path: Path) 
 def test_changed_bytes_are_an_error_and_no_value(tmp_path: Path) -> None:
     from store.scan.checksums import Checks
 
-    house, _ = make(tmp_path, 40)
-    path = house.layout.intraday_location(TABLE, next(iter(house.log.state.locations))) / "L.dat"
+    db, _ = make(tmp_path, 40)
+    path = db.layout.intraday_location(TABLE, next(iter(db.log.state.locations))) / "L.dat"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    table = LiveTable(Fs(), house.layout, TableName("Test", "Every"), Checks(kept=0))
-    place = next(place for place in table.places() if place.at == next(iter(house.log.state.locations)))
+    table = LiveTable(Fs(), db.layout, TableName("Test", "Every"), Checks(kept=0))
+    place = next(place for place in table.places() if place.at == next(iter(db.log.state.locations)))
     with pytest.raises(CorruptFileError, match="checksum"):
         table.values(place, "L", 0, 1, 10)
     assert len(table.values(place, "I", 0, 1, 10)) > 0
@@ -344,29 +345,29 @@ class CountingFs(Fs):
 
 
 def test_memory_of_small_files_is_bounded_unless_they_are_gone(tmp_path: Path) -> None:
-    house, _ = make(tmp_path, 40)
+    db, _ = make(tmp_path, 40)
     counts = []
     for memory in (1, 1 << 20):
         fs = CountingFs()
-        table = LiveTable(fs, house.layout, TABLE, memory=memory)
+        table = LiveTable(fs, db.layout, TABLE, memory=memory)
         place = table.places()[0]
         found = [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym", "L", "Sym")]
         assert found[:2] == found[2:]
         counts.append(fs.maps)
     assert counts == [8, 4]
 
-    table = LiveTable(FS, house.layout, TABLE, memory=1)
-    merge(house.layout)
-    remove(house, also_delete=False)
+    table = LiveTable(FS, db.layout, TABLE, memory=1)
+    merge(db.layout)
+    remove(db, also_delete=False)
     table.advance()
-    delete(FS, house.layout, TABLE, DAY, proof=prove(FS, house.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+    delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
     for _ in range(2):
         assert [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym")] == found[:2]
 
 
 def test_counts_beside_a_running_writer_are_sums_of_whole_epochs(tmp_path: Path) -> None:
-    house = IntradayRows(tmp_path, SMALL)
-    house.commit({("a", DAY): small(1, 1), ("b", DAY): small(1, 1)})
+    db = IntradayRows(tmp_path, SMALL)
+    db.commit({("a", DAY): small(1, 1), ("b", DAY): small(1, 1)})
     engine = Engine(tmp_path)
     attached = engine.attach("NS_T")
     failures: list[BaseException] = []
@@ -375,7 +376,7 @@ def test_counts_beside_a_running_writer_are_sums_of_whole_epochs(tmp_path: Path)
         try:
             for epoch in range(2, 200):
                 part = small(epoch % 3 + 1, epoch)
-                house.commit({("a", DAY): part, ("b", DAY): part})
+                db.commit({("a", DAY): part, ("b", DAY): part})
         except BaseException as error:
             failures.append(error)
 
