@@ -16,6 +16,7 @@ from store.errors import CorruptFileError, SettingsError, SnapshotMovedError, Un
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deploy
+from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_tables import Engine
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, comparable, random_row
@@ -50,6 +51,14 @@ def remove(db: IntradayRows, *, also_delete: bool = True) -> None:
     truncate(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
     if also_delete:
         delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
+
+
+def compact(db: IntradayRows) -> None:
+    """Replaces the log by a shorter one."""
+    db.log.close()
+    where = db.fs, db.layout, db.table, db.stream, db.schema
+    db.log = open_stream_log(*where, clock=lambda: NOW + db.batch, keep_epochs=0)
+    assert db.log.compact_if_due(now=True)
 
 
 def small(rows: int, epoch: int) -> pa.Table:
@@ -210,7 +219,7 @@ def test_a_log_that_is_compacted_between_two_looks(tmp_path: Path) -> None:
     for number in range(1, 4):
         more(db, rows, number)
     more(db, rows, 2, source="new")
-    assert db.log.compact_if_due(now=True)
+    compact(db)
     engine.look()
     assert rows_of(attached) == expected(rows)
     more(db, rows, 1)
@@ -228,7 +237,7 @@ def test_a_rollback_that_a_compaction_has_folded_between_two_looks(tmp_path: Pat
     db.log.rollback(2)
     db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
     db.commit({("a", DAY): small(2, 9)})
-    assert db.log.compact_if_due(now=True)
+    compact(db)
     engine.look()
     assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
 
@@ -241,8 +250,7 @@ def test_a_location_that_came_and_went_between_two_looks_ends_the_table(tmp_path
     more(db, rows, 4, source="brief")
     merge(db.layout)
     remove(db)
-    db.log.refresh()
-    assert db.log.compact_if_due(now=True)
+    compact(db)
     engine.look()
     assert "rows that this table has not seen" in str(attached.errors[0])
     engine.look()
