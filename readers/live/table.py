@@ -45,10 +45,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one look has added: new places, and places with their new numbers of rows.
-
-    ``ended``: why the table does not go on.
-    """
+    """What one look has added: new places, places with their new numbers of rows, and why the table ends."""
 
     places: tuple[Place, ...] = ()
     grown: tuple[tuple[Place, int], ...] = ()

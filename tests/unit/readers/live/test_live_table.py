@@ -2,67 +2,24 @@
 
 from __future__ import annotations
 
-import random
-import shutil
 import threading
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from readers.live.table import LiveTable
-from store.errors import CorruptFileError, SettingsError, SnapshotMovedError, UnsupportedVersionError
+from store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deploy
-from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.tables.live_rows import NOW, SMALL, expected, more, remove, rows_of, small
 from tests.support.tables.live_tables import Engine
-from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, comparable, random_row
+from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE
 from tests.support.writers.merge_runs import FS, make, merge
 from writers.removal.proof import prove
-from writers.removal.remove import delete, truncate
-
-NOW = 1_700_000_000.0
-SMALL = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">
-  <Partitions keyFormula="${autobalance_single}"/>
-  <Column name="Date" dataType="String" columnType="Partitioning"/>
-  <Column name="Sym" dataType="String"/><Column name="Epoch" dataType="long"/>
-  <Column name="Note" dataType="String" symbolTable="None"/></Table>"""
-
-
-def rows_of(attached: Any, *, page: int = 1 << 18) -> list[tuple[Any, ...]]:
-    columns = [[comparable(value) for value in attached.column(name, page=page)] for name in ARROW]
-    return sorted(zip(*columns, strict=True), key=repr)
-
-
-def expected(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return sorted((tuple(comparable(value) for value in row.values()) for row in rows), key=repr)
-
-
-def more(db: IntradayRows, rows: list[dict[str, Any]], number: int, source: str = "a", day: str = DAY) -> None:
-    fresh = [random_row(random.Random(len(rows) + n)) for n in range(number)]
-    db.commit({(source, day): as_table(fresh)})
-    rows += fresh
-
-
-def remove(db: IntradayRows, *, also_delete: bool = True) -> None:
-    truncate(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW)
-    if also_delete:
-        delete(FS, db.layout, TABLE, DAY, proof=prove(FS, db.layout, TABLE, DAY), clock=lambda: NOW + 4000)
-
-
-def compact(db: IntradayRows) -> None:
-    """Replaces the log by a shorter one."""
-    db.log.close()
-    where = db.fs, db.layout, db.table, db.stream, db.schema
-    db.log = open_stream_log(*where, clock=lambda: NOW + db.batch, keep_epochs=0)
-    assert db.log.compact_if_due(now=True)
-
-
-def small(rows: int, epoch: int) -> pa.Table:
-    return pa.table({"Sym": [f"s{epoch}"] * rows, "Epoch": [epoch] * rows, "Note": [f"n{epoch}"] * rows})
+from writers.removal.remove import delete
 
 
 @pytest.mark.parametrize("page", [7, 64, 1 << 18])
@@ -160,142 +117,6 @@ def test_new_dates_sources_streams_and_tables_appear(tmp_path: Path) -> None:
     IntradayRows(tmp_path, SMALL).commit({("a", DAY): small(2, 1)})
     engine.look(0.3)
     assert engine.attach("NS_T").column("Note") == ["n1", "n1"]
-
-
-def test_epochs_that_were_shown_and_rolled_back_end_the_table(tmp_path: Path) -> None:
-    db, rows = make(tmp_path, 40)
-    before = list(rows)
-    more(db, rows, 5)
-    engine = Engine(tmp_path, fs=FS)
-    attached = engine.attach("Test_Every")
-    db.log.rollback(2)
-    db.symbols.clear()
-    with pytest.raises(SnapshotMovedError, match="rolled back to epoch 2"):
-        attached.column("Sym")  # the files are others already, whatever was noticed so far
-    engine.look()
-    assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
-    assert "Test.Every: the served table has ended" in engine.notes[0]
-    engine.look()
-    again = engine.attach("Test_Every")
-    assert again.key != attached.key
-    assert rows_of(again) == expected(before)
-
-
-def test_a_rollback_and_as_many_other_rows_between_two_looks(tmp_path: Path) -> None:
-    db = IntradayRows(tmp_path, SMALL)
-    for epoch in range(1, 4):
-        db.commit({("a", DAY): small(2, epoch)})
-    engine = Engine(tmp_path)
-    attached = engine.attach("NS_T")
-    db.log.rollback(2)
-    db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
-    db.commit({("a", DAY): small(2, 9)})
-    engine.look()
-    assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
-    engine.look()
-    assert engine.attach("NS_T").column("Sym") == ["s1", "s1", "s2", "s2", "s9", "s9"]
-
-
-def test_epochs_that_were_never_shown_may_be_rolled_back(tmp_path: Path) -> None:
-    db = IntradayRows(tmp_path, SMALL)
-    db.commit({("a", DAY): small(2, 1)})
-    engine = Engine(tmp_path)
-    attached = engine.attach("NS_T")
-    db.commit({("a", DAY): small(2, 2), ("b", DAY): small(3, 2)})
-    db.log.rollback(1)
-    engine.look()
-    db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0}
-    db.commit({("a", DAY): small(3, 7)})
-    engine.look()
-    assert attached.errors == []
-    assert attached.column("Sym") == ["s1", "s1", "s7", "s7", "s7"]
-    assert attached.column("Note") == ["n1", "n1", "n7", "n7", "n7"]
-
-
-def test_a_log_that_is_compacted_between_two_looks(tmp_path: Path) -> None:
-    db, rows = make(tmp_path, 30)
-    engine = Engine(tmp_path, fs=FS)
-    attached = engine.attach("Test_Every")
-    for number in range(1, 4):
-        more(db, rows, number)
-    more(db, rows, 2, source="new")
-    compact(db)
-    engine.look()
-    assert rows_of(attached) == expected(rows)
-    more(db, rows, 1)
-    engine.look()
-    assert rows_of(attached) == expected(rows)
-    assert attached.errors == [] and engine.notes == []
-
-
-def test_a_rollback_that_a_compaction_has_folded_between_two_looks(tmp_path: Path) -> None:
-    db = IntradayRows(tmp_path, SMALL)
-    for epoch in range(1, 4):
-        db.commit({("a", DAY): small(2, epoch)})
-    engine = Engine(tmp_path)
-    attached = engine.attach("NS_T")
-    db.log.rollback(2)
-    db.symbols[next(iter(db.log.state.locations)), "Sym"] = {"s1": 0, "s2": 1}
-    db.commit({("a", DAY): small(2, 9)})
-    compact(db)
-    engine.look()
-    assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
-
-
-def test_a_location_that_came_and_went_between_two_looks_ends_the_table(tmp_path: Path) -> None:
-    db, rows = make(tmp_path, 30)
-    merge(db.layout)
-    engine = Engine(tmp_path, fs=FS)
-    attached = engine.attach("Test_Every")
-    more(db, rows, 4, source="brief")
-    merge(db.layout)
-    remove(db)
-    compact(db)
-    engine.look()
-    assert "rows that this table has not seen" in str(attached.errors[0])
-    engine.look()
-    assert rows_of(engine.attach("Test_Every")) == expected(rows)
-
-
-def test_a_date_of_history_that_comes_from_elsewhere(tmp_path: Path) -> None:
-    db, rows = make(tmp_path / "one", 30)
-    merge(db.layout)
-    other = IntradayRows(tmp_path / "two", SCHEMA, stream="other", fs=FS)
-    mine: list[dict[str, Any]] = []
-    more(other, mine, 3, day="2024-03-06")
-    engine = Engine(tmp_path / "two", fs=FS)
-    attached = engine.attach("Test_Every")
-    shutil.copytree(db.layout.system("Test"), other.layout.system("Test"), symlinks=True)
-    engine.look(0.3)
-    assert rows_of(attached) == expected(rows + mine)
-    assert set(attached.values.values()) == {DAY, "2024-03-06"}
-
-
-def test_rows_removed_before_they_could_be_mapped_end_the_table(tmp_path: Path) -> None:
-    db, rows = make(tmp_path, 40)
-    engine = Engine(tmp_path, fs=FS)
-    attached = engine.attach("Test_Every")
-    merge(db.layout)
-    remove(db)  # both phases between two looks
-    engine.look()
-    assert [type(error) for error in attached.errors][:1] == [SnapshotMovedError]
-    assert "before this table had mapped them" in str(attached.errors[0])
-    engine.look()
-    assert rows_of(engine.attach("Test_Every")) == expected(rows)
-
-
-def test_history_that_was_replaced_and_cleaned_ends_the_table_when_it_is_asked_for(tmp_path: Path) -> None:
-    db, rows = make(tmp_path, 30)
-    merge(db.layout)
-    engine = Engine(tmp_path, fs=FS)
-    attached = engine.attach("Test_Every")
-    attached.column("L")
-    for place in attached.sizes:
-        db.fs.remove_tree(db.layout.history_location(TABLE, place.at))
-    attached.column("L")  # mapped before
-    with pytest.raises(SnapshotMovedError, match="merged again"):
-        attached.column("I")
-    assert rows
 
 
 def test_a_column_that_was_added_is_null_in_older_rows_of_the_next_opening(tmp_path: Path) -> None:
