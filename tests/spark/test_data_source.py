@@ -135,7 +135,7 @@ def test_nanoseconds_are_refused_when_the_query_is_planned(spark: SparkSession, 
 def test_errors_name_what_to_do(spark: SparkSession, root: Path) -> None:
     with pytest.raises(AnalysisException) as caught:
         load(spark, root, tiers="all")
-    assert "did you mean tier?" in str(caught.value)
+    assert "did you mean 'tier'?" in str(caught.value)
     with pytest.raises(AnalysisException, match=r"NS\.Nothing"):
         spark.read.format("deephaven").option("root", str(root)).load("NS.Nothing")
 
