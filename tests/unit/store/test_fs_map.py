@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import errno
 import mmap
 from pathlib import Path
@@ -32,12 +33,13 @@ def test_content_is_the_same_mapped_or_read(tmp_path: Path, size: int) -> None:
 def test_large_files_are_mapped_small_ones_read_and_neither_holds_a_descriptor(tmp_path: Path) -> None:
     write(tmp_path / "small", 4096)
     write(tmp_path / "large", MAP_FROM)
+    gc.collect()
     before = pa.total_allocated_bytes()
     kept = [Fs().map(tmp_path / "small", 4096) for _ in range(50)]
     open_files = len(list(Path("/proc/self/fd").iterdir()))
     large = Fs().map(tmp_path / "large", MAP_FROM)
     assert len(list(Path("/proc/self/fd").iterdir())) == open_files
-    assert pa.total_allocated_bytes() == before
+    assert pa.total_allocated_bytes() <= before  # what other tests held may still go
     assert large.address % mmap.PAGESIZE == 0 and len(kept) == 50
 
 
