@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import errno
+import gc
 import mmap
 from pathlib import Path
 from typing import Any
