@@ -313,7 +313,7 @@ def test_values_are_not_copied_from_the_mapping() -> None:
         opened = open_column(FS, Path(made), column, sizes, rows)
         before = pa.total_allocated_bytes()
         first, second = opened.read(has_nulls=False), opened.read(10, has_nulls=False)
-        assert pa.total_allocated_bytes() == before
+        assert pa.total_allocated_bytes() <= before
         assert second.buffers()[1].address == first.buffers()[1].address + 80
         assert first.buffers()[1].address % 4096 == 0
 
