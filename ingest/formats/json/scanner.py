@@ -153,10 +153,15 @@ class Scanner:
         self._core = native
         self._names = Names(paths, native)
         self._columns = [_column(target) for target in targets]
+        self._layouts = (ColumnLayout * len(self._columns))()  # what the core works on; each column sees its own
+        for place, column in enumerate(self._columns):
+            self._layouts[place] = column.layout
+            column.layout = self._layouts[place]
         self._first = np.full(len(self._names.objects), -1, np.int64)
         self._powers = powers_of_five()
         self._layout = ScanLayout(
             names=ctypes.addressof(self._names.layout),
+            columns=ctypes.addressof(self._layouts),
             column_count=len(targets),
             first=self._first.ctypes.data,
             powers=self._powers.ctypes.data,
@@ -165,20 +170,14 @@ class Scanner:
     def scan(self, block: LineBlock) -> Scanned:
         """Typed values of the lines that are plain; all others are in doubt."""
         count = len(block)
-        layouts = (ColumnLayout * len(self._columns))()
-        for place, column in enumerate(self._columns):
+        for column in self._columns:
             column.prepare(count, len(block.data))
-            layouts[place] = column.layout
         octets = np.frombuffer(block.data, np.uint8)
         ends = np.ascontiguousarray(block.ends, np.int32)
         lines = np.empty(count, np.int64)
-        layout = self._layout
-        layout.columns = ctypes.addressof(layouts)
         rows = self._core.sh_json_scan(
-            ctypes.byref(layout), octets.ctypes.data, ends.ctypes.data, count, lines.ctypes.data
+            ctypes.byref(self._layout), octets.ctypes.data, ends.ctypes.data, count, lines.ctypes.data
         )
-        for place, column in enumerate(self._columns):
-            column.layout = layouts[place]
         columns, doubt = [], None
         for column in self._columns:
             array, odd = column.array(rows)
