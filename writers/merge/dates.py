@@ -137,8 +137,8 @@ def _dry(
     rows = planned.plan.rows if planned.plan else 0
     pieces = planned.plan.ranges() if planned.plan else 1
     generation, sort = planned.record.generation, _sort_of(planned.record)
-    found = DateResult(value, outcome, "plan", rows, 0, names, clock() - begun, generation, pieces, sort=sort)
-    return replace(found, format=planned.plan.format) if planned.plan else found
+    form, seconds = planned.plan.format if planned.plan else None, clock() - begun
+    return DateResult(value, outcome, "plan", rows, 0, names, seconds, generation, pieces, sort=sort, format=form)
 
 
 def _sort_of(record: MergeRecord) -> tuple[str, ...]:
@@ -261,11 +261,9 @@ class _Merge:
         written = tuple((o.internal, o.rows) for o in record.outputs)
         rows, seconds = sum(count for _, count in written), self.clock() - each.begun
         outcome, pieces = each.planned.outcome, each.plan.ranges()
-        generation, sort = record.generation, _sort_of(record)
-        found = DateResult(
-            each.value, outcome, phase, each.plan.rows, rows, written, seconds, generation, pieces, sort=sort
-        )
-        return replace(found, format=each.plan.format)
+        generation, sort, form = record.generation, _sort_of(record), each.plan.format
+        done = each.plan.rows, rows, written, seconds, generation, pieces
+        return DateResult(each.value, outcome, phase, *done, sort=sort, format=form)
 
     def _settle(self, planned: PlannedMerge, begun: float) -> DateResult:
         """A date with nothing to write: already merged, or empty and allowed to be."""

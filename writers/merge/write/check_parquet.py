@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from readers.checks.checksum import checksum
 from store.digest import add, digest_array
 from store.errors import ValidationFailedError
 from store.format.column.fixed import encode_fixed
@@ -24,13 +25,12 @@ from store.format.index.rowset import decode_rows
 from store.format.parquet.names import NAME, ROW_SET, index_of, sidecar_of
 from store.format.table import tablesize
 from store.io.fs import Fs
-from store.scan.checksums import crc32
 from store.scan.columnfile import read_column
 from store.types.committed import FileState, RangeStats
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import ordinals
 from writers.merge.plan.plan import MergePlan
-from writers.merge.plan.source import BLOCK_ROWS, CRC_BYTES
+from writers.merge.plan.source import BLOCK_ROWS
 from writers.merge.write.check import ColumnFound, fixed_stats, text_stats
 from writers.merge.write.finish import Finished
 from writers.merge.write.indexes import index_columns
@@ -71,10 +71,8 @@ def whole_files(fs: Fs, location: Path, finished: Finished) -> tuple[FileState, 
 
 def _state(fs: Fs, path: Path) -> FileState:
     found = fs.stat(path)
-    size, crc = found.size if found else 0, 0
-    for at in range(0, size, CRC_BYTES):
-        crc = crc32(fs.map_range(path, at, min(CRC_BYTES, size - at)), crc)
-    return FileState(size, crc)
+    size = found.size if found else 0
+    return FileState(size, checksum(fs, path, 0, size))
 
 
 class _Column:

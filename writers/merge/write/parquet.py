@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.errors import MergeError
-from store.format.index.grouping import GroupRanges
 from store.format.parquet.fields import TEXTS, file_schema
 from store.format.parquet.footer import Footer
 from store.format.parquet.names import NAME, sidecar_of
@@ -54,7 +53,7 @@ def write_parquet(fs: Fs, task: ParquetTask) -> Finished:
         ranges = read_grouping(fs, location, column, finished.rows) if finished.grouped.get(column.name) else None
         if ranges is not None:
             indexes.append(write_index(fs, location, plan.schema, column, ranges, codec, task.now_ms))
-            starts = _outer(starts, ranges)
+            starts = ranges.starts if starts is None else starts  # groups of further columns lie inside of these
     columns = [(column, open_column(fs, location, column, finished.sizes, finished.rows)) for column in plan.columns]
     footer = Footer({(i.column,): sidecar_of((i.column,)) for i in indexes}, sorting=sort_directions(plan))
     schema = file_schema(plan.columns, footer)
@@ -91,11 +90,6 @@ def row_groups(rows: int, starts: npt.NDArray[np.int64] | None, most: int) -> It
                 stop = border
         yield first, stop
         first = stop
-
-
-def _outer(starts: npt.NDArray[np.int64] | None, ranges: GroupRanges) -> npt.NDArray[np.int64]:
-    """Where the groups of the first grouping column begin: those of further columns lie inside of them."""
-    return ranges.starts if starts is None else starts
 
 
 def _values(column: Column, opened: ColumnFile, first: int, stop: int) -> pa.Array:
