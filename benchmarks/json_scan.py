@@ -1,4 +1,4 @@
-"""CPU seconds to decode 1 M JSON lines of 10 columns, one thread: the compiled scanner, and the passes without it.
+"""CPU seconds to decode 1 M JSON lines of 10 columns, one thread: the compiled scanner, and the exact pass without it.
 
     python -m benchmarks.json_scan [--rows 200000] [--rounds 5] [--shapes clean ...]
 

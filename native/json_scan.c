@@ -1,14 +1,14 @@
 /* JSON lines to columns: one object a line, its fields by name, each value by the kind of its column.
  *
  * Strict by construction: what is not in the grammar here leaves its line in doubt, and nothing of it in the columns.
- * In doubt are, beside what is no JSON: escapes in names, doubled names, values that a column does not take, and what
- * is rare enough to be read by somebody slower.
+ * In doubt are, beside what is no JSON: doubled names, values that a column does not take, and what is rare enough to
+ * be read by somebody slower.
  */
 #include <float.h>
 
 #include "parts.h"
 
-enum { MOST_UNKNOWN = 64 };
+enum { MOST_UNKNOWN = 1024, LONGEST_ESCAPED = 256 };
 
 /* One line while it is read. */
 struct line {
@@ -113,6 +113,13 @@ static int put_text(struct sh_column *column, int64_t row, const uint8_t *p, con
     return 1;
 }
 
+/* The only UTF-16 unit of a text with escapes, -1 if it has none or several. */
+static int64_t escaped_unit(const uint8_t *p, const uint8_t *stop) {
+    uint8_t plain[8];
+    int64_t length = stop - p <= 6 ? sh_unescape(p, stop, 0xF4, plain) : -1;
+    return length < 0 ? -1 : sh_unit(plain, plain + length);
+}
+
 static const uint8_t *take_string(struct line *line, struct sh_column *column, const uint8_t *p) {
     int64_t row = line->row;
     int escaped = 0;
@@ -140,7 +147,7 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
             return NULL;
         }
     } else if (column->kind == SH_CHAR) {
-        int64_t unit = sh_unit(start, stop);
+        int64_t unit = escaped ? escaped_unit(start, stop) : sh_unit(start, stop);
         if (unit < 0 || unit == 0xFFFF) {
             return NULL;
         }
@@ -208,6 +215,17 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
     }
 }
 
+/* The value at p into all columns that take it. */
+static const uint8_t *take_all(struct line *line, int64_t number, const uint8_t *p) {
+    const uint8_t *stop;
+    do {
+        struct sh_column *column = line->scan->columns + number;
+        stop = take(line, column, p);
+        number = column->also;
+    } while (UNLIKELY(number >= 0) && stop != NULL);
+    return stop;
+}
+
 /* Whether the name with a number stands at p, with its closing quote. */
 static inline int stands(const struct sh_names *names, int64_t number, const uint8_t *p, const uint8_t *end) {
     const struct sh_name *name = names->list + number;
@@ -216,18 +234,33 @@ static inline int stands(const struct sh_names *names, int64_t number, const uin
            same_bytes(text, names->text + names->used, p, end, name->length);
 }
 
-/* The number of the name at p, which is behind its quote; -1 in doubt. Names mostly come in the order of the line before. */
-static int64_t name_at(struct sh_names *names, int64_t *guess, int64_t object, const uint8_t *p, const uint8_t *end) {
+/* The number of a name with escapes. A name that can only be written by them is in doubt: `stands` compares with what
+ * is written. */
+static int64_t escaped_name(struct sh_names *names, int64_t object, const uint8_t *p, const uint8_t *stop) {
+    uint8_t plain[LONGEST_ESCAPED];
+    int64_t length = stop - p <= LONGEST_ESCAPED ? sh_unescape(p, stop, 0xF4, plain) : -1;
+    for (int64_t i = 0; i < length; i++) {
+        if (plain[i] < 0x20 || plain[i] == '"' || plain[i] == '\\') {
+            return -1;
+        }
+    }
+    return length < 0 ? -1 : sh_name(names, plain, length, plain + length, object);
+}
+
+/* What is behind the name at p and its closing quote, NULL in doubt; its number goes to *guess. Names mostly come in the
+ * order of the line before. */
+static const uint8_t *name_at(struct sh_names *names, int64_t *guess, int64_t object, const uint8_t *p,
+                              const uint8_t *end) {
     if (LIKELY(*guess >= 0 && stands(names, *guess, p, end))) {
-        return *guess;
+        return p + names->list[*guess].length + 1;
     }
     int escaped = 0;
     const uint8_t *stop = sh_string(p, end, 0xF4, &escaped);
-    if (stop == NULL || escaped) {
-        return -1;
+    if (stop == NULL) {
+        return NULL;
     }
-    *guess = sh_name(names, p, stop - p, end, object);
-    return *guess;
+    *guess = escaped ? escaped_name(names, object, p, stop) : sh_name(names, p, stop - p, end, object);
+    return *guess < 0 ? NULL : stop + 1;
 }
 
 /* The object at p, behind its brace. */
@@ -243,24 +276,24 @@ static const uint8_t *take_object(struct line *line, int64_t object, const uint8
         if (p >= end || *p != '"') {
             return NULL;
         }
-        p++;
-        int64_t number = name_at(names, guess, object, p, end);
-        if (number < 0) {
+        p = name_at(names, guess, object, p + 1, end);
+        if (p == NULL) {
             return NULL;
         }
+        int64_t number = *guess;
         struct sh_name *name = names->list + number;
         if (name->line == line->number) {
             return NULL;
         }
         name->line = line->number;
         guess = &name->after;
-        p = sh_blanks(p + name->length + 1, end);
+        p = sh_blanks(p, end);
         if (p >= end || *p != ':') {
             return NULL;
         }
         p = sh_blanks(p + 1, end);
         if (LIKELY(name->column >= 0)) {
-            p = take(line, line->scan->columns + name->column, p);
+            p = take_all(line, name->column, p);
         } else if (name->inner >= 0) {
             p = p < end && *p == '{' ? take_object(line, name->inner, p + 1) : sh_word(p, end, "null", 4);
         } else {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 1
+#define SH_ABI 2
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. */
@@ -41,6 +41,7 @@ struct sh_column {
     uint8_t *bytes;
     int64_t room;       /* of `bytes`: what the lines have in all is enough */
     int64_t some_null;  /* set to 1 when a row is null */
+    int64_t also;       /* the next column that takes the same field, or -1 */
     int64_t line;       /* of the scan's own: number of the line that has set it last */
 };
 

@@ -156,10 +156,10 @@ int64_t sh_unescape(const uint8_t *p, const uint8_t *stop, int64_t last_lead, ui
     return at - out;
 }
 
-/* The only UTF-16 unit of a text that sh_string has taken, -1 if it has none or several, or an escape. */
+/* The only UTF-16 unit of a text without escapes that sh_string has taken, -1 if it has none or several. */
 int64_t sh_unit(const uint8_t *p, const uint8_t *stop) {
     int64_t length = stop - p;
-    if (length == 1 && *p < 0x80 && *p != '\\') {
+    if (length == 1 && *p < 0x80) {
         return *p;
     }
     if (length == 2 && *p >= 0xC0) {

@@ -34,19 +34,6 @@ def typed_array(values: Sequence[Value], target: Target) -> pa.Array:
     return pa.array(values, arrow)
 
 
-def joined(
-    left: Ints, left_columns: Sequence[pa.Array], right: Ints, right_columns: Sequence[pa.Array]
-) -> tuple[Ints, list[pa.Array]]:
-    """Two sets of rows as one, in the order of their indices."""
-    if not len(left) or not len(right):
-        return (left, list(left_columns)) if len(left) else (right, list(right_columns))
-    both = np.concatenate([left, right])
-    order = np.argsort(both, kind="stable")
-    index = pa.array(order)
-    pairs = zip(left_columns, right_columns, strict=True)
-    return both[order], [pa.concat_arrays(pair).take(index) for pair in pairs]
-
-
 def merge_rows(
     numbers: Ints,
     fast: Ints,

@@ -22,7 +22,7 @@ from pathlib import Path
 from store.io.fs import Fs
 from store.io.user_cache import cache_directory
 
-ABI = 1  # SH_ABI of native/sparkhaven.h
+ABI = 2  # SH_ABI of native/sparkhaven.h
 SWITCH = "SPARKHAVEN_NATIVE"
 _LOG = logging.getLogger("sparkhaven.native")
 _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -21,8 +21,8 @@ _NO_NAME = frozenset(map(chr, range(0x20))) | {'"', "\\"}  # can only be written
 class Names:
     """The hash table of one scanner; ``objects`` are the paths of the objects that hold wanted fields."""
 
-    def __init__(self, paths: Sequence[Path], core: ctypes.CDLL) -> None:
-        """One column for each path. ValueError if the scanner cannot look for these."""
+    def __init__(self, paths: Mapping[Path, int], core: ctypes.CDLL) -> None:
+        """The first column of each path. ValueError if the scanner cannot look for these."""
         self.objects: list[Path] = [()]
         room = UNKNOWN + sum(map(len, paths))
         slots = 1 << (2 * room).bit_length()
@@ -40,7 +40,7 @@ class Names:
             seed=secrets.randbits(64),
         )
         self._core = core
-        for column, path in enumerate(paths):
+        for path, column in paths.items():
             self._declare(path, column)
         self._declared = int(self.layout.count)
 

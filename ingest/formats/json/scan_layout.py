@@ -29,6 +29,7 @@ class ColumnLayout(ctypes.Structure):
         ("bytes", ctypes.c_void_p),
         ("room", ctypes.c_int64),
         ("some_null", ctypes.c_int64),
+        ("also", ctypes.c_int64),
         ("line", ctypes.c_int64),
     ]
 

@@ -151,8 +151,8 @@ class Scanner:
         if native is None:
             raise NotImplementedError
         self._core = native
-        self._names = Names(paths, native)
         self._columns = [_column(target) for target in targets]
+        self._names = Names(self._first_columns(paths), native)
         self._layouts = (ColumnLayout * len(self._columns))()  # what the core works on; each column sees its own
         for place, column in enumerate(self._columns):
             self._layouts[place] = column.layout
@@ -166,6 +166,17 @@ class Scanner:
             first=self._first.ctypes.data,
             powers=self._powers.ctypes.data,
         )
+
+    def _first_columns(self, paths: Sequence[Path]) -> dict[Path, int]:
+        """The first column of each path; each column knows the next one."""
+        first: dict[Path, int] = {}
+        last: dict[Path, int] = {}
+        for place, path in enumerate(paths):
+            if path in first:
+                self._columns[last[path]].layout.also = place
+            first.setdefault(path, place)
+            last[path] = place
+        return first
 
     def scan(self, block: LineBlock) -> Scanned:
         """Typed values of the lines that are plain; all others are in doubt."""
@@ -200,7 +211,7 @@ def scanner_for(targets: Sequence[Target], paths: Sequence[Path]) -> Scanner | N
 
 def _column(target: Target) -> _Column:
     name = target.column.type.name
-    layout = ColumnLayout(kind=TOKEN, last_lead=_ANY_LEAD)
+    layout = ColumnLayout(kind=TOKEN, last_lead=_ANY_LEAD, also=-1)
     if target.form is not None:
         return _Column(target, layout, None)
     if name == "Instant" and target.unit == "iso":

@@ -1,4 +1,4 @@
-"""Fields inside objects come out of the fast pass exactly as out of the careful one, whatever stands around them."""
+"""Fields inside objects come out of the scanner exactly as out of the exact pass, whatever stands around them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from ingest.spec import BadRowBudget, Target
 from ingest.values.rows import Rows
 from store.types.datatypes import data_type
 from store.types.model import Column, Kind, Storage
-from tests.support.ingest.one_way import core_on_and_off  # noqa: F401 runs all twice
 
 
 def target(source: str, kind: str) -> Target:
@@ -32,15 +31,15 @@ def target(source: str, kind: str) -> Target:
 TARGETS = [target("a.b", "int"), target("a.c.d", "String"), target("x", "long"), target("a.e", "double")]
 
 
-def decode(lines: list[bytes], small: int) -> tuple[Rows, Rejects]:
+def decode(lines: list[bytes], *, compiled: bool) -> tuple[Rows, Rejects]:
     rejects = Rejects(BadRowBudget(max_rows=10**6))
     block = framed_block(lines, np.arange(len(lines), dtype=np.int64))
-    return JsonRows(TARGETS, ["known"], small=small).decode(block, "t/0", rejects), rejects
+    return JsonRows(TARGETS, ["known"], compiled=compiled).decode(block, "t/0", rejects), rejects
 
 
 def same(lines: list[bytes]) -> tuple[Rows, Rejects]:
-    fast, fast_rejects = decode(lines, 0)
-    exact, exact_rejects = decode(lines, 10**9)
+    fast, fast_rejects = decode(lines, compiled=True)
+    exact, exact_rejects = decode(lines, compiled=False)
     assert fast.numbers.tolist() == exact.numbers.tolist()
     assert [column.to_pylist() for column in fast.columns] == [column.to_pylist() for column in exact.columns]
     assert [str(row) for row in fast_rejects.rows] == [str(row) for row in exact_rejects.rows]

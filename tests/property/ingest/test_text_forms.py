@@ -24,10 +24,8 @@ from ingest.values.instants import INSTANT_HIGH, INSTANT_LOW
 from ingest.values.refusals import OutOfRange, Refusal
 from ingest.values.typed import csv_texts
 from tests.support.ingest.ingest_cases import PLENTY, target
-from tests.support.ingest.one_way import core_on_and_off  # noqa: F401 runs all twice
 
 QUICK = settings(max_examples=60, deadline=None)
-ALL = 10**9
 
 
 def formed(kind: str, form: TextForm, **rest: Any) -> Target:
@@ -56,7 +54,7 @@ def both_ways(one: Target, texts: list[str], *, quoted_null: bool = False) -> tu
     lines = [
         b'{"v":' + (text if text in ("1", "0", "true", "2.5") else json.dumps(text)).encode() + b"}" for text in texts
     ]
-    found = [outcome(JsonRows([one], [], small=small), lines, one) for small in (0, ALL)]
+    found = [outcome(JsonRows([one], [], compiled=compiled), lines, one) for compiled in (True, False)]
     assert found[0] == found[1]
     return csv[0], found[0]
 

@@ -241,7 +241,6 @@ def test_one_line_of_another_shape(tmp_path: Path, odd: str) -> None:
 
 
 def test_a_broken_line_of_letters_that_take_several_bytes(tmp_path: Path) -> None:
-    """DuckDB shows the line in its message, cut between two bytes of a letter, which is no text to Python."""
     for shift in range(4):
         broken = '{"v":"' + "x" * shift + "\ufeff\u20ac" * 100 + '",}}'
         lines = ['{"v":"a"}'] * AMONG + [broken] + ['{"v":"b"}']
