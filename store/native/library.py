@@ -54,6 +54,12 @@ def core() -> ctypes.CDLL | None:
         return None
 
 
+def sources() -> str:
+    """What the library of this process was made from: the start of the SHA-256 of its sources, ``none`` without one."""
+    found = core()
+    return "none" if found is None else found.sh_sources().decode().rpartition(":")[2][:12]
+
+
 def file_name(machine: str) -> str:
     """The file of the library for a machine, as ``uname -m`` names it."""
     return f"core-{machine}.so"

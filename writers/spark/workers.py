@@ -1,4 +1,4 @@
-"""Checks that Spark's workers can run sparkhaven's tasks: Python, packages, versions, the root, the clock.
+"""Checks that Spark's workers can run sparkhaven's tasks: Python, packages, versions, compiled core, root, clock.
 
 Runs once, before the first task, with standard-library functions only: a worker that lacks a package cannot unpickle
 sparkhaven's tasks, and its error names neither the machine nor the interpreter.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from store.errors import SettingsError, SparkhavenError
+from store.native.library import sources
 from writers.shared_root import unseen
 from writers.spark.slots import is_local
 from writers.spark.tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 NEEDED = ("numpy", "pandas", "pyarrow", "xxhash", "duckdb", "store", "ingest", "readers", "writers", "jobs")
-COMPARED = ("sparkhaven", "numpy", "pyarrow", "xxhash")
+CORE = "the compiled core"
+COMPARED = ("sparkhaven", "numpy", "pyarrow", "xxhash", CORE)
 ROUNDS = 5  # jobs until each executor has answered: Spark chooses where a task runs
 SKEW = 2.0  # seconds between clocks that nobody needs to know
 Tell = Callable[[SparkhavenError], None]
@@ -36,8 +38,8 @@ Tell = Callable[[SparkhavenError], None]
 class Worker:
     """An executor's answer. ``sees``: whether it reads in the marker file what the driver reads.
 
-    ``process``: of the executor, on its machine; ``versions`` of the packages ``COMPARED``, None where one is not
-    installed, as those of a zip; ``clock``: its time, in seconds since the epoch.
+    ``process``: of the executor, on its machine; ``versions`` of ``COMPARED``, None where a package is not installed,
+    as those of a zip; ``clock``: its time, in seconds since the epoch.
     """
 
     host: str
@@ -144,7 +146,7 @@ def differences(
 
 def installed() -> tuple[str | None, ...]:
     """The versions of ``COMPARED`` in this process."""
-    return tuple(_installed(name) for name in COMPARED)
+    return tuple(sources() if name == CORE else _installed(name) for name in COMPARED)
 
 
 def _installed(name: str) -> str | None:
@@ -177,7 +179,7 @@ def _same_here(context: SparkContext) -> bool:
 
 def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator[tuple[Any, ...]]]:
     """The function for the workers; nested, because Spark pickles it by value and not by module name."""
-    needed, compared = NEEDED, COMPARED
+    needed, compared, core = NEEDED, COMPARED, CORE
 
     def answer(_: Iterable[int]) -> Iterator[tuple[Any, ...]]:
         import importlib.metadata
@@ -197,6 +199,12 @@ def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator
             return int(next(line for line in status.splitlines() if line.startswith("PPid")).split()[1])
 
         def installed(name: str) -> str | None:
+            if name == core:
+                try:
+                    from store.native.library import sources
+                except ImportError:  # of another sparkhaven
+                    return None
+                return sources()
             try:
                 return importlib.metadata.version(name)
             except importlib.metadata.PackageNotFoundError:
@@ -207,7 +215,8 @@ def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator
             sees = pathlib.Path(marker).read_bytes() == content
         except OSError:
             sees = False
-        process, versions = parent(os.getppid()), tuple(installed(name) for name in compared)
+        process = parent(os.getppid())
+        versions = () if missing else tuple(installed(name) for name in compared)
         here = socket.gethostname(), sys.executable, platform.python_version(), missing, sees
         yield *here, process, versions, time.time()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -13,12 +14,22 @@ import pytest
 from jobs.session.spark_session import import_root
 from store.errors import EXIT_RETRY, EXIT_USAGE, CommitError, SettingsError
 from store.io.fs import Fs
+from store.native.library import SWITCH, core
 from tests.support.streams.stream_kit import open_log, put_file, record, target_of
 from writers.append.empty_location import WorkerCache
 from writers.batch.scratch import make_scratch
 from writers.batch.task import Task, run_task
 from writers.spark.tasks import lacks_package
-from writers.spark.workers import COMPARED, Worker, cannot_run, differences, require_capable, require_planner
+from writers.spark.workers import (
+    COMPARED,
+    Worker,
+    _question,
+    cannot_run,
+    differences,
+    installed,
+    require_capable,
+    require_planner,
+)
 from writers.target import SplitNotes
 
 FS = Fs()
@@ -49,7 +60,7 @@ def test_a_worker_that_does_not_see_the_root_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path} on two" in reported and "mount" in reported and caught.value.exit_code == EXIT_RETRY
 
 
-HERE = ("0.1.0", "2.4.6", "26.0.1", "3.5.0")
+HERE = ("0.1.0", "2.4.6", "26.0.1", "3.5.0", "1f0e9a8b7c6d")
 
 
 def answer(*versions: str | None, clock: float = 100.0) -> Worker:
@@ -62,7 +73,7 @@ def test_equal_versions_and_clocks_are_not_mentioned() -> None:
 
 
 def test_another_version_of_a_package_is_reported_and_another_sparkhaven_is_refused() -> None:
-    (reported,) = differences([answer("0.1.0", "2.4.6", "25.0.0", "3.5.0")], HERE, 99.0, 101.0)
+    (reported,) = differences([answer("0.1.0", "2.4.6", "25.0.0", *HERE[3:])], HERE, 99.0, 101.0)
     assert (
         "another version of pyarrow" in str(reported)
         and "pyarrow 25.0.0" in str(reported)
@@ -70,6 +81,27 @@ def test_another_version_of_a_package_is_reported_and_another_sparkhaven_is_refu
     )
     with pytest.raises(SettingsError, match="another version of sparkhaven"):
         list(differences([answer("0.0.9", *HERE[1:])], HERE, 99.0, 101.0))
+
+
+def test_a_worker_without_the_compiled_core_is_reported() -> None:
+    (reported,) = differences([answer(*HERE[:4], "none")], HERE, 99.0, 101.0)
+    assert "another version of the compiled core" in str(reported) and reported.found == "the compiled core none"
+
+
+def test_a_worker_answers_for_its_compiled_core_and_for_every_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "marker").write_bytes(b"here")
+    (found,) = _question(str(tmp_path / "marker"), b"here")([1])
+    worker = Worker(*found)
+    assert (worker.sees, worker.missing, worker.versions) == (True, (), installed())
+    assert re.fullmatch("[0-9a-f]{12}", str(worker.versions[-1]))
+    monkeypatch.setenv(SWITCH, "0")
+    core.cache_clear()
+    (found,) = _question(str(tmp_path / "marker"), b"there")([1])
+    worker = Worker(*found)
+    core.cache_clear()
+    assert (worker.sees, worker.versions[-1]) == (False, "none")
 
 
 def test_an_interpreter_that_only_the_workers_have_is_refused_before_spark_asks_for_it(
