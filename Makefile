@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 DB ?= demo-db
 KAFKA_DB ?= demo-kafka-db
+LIVE_DB ?= demo-live-db
 AIRFLOW_DB ?= demo-airflow-db
 VENV := .venv
 BIN := $(VENV)/bin
@@ -31,7 +32,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven demo demo-kafka demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -66,6 +67,9 @@ demo: setup ## 336,776 real flights: feed files -> intraday -> history -> read b
 
 demo-kafka: setup ## the same flights through a topic of a real Kafka broker, with a kill in between
 	@$(BIN)/python -m jobs.demo.kafka_demo --db $(KAFKA_DB)
+
+demo-live: setup setup-deephaven ## trades through a broker and a Spark stream into a ticking Deephaven engine, with a picture of its grid
+	@$(BIN)/python -m jobs.demo.live.run --db $(LIVE_DB)
 
 demo-airflow: setup setup-airflow ## one night of the flights in a real Airflow: ingest, merge, validate, truncate, delete
 	@$(BIN)/python -m jobs.demo.nights --db $(AIRFLOW_DB)
@@ -147,4 +151,4 @@ environment.tar.gz: requirements/run.txt pyproject.toml setup.py $(SOURCES) | $(
 	@echo "$@: $$(du -h $@ | cut -f1), for workers with $$(readlink -f build/environment/bin/python)"
 
 clean: ## removes the environment, the demo database and caches
-	rm -rf $(VENV) $(AIRFLOW_VENV) $(DEEPHAVEN_VENV) $(DB) $(KAFKA_DB) $(AIRFLOW_DB) sparkhaven.zip environment.tar.gz build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AIRFLOW_VENV) $(DEEPHAVEN_VENV) $(DB) $(KAFKA_DB) $(LIVE_DB) $(AIRFLOW_DB) sparkhaven.zip environment.tar.gz build docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

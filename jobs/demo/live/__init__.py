@@ -1,0 +1,1 @@
+"""``make demo-live``: trades through a broker and a Spark stream into a ticking engine, watched by its client."""
