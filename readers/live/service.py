@@ -24,25 +24,29 @@ from store.errors import SettingsError, SparkhavenError
 PAGE_ROWS = 1 << 10, 1 << 18  # at least and at most; the largest are the fastest
 PAGE_SHARE = 4  # a table's pages, each column of each location read once, take at most this part of the heap
 CYCLE_MS = 100  # of the engine; its default is 1000
+ALL_METHODS, GRPC_ONLY = "GET,POST,OPTIONS", "POST"  # clients need POST only, a browser GET to load the page
 _KNOWN = (SparkhavenError, IndexError, KeyError, ValueError, pa.ArrowException)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Address, heap in bytes, and whether clients may run code (``console``), which the web page needs."""
+    """Address, heap in bytes, milliseconds of a cycle, and whether there is a web page, which needs the console: then
+    clients may run code."""
 
     bind: str
     port: int
     memory: int
-    console: bool = False
+    ui: bool = False
+    cycle_ms: int = CYCLE_MS
     key: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
     def jvm_arguments(self) -> list[str]:
         """What the engine's JVM is started with, in this process: the key is in no list of processes."""
         settings = {
             "authentication.psk": self.key,
-            "PeriodicUpdateGraph.targetCycleDurationMillis": CYCLE_MS,
-            "deephaven.console.disable": str(not self.console).lower(),
+            "PeriodicUpdateGraph.targetCycleDurationMillis": self.cycle_ms,
+            "deephaven.console.disable": str(not self.ui).lower(),
+            "http.allowedMethods": ALL_METHODS if self.ui else GRPC_ONLY,
         }
         return [f"-Xmx{self.memory >> 10}k", *(f"-D{name}={value}" for name, value in settings.items())]
 

@@ -60,7 +60,7 @@ def serve(
     cli: CliContext = ctx.obj
     layout = cli.database()
     chosen = [TableName.parse(name) for name in (*(names or ()), *(tables or ()))]
-    options = EngineOptions(bind, port, memory_bytes(memory), console=ui)
+    options = EngineOptions(bind, port, memory_bytes(memory), ui=ui)
     for name in chosen:
         served_schema(load_deployed(Fs(), layout, name))
     _enter_environment(sys.argv[1:])
@@ -88,8 +88,12 @@ def _show(cli: CliContext, root: LiveRoot, options: EngineOptions, port: int) ->
     url = f"http://{options.bind}:{port}"
     value = {"url": url, "key": options.key, "tables": root.tables}
     served = ", ".join(f"{name} as {variable}" for name, variable in root.tables.items()) or "no table yet"
-    cli.result(value, f"serving {served}\nat {url} with the key {options.key}")
-    if options.console:
+    text = f"serving {served}\nat {url} with the key {options.key}"
+    if options.ui:
+        value["page"] = f"{url}/ide/"
+        text += f"\nweb page {url}/ide/, which asks for the key"
+    cli.result(value, text)
+    if options.ui:
         cli.note(UI)
 
 

@@ -113,9 +113,9 @@ def test_pages_of_many_locations_fit_into_the_heap(memory: int, locations: int, 
     assert page_rows(memory, locations, columns) == found
 
 
-def test_the_console_is_off_unless_it_is_asked_for_and_keys_are_random() -> None:
-    options, other = EngineOptions("127.0.0.1", 0, 1 << 30), EngineOptions("127.0.0.1", 0, 1 << 30, console=True)
-    assert "-Ddeephaven.console.disable=true" in options.jvm_arguments()
+def test_page_and_console_are_off_unless_they_are_asked_for_and_keys_are_random() -> None:
+    options, other = EngineOptions("127.0.0.1", 0, 1 << 30), EngineOptions("127.0.0.1", 0, 1 << 30, ui=True)
+    assert {"-Ddeephaven.console.disable=true", "-Dhttp.allowedMethods=POST"} <= set(options.jvm_arguments())
     assert "-Ddeephaven.console.disable=false" in other.jvm_arguments()
     assert options.key != other.key and len(options.key) >= 32
     assert "-Xmx1048576k" in options.jvm_arguments()
