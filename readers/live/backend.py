@@ -58,6 +58,12 @@ class LiveBackend:
         with self._lock:
             self._tables[key] = table
 
+    def remove(self, key: TableKey) -> None:
+        """A table that nobody follows any more, and that has no name: it is not asked for again."""
+        with self._lock:
+            table = self._tables.pop(key)
+        table.release()
+
     def is_followed(self, key: TableKey) -> bool:
         """Whether anybody subscribes to a table."""
         with self._lock:
@@ -131,6 +137,7 @@ class LiveBackend:
                 self._places.pop(key, None)
                 for held in [held for held in self._sizes if held[0] == key]:
                     del self._sizes[held]
+            table.release()
             return
         for size, rows in sizes:
             size.on_size(rows)

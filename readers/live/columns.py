@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from store.errors import CorruptFileError
 from store.format.column.charset import decode_values
-from store.format.column.codecs import BYTES, DAT, SYM, SYM_BYTES, Region, codec_for
+from store.format.column.codecs import SYM, SYM_BYTES, Region, codec_for
 from store.format.column.ends import WIDTH, decode_ends
 from store.format.column.prefix import LITTLE, Prefix, charset_of
 from store.format.column.symbols import decode_rows
@@ -25,7 +24,7 @@ from store.format.parquet.names import NAME as PARQUET
 from store.format.parquet.names import in_parquet
 from store.io.fs import MAP_FROM, Fs
 from store.scan.checksums import Checks
-from store.scan.columnfile import ColumnFile, committed_prefix, open_parquet
+from store.scan.columnfile import ColumnFile, committed_prefix, map_region, open_parquet
 from store.types.committed import FileState
 from store.types.model import Column, Storage
 
@@ -48,6 +47,7 @@ class LiveColumn:
         self._type = live_type(column)
         self._lock = threading.Lock()
         self._prefix: Prefix | None = None
+        self._region: Region | None = None
         self._files: Mapping[str, FileState] = {}
         self._data: dict[str, pa.Buffer] = {}
         self._checked = True
@@ -70,35 +70,17 @@ class LiveColumn:
         with self._lock:
             if rows <= self.rows:
                 return
-            column = self._column
+            fs, directory, column = self._fs, self._directory, self._column
             if in_parquet(files):
                 sizes = {PARQUET: files[PARQUET].size}
-                self._parquet = open_parquet(self._fs, self._directory, sizes, rows, check=self._keep).column(column)
+                self._parquet = open_parquet(fs, directory, sizes, rows, check=self._keep).column(column)
                 self._checked = False
             elif column.files[0] in files:
-                path = self._directory / column.files[0]
-                prefix = self._prefix or committed_prefix(self._fs, path, column)
-                data = {name: self._map(name, prefix, files) for name in column.files}
-                if files[column.files[0]].size != rows * prefix.width:
-                    raise CorruptFileError(
-                        "committed bytes are not rows times width",
-                        where=path,
-                        expected=f"{rows} x {prefix.width} bytes",
-                        found=f"{files[column.files[0]].size} bytes",
-                        hint="run `sparkhaven verify --deep`",
-                    )
-                self._prefix, self._data, self._checked = prefix, data, False
+                prefix = self._prefix or committed_prefix(fs, directory / column.files[0], column)
+                sizes = {name: files[name].size for name in column.files if name in files}
+                region = map_region(fs, directory, column, prefix, sizes, rows)
+                self._prefix, self._region, self._data, self._checked = prefix, region, region.files, False
             self._files, self.rows = files, rows
-
-    def _map(self, name: str, prefix: Prefix, files: Mapping[str, FileState]) -> pa.Buffer:
-        if name not in files:
-            raise CorruptFileError(
-                "companion file has no committed length",
-                where=self._directory / name,
-                hint="run `sparkhaven verify --deep`",
-            )
-        before = prefix.data_offset if name.endswith(DAT) else 0
-        return self._fs.map(self._directory / name, before + files[name].size).slice(before)
 
     def _keep(self, path: Path, data: pa.Buffer) -> None:
         self._data = {path.name: data}
@@ -115,10 +97,10 @@ class LiveColumn:
                 self._check()
                 array = self._parquet.read(start, stop)
                 return _plain(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array, self._type)
-            if self._prefix is None or start == stop:
+            region = self._region
+            if region is None or start == stop:
                 return pa.nulls(stop - start, self._type)
             self._check()
-            region = self._region(self._prefix)
             if self._column.storage is Storage.SYMBOL:
                 self._take_symbols(region)
                 texts, where = self._texts, region.where
@@ -131,14 +113,6 @@ class LiveColumn:
             swapped = np.frombuffer(entries, np.dtype(self._column.type.numpy).newbyteorder(">"))
             entries = pa.py_buffer(swapped.astype(swapped.dtype.newbyteorder("=")))
         return pa.Array.from_buffers(self._type, stop - start, [None, entries], 0)
-
-    def _region(self, prefix: Prefix) -> Region:
-        name = self._column.name
-        companions = {
-            suffix: self._data[name + suffix] for suffix in (SYM, SYM_BYTES, BYTES) if name + suffix in self._data
-        }
-        where = str(self._directory / self._column.files[0])
-        return Region(self._column, where, prefix.byte_order, self.rows, self._data[name + DAT], companions)
 
     def _check(self) -> None:
         if self._checks is not None and not self._checked:

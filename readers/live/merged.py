@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from store.errors import SnapshotMovedError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeRecord, all_values, generations, merged_rows, newest
-from store.scan.ranges import Slice, Snapshot, usable_record
 
 AGAIN = "open the table again: it has the same name"
 
@@ -28,22 +26,6 @@ class Merged:
     def note_rows(self, stream: str, key: LocationKey, since: int, rows: int) -> None:
         """A location is left whose rows stay shown."""
         self._rows[stream, key, since] = max(rows, self.rows(stream, key, since))
-
-    def open(self, snapshot: Snapshot, slices: Iterable[Slice]) -> None:
-        """Takes the records that the plan of a snapshot has used. SnapshotMovedError: a merge has ended since."""
-        planned: dict[str, set[str]] = {}
-        for slice_ in slices:
-            if slice_.stream is None:
-                planned.setdefault(slice_.key.value, set()).add(slice_.key.internal)
-        fs, layout, table = self._where
-        for value in all_values(fs, layout, table):
-            record = usable_record(fs, layout, snapshot, value)
-            outputs = {output.internal for output in (record.outputs if record else ()) if output.rows}
-            if planned.get(value, set()) != outputs:
-                what = "a date was merged while the table was opened"
-                raise SnapshotMovedError(what, where=layout.merges(table) / value, hint=AGAIN, phase="read")
-            if record is not None:
-                self.note(record)
 
     def note(self, record: MergeRecord) -> None:
         """The outputs of a record are shown, or the rows of all of its inputs."""

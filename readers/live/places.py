@@ -99,6 +99,11 @@ class Mapped:
         self._bound, self._total = bound, 0
         self._sizes: dict[tuple[Place, str], tuple[int, Held]] = {}
 
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._sizes.clear()
+        self._total = 0
+
     def add(self, held: Held, name: str) -> None:
         """A column was mapped, or mapped anew because it has grown."""
         before, _ = self._sizes.pop((held.place, name), (0, held))

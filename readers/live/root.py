@@ -120,7 +120,10 @@ class LiveRoot:
         wide = now >= self._wide_at
         if wide:
             self._wide_at = now + WIDE_SECONDS
-        self._older = [served for served in self._older if self.backend.is_followed(served.key)]
+        for left in [served for served in self._older if not self.backend.is_followed(served.key)]:
+            self._older.remove(left)
+            if not left.ended:
+                self.backend.remove(left.key)
         for served in (*self._served.values(), *self._older):
             if not served.ended:
                 served.table.advance(wide=wide)

@@ -62,9 +62,7 @@ class LiveTable:
         self._fs, self._layout, self.name, self._checks = fs, layout, name, checks
         self._lock = threading.RLock()
         self._mapped = Mapped(memory)
-        self._held: dict[Place, Held] = {}
-        self._current: dict[tuple[str, LocationKey], Held] = {}
-        self._pending: dict[Place, Held] = {}
+        self._forget_places()
         self.error: SparkhavenError | None = None
         for attempt in range(_ATTEMPTS):
             try:
@@ -77,7 +75,7 @@ class LiveTable:
 
     def _open(self) -> None:
         fs, layout, name = self._fs, self._layout, self.name
-        self._held, self._current, self._pending = {}, {}, {}
+        self._forget_places()
         schema = load_deployed(fs, layout, name)
         self.schema: ServedSchema = served_schema(schema)
         self._streams = {stream: Follower(fs, layout, name, stream) for stream in list_streams(fs, layout, name)}
@@ -85,14 +83,20 @@ class LiveTable:
             refuse(Witnesses(fs, layout, name, ()).locations())
         pins = [follower.pin() for follower in self._streams.values()]
         table = pinned_table(fs, layout, name, schema, pins, self._checks)
-        slices = table.plan().slices
+        plan = table.plan()
         self._merged = Merged(fs, layout, name)
-        self._merged.open(table.snapshot, slices)
-        for slice_ in slices:
+        for record in plan.records:
+            self._merged.note(record)
+        for slice_ in plan.slices:
             self._add_slice(slice_)
         if len(self._held) > MAX_PLACES:
             raise SnapshotMovedError("table has too many locations for an engine", expected=MAX_PLACES)
         self.publish()
+
+    def _forget_places(self) -> None:
+        self._held: dict[Place, Held] = {}
+        self._current: dict[tuple[str, LocationKey], Held] = {}
+        self._pending: dict[Place, Held] = {}
 
     def _add_slice(self, slice_: Slice) -> None:
         if slice_.stream is None:
@@ -126,17 +130,16 @@ class LiveTable:
         SnapshotMovedError: the rows are gone. CorruptFileError: they are not those that were committed.
         """
         with self._lock:
+            if self.error is not None:
+                raise self.error.with_traceback(None)
             held = self._held[place]
             shown = held.shown
-            error = self.error
         column = held.column(self._fs, self.schema.column(name), self._checks)
         rows = shown.rows if shown else place.first
         start, stop = place.first + offset, min(place.first + offset + most, rows)
         if stop - start < least:
             raise IndexError(f"rows [{offset}, {offset + least}) of {rows - place.first} in {place}")
         if shown is not None and column.rows < stop:
-            if error is not None:
-                raise error
             self._map(held, shown, column, name)
         with as_storage_errors():
             return column.read(start, stop)
@@ -153,7 +156,7 @@ class LiveTable:
         if failed is not None and held.place.tier == "history" and self._fs.stat(held.directory) is None:
             self._end(held.gone("history of this date was merged again, and what it replaced has been removed"))
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)
         if failed is not None:
             raise as_ours(failed) if isinstance(failed, OSError) else failed
         with self._lock:
@@ -204,9 +207,18 @@ class LiveTable:
             self._pending = {}
             return Update(tuple(fresh), tuple((place, self._held[place].size) for place in grown))
 
+    def release(self) -> None:
+        """Lets mappings, copies and places go: nobody follows the table any more, or it has ended."""
+        with self._lock:
+            for held in self._held.values():
+                held.columns.clear()
+            self._forget_places()
+            self._streams = {}
+            self._mapped.clear()
+
     def _end(self, error: SparkhavenError) -> None:
         with self._lock:
-            self.error = self.error or error
+            self.error = self.error or error.with_traceback(None)  # its frames would keep mappings
 
     def _look(self, wide: bool) -> None:
         again = False

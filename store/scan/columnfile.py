@@ -137,29 +137,50 @@ def open_column(
     if in_parquet(files):
         return open_parquet(fs, directory, files, rows, check=check).column(column)
     codec = codec_for(column)
-    dat = column.files[0]
-    path = directory / dat
-    if dat not in files:
+    if column.files[0] not in files:
         return ColumnFile(column, rows, None, None)
-    prefix = committed_prefix(fs, path, column)
-    if files[dat] != rows * prefix.width:
+    prefix = committed_prefix(fs, directory / column.files[0], column)
+    region = map_region(fs, directory, column, prefix, files, rows, null_char=null_char)
+    if rows == 0:
+        return ColumnFile(column, 0, prefix, None)
+    for name, data in region.files.items():
+        check(directory / name, data)
+    return ColumnFile(column, rows, prefix, codec.open(region))
+
+
+def map_region(
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    prefix: Prefix,
+    files: Mapping[str, int],
+    rows: int,
+    *,
+    null_char: int | None = None,
+) -> Region:
+    """Maps the committed bytes of a column that has a ``.dat``, and of its companions; nothing is decoded.
+
+    Other arguments as those of ``open_column``. CorruptFileError: lengths contradict each other, or a file is missing
+    or shorter.
+    """
+    path = directory / column.files[0]
+    size = files[path.name]
+    if size != rows * prefix.width:
         raise CorruptFileError(
             "committed bytes are not rows times width",
             where=path,
             expected=f"{rows} x {prefix.width} bytes",
-            found=f"{files[dat]} bytes",
+            found=f"{size} bytes",
             hint=HINT,
         )
-    if rows == 0:
-        return ColumnFile(column, 0, prefix, None)
-    data = fs.map(path, prefix.data_offset + files[dat]).slice(prefix.data_offset)
-    check(path, data)
-    companions = {name.removeprefix(column.name): _companion(fs, directory / name, files) for name in column.files[1:]}
-    for name in column.files[1:]:
-        check(directory / name, companions[name.removeprefix(column.name)])
+    try:
+        data = fs.map(path, prefix.data_offset + size).slice(prefix.data_offset) if rows else pa.py_buffer(b"")
+    except FileNotFoundError:
+        raise _missing(path) from None
+    others = column.files[1:] if rows else ()
+    companions = {name.removeprefix(column.name): _companion(fs, directory / name, files) for name in others}
     null = null_char if column.type.name == "char" else None
-    region = Region(column, str(path), prefix.byte_order, rows, data, companions, null)
-    return ColumnFile(column, rows, prefix, codec.open(region))
+    return Region(column, str(path), prefix.byte_order, rows, data, companions, null)
 
 
 @dataclass(frozen=True, slots=True)

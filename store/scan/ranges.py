@@ -99,12 +99,13 @@ class Plan:
     """What a read opens, ordered by (value, history before intraday, internal partition, row).
 
     ``rows`` is the sum over the slices. ``unmerged``: what merge records took in from streams beyond the snapshot, or
-    from streams that it does not have.
+    from streams that it does not have. ``records``: the merge records that decide what is read of their dates.
     """
 
     slices: tuple[Slice, ...]
     rows: int
     unmerged: tuple[tuple[Path, MergeInput], ...] = ()
+    records: tuple[MergeRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,7 @@ def make_plan(
         known |= {key.internal for stream in snapshot.streams for key in stream.locations}
     found: list[Slice] = []
     unmerged: list[tuple[Path, MergeInput]] = []
+    records: list[MergeRecord] = []
     for value in sorted(values):
         if not selection.takes_value(value):
             continue
@@ -150,6 +152,7 @@ def make_plan(
         if record is None and tier != "intraday" and any(at.truncated for _, at in located):
             raise record_missing(layout, snapshot.table, value)
         if record is not None:
+            records.append(record)
             known |= {output.internal for output in record.outputs}
             found += _history(layout, snapshot.table, record)
         if tier != "history":
@@ -161,7 +164,7 @@ def make_plan(
     found = [slice_ for slice_ in found if selection.takes_source(slice_.key.internal)]
     kept = kept_slices(snapshot.schema, found, where)
     rows = sum(slice_.stop - slice_.start for slice_ in kept)
-    return Plan(tuple(kept), rows, tuple(unmerged))
+    return Plan(tuple(kept), rows, tuple(unmerged), tuple(records))
 
 
 def kept_slices(schema: TableSchema, slices: Iterable[Slice], where: Filter | None) -> list[Slice]:

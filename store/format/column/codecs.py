@@ -62,6 +62,12 @@ class Region:
     companions: Mapping[str, pa.Buffer]
     null: int | None = None
 
+    @property
+    def files(self) -> dict[str, pa.Buffer]:
+        """The bytes by file name."""
+        name = self.column.name
+        return {name + DAT: self.dat, **{name + suffix: data for suffix, data in self.companions.items()}}
+
     def place(self, suffix: str) -> str:
         """Path of a companion file."""
         return self.where.removesuffix(DAT) + suffix
