@@ -1,0 +1,247 @@
+"""What `sparkhaven serve` adds: from a commit to rows that are seen, and scans against the engine's own reader.
+
+1. *Our side.* A writer in a process of its own commits one row at a time at odd moments: to a location that is there,
+   to a new source, a new date, a new stream. Measured until the subscriber of the table is called.
+2. *With an engine*, at each of its cycles: until a listener inside of the engine has the row. Its mean cannot be below
+   half a cycle.
+3. *Scans.* Sums of three columns of one large location, by the engine: from our column files, and from the same rows in
+   one zstd Parquet file. Runs in turn after one of each; the sums must be equal.
+
+    python -m benchmarks.live [--epochs 300] [--cycles 100,20] [--rows 5000000] [--runs 5] [--heap 2GiB] [--no-engine]
+
+2 and 3 need `make setup-deephaven`. Exit 1 if a target is missed: on our side 10 ms for epochs and 200 ms for sources,
+dates and streams (p50), 1.2 cycles (p50), scans twice as fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from benchmarks.served.writer import COLUMNS, DAY, OWN, Kind, rows, schema, write
+from jobs.options import memory_bytes
+from readers.live.places import Place
+from readers.live.root import LiveRoot
+from store.errors import SettingsError
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.support.places import REPOSITORY
+from tests.support.tables.intraday_rows import IntradayRows
+
+PYTHON = REPOSITORY / ".venv-deephaven" / "bin" / "python"
+OURS_MS: Mapping[Kind, float] = {"epoch": 10.0, "source": 10.0, "date": 10.0, "stream": 200.0}
+CYCLES, AGAINST_PARQUET = 1.2, 2.0
+WAIT_SECONDS = 120.0
+BLOCK = 5_000_000
+
+Times = dict[int, tuple[Kind, float]]
+
+
+class Subscriber:
+    """Notes when rows of a table are shown: ``placed`` by the number in a new source, ``grown`` in order."""
+
+    def __init__(self, root: Path) -> None:
+        self._live = LiveRoot(Fs(), Layout(root), None, note=print, now_ms=lambda: 0)
+        self.placed: dict[int, float] = {}
+        self.grown: list[float] = []
+        (self._key,) = self._live.keys.values()
+        self._live.backend.follow_places(self._key, self._on_place, lambda: None, _fail)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._live.run(self._stop, time.monotonic, nullcontext, lambda *_: None, lambda health: None)
+
+    def _on_place(self, place: Place, values: object) -> None:
+        if place.at.internal.startswith("s"):
+            self.placed[int(place.at.internal[1:])] = time.monotonic()
+        shown = [0]
+
+        def on_size(size: int) -> None:
+            if place.at.internal == OWN:
+                self.grown += [time.monotonic()] * (size - shown[0])
+                shown[0] = size
+
+        self._live.backend.follow_size(self._key, place, on_size, lambda: None, _fail)
+
+    def stop(self) -> None:
+        """Follows no longer."""
+        self._stop.set()
+        self._thread.join()
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def written(root: Path, table: str, plan: Mapping[Kind, int], first: int) -> Times:
+    """What a writer has committed, and when."""
+    context = get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=write, args=(root, table, plan, first, sender))
+    process.start()
+    found: Times = receiver.recv()
+    process.join()
+    return found
+
+
+def our_side(work: Path, epochs: int) -> dict[str, list[float]]:
+    """Seconds from commit to callback, by kind."""
+    root = work / "ours"
+    IntradayRows(root, schema("Tick")).commit({("a", DAY): rows(0, 1)})
+    subscriber = Subscriber(root)
+    plan: dict[Kind, int] = {"epoch": epochs, "source": epochs // 6, "date": epochs // 6, "stream": epochs // 6}
+    times = written(root, "Tick", plan, 1)
+    _wait(lambda: len(subscriber.placed) + len(subscriber.grown) > len(times))
+    subscriber.stop()
+    grown = iter(subscriber.grown[1:])
+    found: dict[str, list[float]] = {kind: [] for kind in plan}
+    for number, (kind, at) in sorted(times.items()):
+        found[kind].append((next(grown) if kind == "epoch" else subscriber.placed[number]) - at)
+    return found
+
+
+def _wait(done: Any) -> None:
+    until = time.monotonic() + WAIT_SECONDS
+    while not done():
+        if time.monotonic() > until:
+            raise SystemExit(f"rows were not seen within {WAIT_SECONDS:.0f} seconds")
+        time.sleep(0.05)
+
+
+class Engine:
+    """An engine in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._answer()
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """The result of a method of ``benchmarks.served.engine``."""
+        assert self._process.stdin is not None  # noqa: S101  a pipe
+        print(json.dumps({"do": do, **arguments}), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None  # noqa: S101  a pipe
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("the engine has ended, see above")
+        return json.loads(line)["result"]
+
+
+@contextmanager
+def engine(root: Path, cycle_ms: int, heap: int) -> Iterator[Engine]:
+    """An engine over a root until the end of the body."""
+    words = [str(PYTHON), "-P", "-m", "benchmarks.served.engine", str(root), str(cycle_ms), str(heap)]
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    try:
+        yield Engine(process)
+        process.communicate(timeout=WAIT_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def listened(served: Engine, root: Path, epochs: int) -> list[float]:
+    """Seconds from commit to the listener."""
+    served.ask("listen", variable="Bench_Tick", column="N")
+    times = written(root, "Tick", {"epoch": epochs}, 1_000_000_000)
+    numbers = {str(number) for number in times}
+    _wait(lambda: numbers <= served.ask("seen").keys())
+    seen = served.ask("seen")
+    found = [seen[str(number)] - at for number, (_, at) in sorted(times.items())]
+    return found[epochs // 10 :]  # the first compile the engine
+
+
+def scan_data(work: Path, root: Path, count: int) -> Path:
+    """One location of so many rows, and the same as one zstd Parquet file."""
+    db, path = IntradayRows(root, schema("Scan")), work / "scan.parquet"
+    with pq.ParquetWriter(path, rows(0, 0).schema, compression="zstd") as writer:
+        for first in range(0, count, BLOCK):
+            block = rows(first, min(BLOCK, count - first))
+            db.commit({("a", DAY): block})
+            writer.write_table(block)
+    db.log.close()
+    return path
+
+
+def _quantiles(found: Iterable[float]) -> tuple[float, float, float]:
+    p50, p99, most = np.quantile(np.array(list(found)) * 1e3, [0.5, 0.99, 1.0])
+    return float(p50), float(p99), float(most)
+
+
+def _report(name: str, found: list[float], limit_ms: float) -> bool:
+    p50, p99, most = _quantiles(found)
+    met = p50 <= limit_ms
+    figures = f"{p50:>9.1f}{p99:>9.1f}{most:>9.1f}"
+    print(f"{name:<44}{len(found):>6}{figures}{limit_ms:>10.0f}  {'met' if met else 'missed'}", flush=True)
+    return met
+
+
+def main() -> int:
+    """Measures and prints the tables; 1 if a target is missed."""
+    options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    options.add_argument("--epochs", type=int, default=300)
+    options.add_argument("--cycles", default="100,20", help="of the engine, in milliseconds")
+    options.add_argument("--rows", type=int, default=5_000_000, help="of the scan")
+    options.add_argument("--runs", type=int, default=5, help="of each scan")
+    options.add_argument("--heap", default="2GiB", help="of the engine")
+    options.add_argument("--no-engine", action="store_true", help="our side only")
+    args = options.parse_args()
+    if not args.no_engine and not PYTHON.exists():
+        raise SettingsError("no Deephaven engine is installed", where=PYTHON, hint="make setup-deephaven")
+    met = []
+    with tempfile.TemporaryDirectory(prefix="sparkhaven-bench-") as directory:
+        work = Path(directory)
+        print(f"{'milliseconds from commit to':<44}{'rows':>6}{'p50':>9}{'p99':>9}{'most':>9}{'target':>10}")
+        for kind, found in our_side(work, args.epochs).items():
+            met.append(_report(f"our callback: {kind}", found, OURS_MS[kind]))  # type: ignore[index]
+        cycles = [] if args.no_engine else [int(cycle) for cycle in args.cycles.split(",")]
+        for number, cycle in enumerate(cycles):
+            root = work / f"served{cycle}"
+            IntradayRows(root, schema("Tick")).commit({("a", DAY): rows(0, 1)})
+            scan = scan_data(work, root, args.rows) if number == 0 else None
+            with engine(root, cycle, memory_bytes(args.heap)) as served:
+                met.append(
+                    _report(f"a listener, cycle {cycle} ms", listened(served, root, args.epochs), CYCLES * cycle)
+                )
+                if scan is not None:
+                    arguments = {"parquet": str(scan), "columns": COLUMNS, "runs": args.runs}
+                    scans = served.ask("scan", variable="Bench_Scan", **arguments)
+        if cycles:
+            values = args.rows * len(COLUMNS) / 1e6
+            ours, theirs = (statistics.median(scans[name]) for name in ("ours", "parquet"))
+            met.append(theirs / ours >= AGAINST_PARQUET)
+            print(f"\nsums of {args.rows:,} rows x {len(COLUMNS)} columns, medians of {args.runs}, M values a second")
+            print(f"column files, served {values / ours:8.1f}\nzstd Parquet         {values / theirs:8.1f}")
+            print(f"ratio {theirs / ours:.2f}, target {AGAINST_PARQUET:.0f}: {'met' if met[-1] else 'missed'}")
+    print(f"\nPython {platform.python_version()}, {platform.system()} {platform.release()}, {os.cpu_count()} cores")
+    return int(not all(met))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

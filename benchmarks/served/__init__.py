@@ -1,0 +1,1 @@
+"""Processes beside ``benchmarks.live``: the engine, and the writer that it follows."""
