@@ -10,10 +10,12 @@ import os
 import sys
 from typing import Any
 
+import grpc
 import pyarrow as pa
 from pydeephaven import DHError, Session
 
 PSK = "io.deephaven.authentication.psk.PskAuthenticationHandler"
+SETTINGS = "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants"
 
 
 class Client:
@@ -23,8 +25,10 @@ class Client:
         self._at = host, port
         self._session = Session(host=host, port=port, auth_type=PSK, auth_token=key)
         self._tables: dict[str, Any] = {}
+        self._counts: dict[str, Any] = {}
 
     def open(self, name: str, variable: str) -> bool:
+        self._counts.pop(name, None)
         self._tables[name] = self._session.open_table(variable)
         return bool(self._tables[name].is_refreshing)
 
@@ -38,6 +42,14 @@ class Client:
             file.write_table(found)
         return int(found.num_rows)
 
+    def count(self, name: str) -> int:
+        """Rows, counted by the engine in a table of its own."""
+        counted = self._counts.get(name)
+        if counted is None:
+            counted = self._counts[name] = self._tables[name].count_by("Rows")
+        found = counted.to_arrow()["Rows"].to_pylist()
+        return int(found[0]) if found else 0
+
     def last_by(self, name: str, by: str, columns: list[str]) -> list[dict[str, Any]]:
         found = self._tables[name].view(columns).last_by([by]).to_arrow()
         return list(found.to_pylist())
@@ -48,6 +60,16 @@ class Client:
     def script(self) -> bool:
         self._session.run_script("print(1)")
         return True
+
+    def call(self, key: str | None) -> str:
+        """The status of a bare call with a key or none."""
+        with grpc.insecure_channel(f"{self._at[0]}:{self._at[1]}") as channel:
+            try:
+                given = [("authorization", f"{PSK} {key}")] if key is not None else []
+                channel.unary_unary(SETTINGS)(b"", metadata=given, timeout=60)
+            except grpc.RpcError as error:
+                return str(error.code().name)
+        return "OK"
 
     def login(self, key: str) -> bool:
         Session(host=self._at[0], port=self._at[1], auth_type=PSK, auth_token=key).close()

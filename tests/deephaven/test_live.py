@@ -15,10 +15,12 @@ import pyarrow as pa
 import pytest
 
 from store.layout import Layout, TableName
+from tests.deephaven.soak import MERGES, VARIABLE, Soak, sample
 from tests.support.served import PROGRAM, ClientError, Served, serving
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row
+from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge
+from writers.partitions import add_partition
 from writers.removal.proof import prove
 from writers.removal.remove import delete, truncate
 
@@ -182,6 +184,52 @@ def test_a_rollback_ends_what_is_attached_and_the_name_has_the_right_rows(served
     assert "Live.Back: the served table has ended" in served.notes
     with pytest.raises(ClientError):
         served.rows("before", columns=["Sym"])  # whatever is derived from it; a plain snapshot still has its last rows
+
+
+def test_history_that_is_parquet_only(served: Served) -> None:
+    """Every type with nulls, beside rows that came to intraday after the merge, and merged again while attached."""
+    name = TableName("Packed", "Every")
+    db = IntradayRows(served.root, SCHEMA.replace(b'namespace="Test"', b'namespace="Packed"'), fs=FS)
+    add_partition(FS, db.layout, "Packed", "0")
+    rows = [random_row(random.Random(n)) for n in range(400)]
+    db.commit({("a", DAY): as_table(rows[:150]), ("b", DAY): as_table(rows[150:300])})
+    merge(db.layout, table=name, format="parquet")
+    history = db.layout.partitions("Packed")
+    assert list(history.rglob("table.parquet")) and not list(history.rglob("L.dat"))
+    db.commit({("a", DAY): as_table(rows[300:])})
+    served.attach("packed", "Packed_Every")
+    found = served.wait("packed", 400)
+    assert multiset(found) == expected(rows)
+    assert {name: found.schema.field(name).type for name in ARROW} == ARROW
+    some = served.rows("packed", where=["I > 0"])
+    assert multiset(some) == expected([row for row in rows if row["I"] is not None and row["I"] > 0])
+    merge(db.layout, table=name, format="parquet")
+    assert multiset(served.rows("packed")) == expected(rows)
+    served.attach("anew", "Packed_Every")
+    assert multiset(served.rows("anew")) == expected(rows)
+
+
+def test_quick_rounds_of_the_soak_count_every_row(served: Served) -> None:
+    soak = Soak(served.root)
+    served.attach("rows", VARIABLE)
+    for _ in range(MERGES):
+        soak.round(served)
+    assert (soak.rollbacks, soak.date) == (1, 1)
+    assert sample(served.server.pid, 0.0).anonymous > 0
+
+
+def test_there_is_no_web_page_and_calls_need_the_key(served: Served) -> None:
+    for path in ("/", "/ide/", "/iframe/table/?name=Live_Many", "/jsapi/dh-core.js"):
+        status, text = served.get(path)
+        assert status in (403, 404, 405), path
+        assert "<script" not in text
+    assert "page" not in served.started
+    refused = "UNAUTHENTICATED"
+    assert [served.ask("call", key=given) for given in (None, "wrong", served.started["key"])] == [
+        refused,
+        refused,
+        "OK",
+    ]
 
 
 def test_a_wrong_key_and_code_are_refused(served: Served) -> None:

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pyarrow as pa
 import pytest
@@ -65,6 +67,15 @@ class Served:
             raise ClientError(answer["error"])
         return answer["result"]
 
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of an HTTP GET."""
+        try:
+            with urlopen(f"{self.started['url']}{path}", timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode("utf-8")
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode("utf-8", "replace")
+
     def rows(self, name: str, **arguments: Any) -> pa.Table:
         """A snapshot of an attached table."""
         with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
@@ -77,6 +88,21 @@ class Served:
         while (found := self.rows(name)).num_rows != rows:
             assert time.monotonic() < last, f"{found.num_rows} rows of {rows}\n{self.notes}"
         return found
+
+    def wait_count(self, name: str, rows: int, variable: str | None = None) -> None:
+        """Until the engine counts so many rows; with ``variable`` in the table that it then stands for."""
+        last = time.monotonic() + PATIENCE
+        found: object = None
+        while found != rows:
+            assert time.monotonic() < last, f"{found} rows of {rows}\n{self.notes}"
+            try:
+                if variable is not None:
+                    self.ask("open", name=name, variable=variable)
+                found = self.ask("count", name=name)
+            except ClientError as error:
+                if variable is None:
+                    raise
+                found = error
 
     def wait_anew(self, name: str, variable: str, rows: int) -> pa.Table:
         """The same where the variable becomes another table."""

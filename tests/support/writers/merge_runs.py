@@ -8,7 +8,7 @@ from typing import Any
 
 from store.format.index.tlmi import decode_tlmi
 from store.io.fs import Fs
-from store.layout import Layout
+from store.layout import Layout, TableName
 from store.merges.records import newest
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, comparable, random_row
@@ -47,11 +47,13 @@ def make(root: Path, number: int, *, seed: int = 1, partitions: int = 2) -> tupl
     return db, rows
 
 
-def merge(layout: Layout, *values: str, fs: Fs = FS, workers: int = 1, **options: Any) -> list[DateResult]:
+def merge(
+    layout: Layout, *values: str, table: TableName = TABLE, fs: Fs = FS, workers: int = 1, **options: Any
+) -> list[DateResult]:
     chosen = MergeOptions(**options)
     executor = LocalExecutor(workers, processes=False)
     days = values or (DAY,)
-    results = list(merge_dates(fs, layout, TABLE, days, chosen, executor=executor, clock=lambda: 1_700_000_000.0))
+    results = list(merge_dates(fs, layout, table, days, chosen, executor=executor, clock=lambda: 1_700_000_000.0))
     for result in results:
         if result.error is not None:
             raise result.error
