@@ -10,7 +10,8 @@
     python -m benchmarks.live [--epochs 300] [--cycles 100,20] [--rows 5000000] [--runs 5] [--heap 2GiB] [--no-engine]
 
 2 and 3 need `make setup-deephaven`. Exit 1 if a target is missed: on our side 10 ms for epochs and 200 ms for sources,
-dates and streams (p50), 1.2 cycles (p50), scans twice as fast.
+dates and streams (p50), 1.2 cycles (p50), scans twice as fast. A negative time: the row was seen while its record was
+still being synced.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ def _wait(done: Any) -> None:
 class Engine:
     """An engine in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process, self._log = process, log
         self._answer()
 
     def ask(self, do: str, **arguments: Any) -> Any:
@@ -143,7 +144,7 @@ class Engine:
         assert self._process.stdout is not None  # noqa: S101  a pipe
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("the engine has ended, see above")
+            raise SystemExit(f"the engine has ended:\n{self._log.read_text(encoding='utf-8')}")
         return json.loads(line)["result"]
 
 
@@ -151,15 +152,13 @@ class Engine:
 def engine(root: Path, cycle_ms: int, heap: int) -> Iterator[Engine]:
     """An engine over a root until the end of the body."""
     words = [str(PYTHON), "-P", "-m", "benchmarks.served.engine", str(root), str(cycle_ms), str(heap)]
-    process = subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
+    environ, log = {**os.environ, "PYTHONPATH": str(REPOSITORY)}, root.with_suffix(".log")
+    with log.open("w", encoding="utf-8") as errors:
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environ
+        )
     try:
-        yield Engine(process)
+        yield Engine(process, log)
         process.communicate(timeout=WAIT_SECONDS)
     finally:
         process.kill()
