@@ -40,6 +40,7 @@ PYTHON_CHARSETS = {
 NUL_IS_ONE_BYTE = frozenset({"ISO_8859_1", "UTF_8", "US_ASCII"})
 INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
+_NUMBERS = (int, Decimal)  # a tuple: a union would be made for each value
 _INTEGER_TEXT = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _NUMBER_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z", re.ASCII)
 _SPECIAL_TEXT = re.compile(r"[+-]?(nan|NaN|inf|Inf|Infinity|infinity)\Z")
@@ -83,7 +84,7 @@ def from_json(value: Any, target: Target, alias: bool = False) -> Value | Refusa
     name = target.column.type.name
     if target.form is not None and target.form.as_text and not isinstance(value, str):
         value = json_text(value)
-    number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    number = isinstance(value, _NUMBERS) and not isinstance(value, bool)
     if target.form is not None and not isinstance(value, bool) and (number or isinstance(value, str)):
         return _formed(value, target, target.form, alias)
     if name in INTEGER_BITS:

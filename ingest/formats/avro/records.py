@@ -19,7 +19,7 @@ import fastavro
 
 from ingest.formats.avro.proof import Check, check_payload, checker, fields_in
 from ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
-from ingest.formats.json.paths import path_of, unknown_names, value_at
+from ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
 from ingest.formats.records import NotARecordError, from_binary
 from ingest.options.formats import AvroSource, MissingColumns
 from ingest.spec import Target
@@ -49,6 +49,7 @@ class AvroRecords:
     ) -> None:
         self._targets, self._alias = tuple(targets), alias
         self._paths = [path_of(t.source) for t in self._targets]
+        self._tree = tree_of(self._paths)
         self._schemas = schemas or Schemas(source)
         if missing == "fail":
             self._schemas.require = self._require_fields
@@ -91,7 +92,7 @@ class AvroRecords:
 
     def unknown(self, record: Found) -> list[str]:
         """Fields that no target takes."""
-        return unknown_names(record, self._paths)
+        return unknown_names(record, self._tree)
 
 
 def from_avro(value: Any, target: Target, alias: bool = False) -> Value | Refusal:

@@ -12,6 +12,7 @@ from typing import Any
 from ingest.values.refusals import Refusal
 
 Path = tuple[str, ...]
+Tree = dict[str, "Tree"]
 
 _DOT = re.compile(r"(?<!\\)\.")
 
@@ -33,13 +34,20 @@ def value_at(record: dict[str, Any], path: Path) -> Any:
     return value
 
 
-def unknown_names(record: dict[str, Any], paths: Sequence[Path], prefix: Path = ()) -> list[str]:
+def tree_of(paths: Sequence[Path]) -> Tree:
+    """The wanted names, each with those inside its object."""
+    tree: Tree = {}
+    for path in paths:
+        inner = tree
+        for name in path:
+            inner = inner.setdefault(name, {})
+    return tree
+
+
+def unknown_names(record: dict[str, Any], tree: Tree, prefix: str = "") -> list[str]:
     """Dotted names of the fields that no path leads to, inside the objects that paths lead through."""
-    heads = {path[0] for path in paths}
-    found = [".".join((*prefix, name)) for name in record if name not in heads]
-    for head in sorted(heads):
-        deeper = [path[1:] for path in paths if path[0] == head and len(path) > 1]
-        inner = record.get(head)
-        if deeper and isinstance(inner, dict):
-            found += unknown_names(inner, deeper, (*prefix, head))
+    found = [prefix + name for name in record if name not in tree]
+    for name, deeper in tree.items():
+        if deeper and isinstance(inner := record.get(name), dict):
+            found += unknown_names(inner, deeper, f"{prefix}{name}.")
     return found

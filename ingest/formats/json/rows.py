@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
 from ingest.content.lines import LineBlock
-from ingest.formats.json.paths import path_of, unknown_names, value_at
+from ingest.formats.json.paths import path_of, tree_of, unknown_names, value_at
 from ingest.formats.json.scanner import Scanner, scanner_for
 from ingest.spec import Target
 from ingest.values.exact import exact_number, from_json
@@ -42,6 +42,7 @@ class JsonRows:
         self._targets = tuple(targets)
         self._alias = alias
         self._paths = [path_of(t.source) for t in self._targets]
+        self._tree = tree_of(self._paths)
         self._known = frozenset(path[0] for path in self._paths) | frozenset(known)
         self._scanner = scanner_for(self._targets, self._paths) if compiled else None
 
@@ -64,7 +65,7 @@ class JsonRows:
         if found.unknown:
             for index in found.late.tolist():  # counted by whoever takes them
                 record = strict_object(block.line(index).decode())
-                found.unknown.subtract(unknown_names(record, self._paths))
+                found.unknown.subtract(unknown_names(record, self._tree))
             rejects.ignored.update({n: count for n, count in found.unknown.items() if count and n not in self._known})
         doubtful = np.ones(len(block), np.bool_)
         doubtful[found.lines] = False
@@ -108,7 +109,7 @@ class JsonRows:
                 shown = json.dumps(record[path[0]], default=str, ensure_ascii=False)
                 return bad_row(file, number, target.column.name, value.reason, value.expected, shown, line)
             values.append(value)
-        for name in unknown_names(record, self._paths):
+        for name in unknown_names(record, self._tree):
             if name not in self._known:
                 rejects.ignored[name] += 1
         return values
@@ -130,7 +131,9 @@ def strict_object(text: str) -> dict[str, Any]:
 
     ValueError if it is no JSON object.
     """
-    found = json.loads(text, parse_float=exact_number, parse_int=_whole, parse_constant=_no_constant)
+    found = (
+        json.loads(text) if text.startswith("\ufeff") else _DECODER.decode(text)
+    )  # loads refuses a mark in its words
     if not isinstance(found, dict):
         raise ValueError("a value that is no object")
     return found
@@ -142,3 +145,6 @@ def _whole(text: str) -> int | Decimal:
 
 def _no_constant(text: str) -> None:
     raise ValueError(f"{text} is no JSON value")
+
+
+_DECODER = json.JSONDecoder(parse_float=exact_number, parse_int=_whole, parse_constant=_no_constant)
