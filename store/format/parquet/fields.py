@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 
 from store.errors import CorruptFileError, SchemaMismatchError
@@ -70,3 +71,13 @@ def as_column(values: pa.ChunkedArray, column: Column) -> pa.Array:
     if values.num_chunks == 1:
         return values.chunk(0)
     return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], kind)
+
+
+def compacted(array: pa.Array) -> pa.Array:
+    """Texts of a symbol table with a dictionary of only those that the rows have, in the order of the table."""
+    ids = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.unique(ids)
+    used = used[used >= 0]
+    codes = np.searchsorted(used, ids).astype(np.int32)
+    indices = pa.array(codes, mask=ids < 0)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used))).cast(TEXTS)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.errors import MergeError
-from store.format.parquet.fields import TEXTS, file_schema
+from store.format.parquet.fields import compacted, file_schema
 from store.format.parquet.footer import Footer
 from store.format.parquet.names import NAME, sidecar_of
 from store.io.fs import Fs
@@ -106,12 +106,7 @@ def _values(column: Column, opened: ColumnFile, first: int, stop: int) -> pa.Arr
         )
     if column.storage is not Storage.SYMBOL:
         return array
-    ids = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    used = np.unique(ids)
-    used = used[used >= 0]
-    codes = np.searchsorted(used, ids).astype(np.int32)
-    indices = pa.array(codes, mask=ids < 0)
-    return pa.DictionaryArray.from_arrays(indices, array.dictionary.take(pa.array(used))).cast(TEXTS)
+    return compacted(array)
 
 
 def _remove_columns(fs: Fs, location: Path, finished: Finished, columns: Sequence[Column]) -> None:

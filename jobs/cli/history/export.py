@@ -1,0 +1,148 @@
+"""The command ``export``: rows of one snapshot as a tree of files for other programs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.context import CliContext
+from jobs.options import DryRun, Json, SkipSetAsideOption, TableArgument, TierOption, Verbose, help_end
+from readers.arrow.opening import open_table
+from store.errors import SettingsError
+from store.format.parquet.trees import LAYOUTS, TreeLayout
+from store.io.fs import Fs
+from store.nearest import meant
+from store.schema.document.vocabulary import MERGE_CODECS
+from writers.exports.plan import LEAVES, ExportOptions, LeafFormat, rows_of
+from writers.exports.target import target_of
+from writers.exports.tree import Exported, export_tree
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    lines = (
+        "export Nyc13.Flight --layout kv --out /data/flights",
+        "export Nyc13.Flight --dates 2013-07-01..2013-07-31 --layout metadata --out /data/july --codec ZSTD",
+    )
+    done = "exported, or the same export is there already"
+    usage = "wrong options, no such table, date or column, the directory has something else"
+    retry = "another export into the directory runs, a volume is not mounted, no space on the disk"
+    app.command(epilog=help_end(*lines, done=done, usage=usage, retry=retry))(export)
+
+
+def export(
+    ctx: typer.Context,
+    name: TableArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to create.")],
+    layout: Annotated[
+        str,
+        typer.Option(
+            metavar="LAYOUT",
+            help="nested (0/DATE/TABLE/table.parquet), flat, kv (COLUMN=DATE/), metadata (kv with _metadata) or hive ("
+            "kv with a Locations table).",
+        ),
+    ] = "kv",
+    dates: Annotated[
+        list[str] | None,
+        typer.Option("--dates", "--date", metavar="D|A..B", help="A date or a range of dates; may be repeated."),
+    ] = None,
+    columns: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns; default: all.")] = None,
+    tier: TierOption = "all",
+    codec: Annotated[
+        str | None, typer.Option(metavar="CODEC", help="Compression; default: that of the schema, else SNAPPY.")
+    ] = None,
+    leaf: Annotated[
+        str, typer.Option(metavar="FORMAT", help="parquet; in a hive tree also deephaven (column files).")
+    ] = "parquet",
+    replace: Annotated[bool, typer.Option("--replace", help="Replace another export in the directory.")] = False,
+    skip_set_aside: SkipSetAsideOption = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Exports the rows of one snapshot as a tree of Parquet files, which needs nothing of sparkhaven.
+
+    The tree appears as a whole, by one rename, after each file was read back. _manifest.json in it has the rows and a
+    digest of each column. The same export again changes nothing.
+    """
+    cli: CliContext = ctx.obj
+    fs, database = Fs(), cli.database()
+    options = ExportOptions(
+        _layout(layout),
+        _leaf(leaf),
+        _codec(codec),
+        _names(columns),
+        tuple(dates) if dates else None,
+        tier,
+    )
+    begun = time.monotonic()
+    target = target_of(fs, database, out)
+    opened = open_table(database.root, name, skip_set_aside=skip_set_aside, fs=fs)
+    found = export_tree(
+        fs,
+        opened,
+        target,
+        options,
+        now_ms=int(time.time() * 1000),
+        replace_other=replace,
+        dry_run=dry_run,
+        on_progress=cli.note,
+    )
+    _show(cli, name, target.path, found, opened.epochs, time.monotonic() - begun)
+
+
+def _show(cli: CliContext, name: str, out: Path, found: Exported, epochs: dict[str, int], seconds: float) -> None:
+    plan, manifest = found.plan, found.manifest
+    value = {
+        "table": name,
+        "layout": plan.options.layout,
+        "leaf": plan.options.leaf,
+        "out": str(out),
+        "outcome": found.outcome,
+        "rows": plan.rows,
+        "files": len(plan.dates),
+        "bytes": manifest.bytes if manifest else None,
+        "dates": {date: rows_of(slices) for date, slices in plan.dates},
+        "columns": [column.name for column in plan.columns],
+        "codec": plan.codec,
+        "digests": dict(manifest.digests) if manifest else {},
+        "id": plan.id,
+        "epoch": epochs,
+        "seconds": round(seconds, 3),
+        "dry_run": found.outcome == "planned",
+    }
+    text = {
+        "planned": f"would export {plan.rows:,} rows of {len(plan.dates):,} dates to {out}",
+        "unchanged": f"{out} has this export already, {plan.rows:,} rows",
+    }
+    done = f"{plan.rows:,} rows of {len(plan.dates):,} dates to {out}, layout {plan.options.layout}"
+    cli.result(value, text.get(found.outcome, done))
+
+
+def _layout(asked: str) -> TreeLayout:
+    for known in LAYOUTS:
+        if asked == known:
+            return known
+    raise SettingsError(
+        "unknown --layout", expected=", ".join(LAYOUTS), found=repr(asked), hint=meant(asked, LAYOUTS) or None
+    )
+
+
+def _leaf(asked: str) -> LeafFormat:
+    for known in LEAVES:
+        if asked == known:
+            return known
+    raise SettingsError("unknown --leaf", expected=", ".join(LEAVES), found=repr(asked))
+
+
+def _codec(asked: str | None) -> str | None:
+    if asked is None or asked.upper() in MERGE_CODECS:
+        return asked and asked.upper()
+    raise SettingsError("unknown --codec", expected=", ".join(MERGE_CODECS), found=repr(asked))
+
+
+def _names(columns: str | None) -> tuple[str, ...] | None:
+    return None if columns is None else tuple(part.strip() for part in columns.split(",") if part.strip())

@@ -1,0 +1,96 @@
+"""The Locations table of an extended layout ``coreplus:hive``: which leaves there are, with their rows.
+
+A splayed table of column files in ``.locations_table`` (or ``.location_table``) below the root. Where it is, it alone
+decides which leaves exist; of two rows for one leaf the last counts.
+
+=======================  ======  ==========================================================================
+column                   type    content
+=======================  ======  ==========================================================================
+the partitioning column  String  value
+``Filename``             String  leaf, relative to the root: a Parquet file, or a directory of column files
+``Size``                 long    rows
+``Format``               String  ``PARQUET`` or ``DEEPHAVEN``
+``LastModifiedNanos``    long    time of the leaf's last change, nanoseconds since the epoch
+``ColumnVersion``        int     of column files; null for Parquet
+=======================  ======  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from store.errors import CorruptFileError
+from store.types.datatypes import BY_NAME
+from store.types.model import Column, Kind, Storage, TableSchema
+
+PARQUET, DEEPHAVEN = "PARQUET", "DEEPHAVEN"
+_FIXED = ("Size", "long"), ("LastModifiedNanos", "long"), ("ColumnVersion", "int")
+
+
+@dataclass(frozen=True, slots=True)
+class LocationEntry:
+    """One leaf; ``modified``: nanoseconds since the epoch; ``version``: of column files, else None."""
+
+    value: str
+    filename: str
+    rows: int
+    format: str
+    modified: int
+    version: int | None = None
+
+
+def locations_schema(partitioning: str, table: TableSchema) -> TableSchema:
+    """The definition of the Locations table of a table."""
+    names = (partitioning, "Filename", "Size", "Format", "LastModifiedNanos", "ColumnVersion")
+    types = dict(_FIXED)
+    columns = tuple(
+        Column(name, BY_NAME[types[name]], Kind.NORMAL, Storage.FIXED, number)
+        if name in types
+        else Column(name, BY_NAME["String"], Kind.NORMAL, Storage.BLOB, number, "UTF_8")
+        for number, name in enumerate(names, 1)
+    )
+    return TableSchema(table.namespace, table.name, columns, nested=False)
+
+
+def encode_locations(entries: Sequence[LocationEntry], schema: TableSchema) -> pa.RecordBatch:
+    """The rows of the table."""
+    values = [
+        [e.value for e in entries],
+        [e.filename for e in entries],
+        [e.rows for e in entries],
+        [e.format for e in entries],
+        [e.modified for e in entries],
+        [e.version for e in entries],
+    ]
+    arrays = [pa.array(each, column.type.arrow) for each, column in zip(values, schema.columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in schema.columns])
+
+
+def decode_locations(columns: Mapping[str, Sequence[Any]], partitioning: str, where: object) -> list[LocationEntry]:
+    """The leaves, of each the last row, in the order of these. CorruptFileError: a row says what cannot be."""
+    names = (partitioning, "Filename", "Size", "Format", "LastModifiedNanos", "ColumnVersion")
+    found: dict[str, LocationEntry] = {}
+    for number, row in enumerate(zip(*(columns[name] for name in names), strict=True)):
+        value, filename, rows, kind, modified, version = row
+        parts = filename.split("/") if isinstance(filename, str) else []
+        if not value or not parts or not all(parts) or ".." in parts or "." in parts:
+            raise _wrong(where, number, "a value, and a path below the root", f"{value!r}, {filename!r}")
+        if rows is None or rows < 0 or kind not in (PARQUET, DEEPHAVEN):
+            raise _wrong(where, number, f"rows, and {PARQUET} or {DEEPHAVEN}", f"{rows}, {kind!r}")
+        found.pop(filename, None)
+        found[filename] = LocationEntry(value, filename, rows, kind, modified or 0, version)
+    return list(found.values())
+
+
+def _wrong(where: object, row: int, expected: str, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        "Locations table has a row that names no leaf",
+        where=f"{where}, row {row}",
+        expected=expected,
+        found=found,
+        hint="have the table written anew from the tree",
+    )

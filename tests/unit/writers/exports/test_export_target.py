@@ -1,0 +1,170 @@
+"""How an export appears: whole or not at all, once, and never over what is not an export."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.errors import (
+    CorruptFileError,
+    LockLostError,
+    SettingsError,
+    TableExistsError,
+    UnsupportedVersionError,
+    ValidationFailedError,
+)
+from store.layout import Layout
+from tests.support.writers.export_cases import by_duckdb, export, files, found, two_days, wanted
+from tests.support.writers.merge_cases import DAY
+from tests.support.writers.merge_runs import FS, Killed, KillingFs
+from writers.exports.leaves import Written, write_parquet_leaf
+from writers.exports.target import locked, target_of
+
+
+def test_a_second_export_changes_nothing_and_another_one_needs_replace(tmp_path: Path) -> None:
+    db, rows = two_days(tmp_path / "db", 20)
+    out = tmp_path / "out"
+    out.mkdir()  # an empty directory is as good as none
+    planned = export(db.root, out, dry_run=True)
+    assert (planned.outcome, planned.manifest, list(out.iterdir())) == ("planned", None, [])
+    first = export(db.root, out)
+    before = {path: path.stat().st_ino for path in out.rglob("*")}
+    again = export(db.root, out)
+    assert (again.outcome, again.manifest) == ("unchanged", first.manifest)
+    assert {path: path.stat().st_ino for path in out.rglob("*")} == before
+    with pytest.raises(TableExistsError, match="another export"):
+        export(db.root, out, layout="flat")
+    with pytest.raises(TableExistsError, match="another export"):
+        export(db.root, out, layout="flat", dry_run=True)
+    assert {path: path.stat().st_ino for path in out.rglob("*")} == before
+    done = export(db.root, out, dates=(DAY,), replace=True)
+    assert done.outcome == "exported"
+    assert found(by_duckdb(out, "kv")) == wanted([row for row in rows if row[0] == DAY])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]
+
+
+def test_the_same_snapshot_gives_the_same_bytes(tmp_path: Path) -> None:
+    db, _ = two_days(tmp_path / "db", 20)
+    for name in ("one", "two"):
+        export(db.root, tmp_path / name, layout="metadata")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_what_no_export_has_written_is_never_replaced(tmp_path: Path) -> None:
+    db, _ = two_days(tmp_path / "db", 20)
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "notes.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(theirs)
+    for out in (theirs, tmp_path / "file", tmp_path / "link"):
+        with pytest.raises(TableExistsError, match="no export has written"):
+            export(db.root, out, replace=True)
+    assert (theirs / "notes.txt").read_text() == "mine"
+    for inside in (db.root, db.root.parent, db.root / "Systems" / "x", db.root / "Intraday" / "x"):
+        with pytest.raises(SettingsError, match="belongs to the database"):
+            export(db.root, inside, replace=True)
+    for name in ("none/out", ".hidden"):
+        with pytest.raises(SettingsError):
+            export(db.root, tmp_path / name)
+
+
+def test_an_export_of_another_table_stays(tmp_path: Path) -> None:
+    db, _ = two_days(tmp_path / "db", 20)
+    out = tmp_path / "out"
+    export(db.root, out)
+    path = out / "_manifest.json"
+    path.write_bytes(path.read_bytes().replace(b"Test.Every", b"Test.Other"))
+    with pytest.raises(TableExistsError, match="another table"):
+        export(db.root, out, replace=True)
+
+
+def test_lost_files_are_reported_and_replaced_on_request(tmp_path: Path) -> None:
+    db, rows = two_days(tmp_path / "db", 20)
+    out = tmp_path / "out"
+    export(db.root, out)
+    (leaf,) = (out / f"Date={DAY}").iterdir()
+    leaf.write_bytes(leaf.read_bytes()[:-1])
+    with pytest.raises(CorruptFileError, match="changed since"):
+        export(db.root, out)
+    assert export(db.root, out, replace=True).outcome == "exported"
+    manifest = out / "_manifest.json"
+    for text, error in ((b"{", CorruptFileError), (manifest.read_bytes(), None)):
+        manifest.write_bytes(text)
+        if error:
+            with pytest.raises(error):
+                export(db.root, out)
+            export(db.root, out, replace=True)
+    manifest.write_bytes(manifest.read_bytes().replace(b'"version": 1', b'"version": 2'))
+    with pytest.raises(UnsupportedVersionError):
+        export(db.root, out, replace=True)
+    assert found(by_duckdb(out, "kv")) == wanted(rows)
+
+
+def test_one_export_at_a_time(tmp_path: Path) -> None:
+    db, _ = two_days(tmp_path / "db", 20)
+    target = target_of(FS, Layout(db.root), tmp_path / "out")
+    with locked(FS, target), pytest.raises(LockLostError):
+        export(db.root, tmp_path / "out")
+    assert export(db.root, tmp_path / "out").outcome == "exported"
+
+
+def test_a_file_that_reads_back_otherwise_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    db, _ = two_days(tmp_path / "db", 20)
+    out = tmp_path / "out"
+    export(db.root, tmp_path / "whole", layout="flat", tier="history")
+    (other,) = (tmp_path / "whole").glob("*.parquet")
+
+    kinds = ["cut", "other"]
+
+    def damaged(fs: Any, path: Path, *rest: Any) -> Written:
+        written = write_parquet_leaf(fs, path, *rest)
+        if not path.name.endswith("-00000.parquet"):
+            return written
+        if kinds.pop(0) == "cut":
+            path.write_bytes(path.read_bytes()[:-9])
+        else:
+            shutil.copy(other, path)
+        return written
+
+    monkeypatch.setattr("writers.exports.tree.write_parquet_leaf", damaged)
+    while kinds:
+        with pytest.raises(ValidationFailedError):
+            export(db.root, out, layout="flat")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "whole"]
+
+
+@pytest.mark.slow
+def test_killed_at_any_change_there_is_a_whole_tree_or_none(tmp_path: Path) -> None:
+    db, rows = two_days(tmp_path / "db", 8)
+    out, seen = tmp_path / "out", []
+    for call in range(1, 100):
+        try:
+            export(db.root, out, fs=KillingFs(call=call))
+            break
+        except Killed:
+            seen.append(out.exists())
+    assert seen == [False] * 12 + [True]  # after the rename only the sync of its directory is left
+    assert export(db.root, out).outcome == "unchanged"
+    assert found(by_duckdb(out, "kv")) == wanted(rows)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]
+
+
+@pytest.mark.parametrize("step", ["export-aside", "export-publish:after", "export-clean:after"])
+def test_killed_around_the_renames(tmp_path: Path, step: str) -> None:
+    db, rows = two_days(tmp_path / "db", 8)
+    out = tmp_path / "out"
+    export(db.root, out, dates=(DAY,))
+    old = files(out)
+    with pytest.raises(Killed):
+        export(db.root, out, fs=KillingFs(step=step), replace=True)
+    if step == "export-aside":
+        with pytest.raises(TableExistsError, match="another export"):
+            export(db.root, out)
+        assert files(out) == old  # it came back
+    assert export(db.root, out, replace=True).outcome == ("exported" if step == "export-aside" else "unchanged")
+    assert found(by_duckdb(out, "kv")) == wanted(rows)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]

@@ -1,0 +1,135 @@
+"""Leaves of an exported tree, from batches of rows: a Parquet file, or a directory of column files.
+
+Both hold one row group, or one batch, in memory, and of column files also the symbols. Digests are those of the rows
+as they came.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from store.digest import add, digest_array
+from store.format.column.codecs import DAT, Base, encode_column
+from store.format.column.prefix import DATA_OFFSET, encode_prefix
+from store.format.parquet.fields import compacted, file_schema
+from store.format.parquet.footer import Footer
+from store.format.table import tablesize
+from store.format.table.tbl import encode_tbl
+from store.io.fs import Fs
+from store.types.model import Column, TableSchema
+from writers.merge.write.parquet import GROUP_BYTES, GROUP_ROWS
+from writers.merge.write.sink import FileSink, parquet_writer
+
+
+@dataclass(slots=True)
+class Written:
+    """What a leaf holds: rows, bytes of all its files, digest of each column; ``files`` as paths."""
+
+    rows: int = 0
+    bytes: int = 0
+    digests: dict[str, int] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)
+
+    def count(self, columns: Sequence[Column], arrays: Sequence[pa.Array], rows: int) -> None:
+        """Adds rows."""
+        self.rows += rows
+        for column, array in zip(columns, arrays, strict=True):
+            self.digests[column.name] = add(self.digests.get(column.name, 0), digest_array(column, array))
+
+
+def write_parquet_leaf(
+    fs: Fs, path: Path, columns: Sequence[Column], batches: Iterable[pa.RecordBatch], codec: str
+) -> Written:
+    """Writes a Parquet file. Row groups depend on the rows alone."""
+    written = Written(files=[path])
+    schema = file_schema(columns, Footer())
+    coded = tuple(field.name for field in schema if pa.types.is_dictionary(field.type))
+    fs.write_new(path, b"")
+    with FileSink(fs, path) as sink, parquet_writer(sink, schema, codec, coded) as writer:
+        for part in row_groups(_counted(batches, columns, schema, written), schema):
+            writer.write_table(part, row_group_size=part.num_rows)
+    written.bytes = sink.size
+    return written
+
+
+def _counted(
+    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], schema: pa.Schema, written: Written
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        arrays = [compacted(a) if pa.types.is_dictionary(a.type) else a for a in batch.columns]
+        written.count(columns, arrays, batch.num_rows)
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Joins batches to tables of at least ``GROUP_ROWS`` rows or ``GROUP_BYTES`` bytes, the last one less."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+            yield _joined(held, schema)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _joined(held, schema)
+
+
+def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
+
+
+def write_column_leaf(
+    fs: Fs,
+    directory: Path,
+    schema: TableSchema,
+    batches: Iterable[pa.RecordBatch],
+    now_ms: int,
+    storage_type: int | None = None,
+) -> Written:
+    """Writes a directory of column files with definition and ``table.size``; ``batches`` have the stored columns.
+
+    ``storage_type``: that of the definition, default: that of the schema.
+    """
+    written, bases = Written(), {column.name: Base(0, {}, {}) for column in schema.stored}
+    sums: dict[str, int] = {}
+    fs.mkdirs(directory)
+    for column in schema.stored:
+        for name in column.files:
+            fs.write_new(directory / name, encode_prefix(column) if name.endswith(DAT) else b"")
+            sums[name] = 0
+    for batch in batches:
+        written.count(schema.stored, batch.columns, batch.num_rows)
+        for column, array in zip(schema.stored, batch.columns, strict=True):
+            base = bases[column.name]
+            encoded = encode_column(column, array, base)
+            sizes, numbers = dict(base.sizes), dict(base.symbols) if encoded.symbols else base.symbols
+            for name, data in encoded.parts.items():
+                offset = DATA_OFFSET if name.endswith(DAT) else 0
+                fs.write_at(directory / name, offset + base.size(name), data)
+                sizes[name] = base.size(name) + len(data)
+                sums[name] = zlib.crc32(data, sums[name])
+            for text in encoded.symbols:
+                numbers[text] = len(numbers)  # type: ignore[index]
+            bases[column.name] = Base(base.rows + len(array), sizes, numbers)
+    lengths = {name: bases[column.name].size(name) for column in schema.stored for name in column.files}
+    definition = encode_tbl(schema) if storage_type is None else encode_tbl(schema, storage_type=storage_type)
+    fs.write_new(directory / "table.tbl", definition)
+    record = tablesize.TableSize(written.rows, now_ms, lengths, schema_version=schema.version, checksums=sums)
+    fs.write_new(directory / tablesize.NAME, tablesize.encode(record))
+    written.files = [directory / name for name in (*sums, "table.tbl", tablesize.NAME)]
+    written.bytes = bytes_of(fs, directory)
+    return written
+
+
+def bytes_of(fs: Fs, path: Path) -> int:
+    """Bytes of a file, or of all files of a directory; -1 where there is nothing."""
+    found = fs.stat(path)
+    if found is None:
+        return -1
+    return sum(bytes_of(fs, path / name) for name in fs.names(path)) if found.is_dir else found.size

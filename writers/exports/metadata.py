@@ -1,0 +1,58 @@
+"""``_metadata`` and ``_common_metadata`` of a tree: footers without rows.
+
+``_metadata`` has the row groups of all files, each with the path of its file. ``_common_metadata`` has none, and its
+schema has the partitioning column before those of the files: by this Deephaven knows it. Both are Parquet files of a
+magic and a footer. The footer entry ``deephaven`` is that of every file; ``_metadata`` has those of the single files
+as ``deephaven_per_file_<path>``, with ``_`` for each ``/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow as pa
+
+from store.format.parquet.fields import field_of, file_schema
+from store.format.parquet.footer import KEY, Footer, encode_footer
+from store.format.parquet.trees import COMMON_METADATA, METADATA
+from store.io.fs import Fs
+from store.types.model import Column
+from writers.merge.write.sink import FileSink, parquet_writer
+
+PER_FILE = b"deephaven_per_file_"
+
+
+def write_metadata(
+    fs: Fs, root: Path, partitioning: Column, columns: Sequence[Column], paths: Sequence[str], codec: str
+) -> list[Path]:
+    """Writes both files of a tree; ``paths``: its leaves below the root, in order. Returns the files."""
+    schema = file_schema(columns, Footer())
+    common, whole = root / COMMON_METADATA, root / METADATA
+    first = pa.field(partitioning.name, pa.string(), metadata=field_of(partitioning).metadata)
+    _empty(fs, common, pa.schema([first, *schema], schema.metadata), codec)
+    own = {PER_FILE + path.replace("/", "_").encode(): encode_footer(Footer()) for path in paths}
+    _empty(fs, whole, schema.with_metadata({KEY: encode_footer(Footer()), **own}), codec)
+    _add_row_groups(fs, root, whole, paths)
+    return [common, whole]
+
+
+def _empty(fs: Fs, path: Path, schema: pa.Schema, codec: str) -> None:
+    fs.write_new(path, b"")
+    with FileSink(fs, path) as sink, parquet_writer(sink, schema, codec):
+        pass
+
+
+def _add_row_groups(fs: Fs, root: Path, whole: Path, paths: Sequence[str]) -> None:
+    from pyarrow.parquet import read_metadata  # which other layouts do not need
+
+    found = read_metadata(BytesIO(fs.read(whole)))
+    for path in paths:
+        size = fs.stat(root / path)
+        one = read_metadata(pa.BufferReader(fs.map(root / path, size.size if size else 0)))
+        one.set_file_path(path)
+        found.append_row_groups(one)
+    made = BytesIO()
+    found.write_metadata_file(made)
+    fs.write_new(whole, made.getvalue())

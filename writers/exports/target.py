@@ -1,0 +1,168 @@
+"""The directory that an export makes, and how it is published: by one rename of a complete tree.
+
+=======================  =========================================================================================
+what is there            what an export does
+=======================  =========================================================================================
+nothing, empty           writes beside it, renames
+the same export          nothing: the id of its manifest is equal, and its files have their sizes
+another export           with ``replace``: renames it to ``.<name>.replaced``, the new one to its place, removes it;
+                         between the two renames, for a moment, there is no tree
+anything else            refuses: what was not exported is never removed
+=======================  =========================================================================================
+
+A new tree is staged in ``.<name>.export`` beside the directory, which is locked meanwhile. What a killed export has
+left there goes with the next one; if it was killed between the renames, the old tree comes back first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.errors import CorruptFileError, LockLostError, SettingsError, TableExistsError
+from store.format.parquet.manifest import Manifest, decode_manifest
+from store.format.parquet.trees import MANIFEST
+from store.io.fs import Fs
+from store.layout import Layout
+from writers.exports.leaves import bytes_of
+
+KEPT = ("Intraday", "Schemas", "Systems")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The directory, and the two beside it."""
+
+    path: Path
+
+    @property
+    def stage(self) -> Path:
+        """Where the new tree is written."""
+        return self.path.with_name(f".{self.path.name}.export")
+
+    @property
+    def aside(self) -> Path:
+        """Where a replaced tree is until it is removed."""
+        return self.path.with_name(f".{self.path.name}.replaced")
+
+
+def target_of(fs: Fs, layout: Layout, out: Path) -> Target:
+    """SettingsError: the directory cannot be that of an export."""
+    path = Path(fs.resolve(out.absolute().parent)) / out.name
+    root = fs.resolve(layout.root)
+    inside = [root / name for name in KEPT]
+    if path == root or path in root.parents or any(path == kept or kept in path.parents for kept in inside):
+        raise SettingsError(
+            "the directory belongs to the database",
+            where=path,
+            expected=f"a directory outside of {', '.join(KEPT)} of {root}",
+            hint="choose another --out",
+        )
+    if not out.name or out.name.startswith("."):
+        raise SettingsError("--out names no directory", expected="a name without a leading dot", found=repr(out.name))
+    parent = fs.stat(path.parent)
+    if parent is None or not parent.is_dir:
+        raise SettingsError("no such directory", where=path.parent, hint="create it first")
+    return Target(path)
+
+
+@contextmanager
+def locked(fs: Fs, target: Target) -> Iterator[None]:
+    """Makes an empty staging directory and holds its lock; takes up what a killed export has left."""
+    fs.mkdirs(target.stage)
+    lock = fs.lock(target.stage, make=False)
+    found = fs.stat(target.stage)
+    if lock is None or found is None or found.inode != lock.inode:
+        if lock is not None:
+            lock.release()
+        raise LockLostError(
+            "another export into this directory is running",
+            where=target.path,
+            hint="wait until it ends, then run this again",
+        )
+    with lock:
+        if fs.stat(target.aside) is not None and fs.stat(target.path) is None:
+            fs.rename(target.aside, target.path)
+        fs.remove_tree(target.aside)
+        for name in fs.names(target.stage):
+            clear(fs, target.stage / name)
+        yield
+
+
+def clear(fs: Fs, path: Path) -> None:
+    """Removes a file or a directory with all below it."""
+    found = fs.stat(path, follow=False)
+    if found is not None and found.is_dir:
+        fs.remove_tree(path)
+    else:
+        fs.unlink(path)
+
+
+def exported_before(fs: Fs, target: Target, table: str, id_: str, replace: bool) -> Manifest | None:
+    """The manifest of the same export that is there already, None where one is to be written.
+
+    TableExistsError: there is another export, or something else. CorruptFileError: files of the same export are gone.
+    """
+    found = fs.stat(target.path, follow=False)
+    names = fs.names(target.path) if found is not None and found.is_dir else []
+    if found is None or (found.is_dir and not names):
+        return None
+    if MANIFEST not in names:
+        raise TableExistsError(
+            "the directory has something that no export has written",
+            where=target.path,
+            expected=f"nothing, or an exported tree with {MANIFEST}",
+            found=", ".join(names[:3]) or "a file",
+            hint="choose another directory, or move this one away",
+        )
+    path = target.path / MANIFEST
+    manifest = None
+    try:
+        manifest = decode_manifest(fs.read(path), path)
+    except CorruptFileError:
+        if not replace:
+            raise
+    if manifest is not None and manifest.table != table:
+        raise TableExistsError(
+            "the directory has an export of another table",
+            where=path,
+            expected=table,
+            found=manifest.table,
+            hint="choose another directory, or remove this one",
+        )
+    if replace and (manifest is None or manifest.id != id_ or _gone(fs, target.path, manifest)):
+        return None
+    assert manifest is not None  # noqa: S101
+    if manifest.id != id_:
+        raise TableExistsError(
+            "the directory has another export of this table",
+            where=path,
+            expected=f"export {id_}",
+            found=f"export {manifest.id}, layout {manifest.layout}, {manifest.rows} rows",
+            hint="--replace writes the tree anew and removes that one",
+        )
+    if gone := _gone(fs, target.path, manifest):
+        raise CorruptFileError(
+            "files of this export have changed since",
+            where=target.path / gone,
+            expected="the file with its size",
+            found="nothing, or another size",
+            hint="--replace writes the tree anew",
+        )
+    return manifest
+
+
+def _gone(fs: Fs, root: Path, manifest: Manifest) -> str | None:
+    """The first leaf that is missing or has another size."""
+    return next((leaf.path for leaf in manifest.files if bytes_of(fs, root / leaf.path) != leaf.bytes), None)
+
+
+def publish(fs: Fs, target: Target) -> None:
+    """Renames the staged tree into place, durably; a tree that is there goes aside first."""
+    if fs.names(target.path):
+        fs.rename(target.path, target.aside)
+        fs.step("export-aside")
+    fs.rename(target.stage, target.path)
+    fs.sync_dirs([target.path.parent])
