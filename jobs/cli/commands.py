@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "truncate": ("jobs.cli.history.removal", "Empties the intraday locations of merged dates."),
     "delete": ("jobs.cli.history.removal", "Removes the files of truncated dates."),
     "export": ("jobs.cli.history.export", "Exports rows as a tree of Parquet files for other programs."),
+    "import": ("jobs.cli.history.import_tree", "Imports a tree of Parquet files into history."),
     "clean": ("jobs.cli.history.status", "Removes replaced generations of history."),
     "read": ("jobs.cli.reading.read", "Reads rows of one snapshot of a table."),
     "sql": ("jobs.cli.reading.sql", "Runs a SELECT over snapshots of tables."),

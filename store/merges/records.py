@@ -44,7 +44,8 @@ class MergeInput:
     """An intraday location whose first ``rows`` rows are in the outputs.
 
     ``since`` is the epoch that made the location, ``epoch`` the one at which it was pinned. A re-merge from
-    history carries the inputs of the record that it replaces, so that rows stay counted once.
+    history carries the inputs of the record that it replaces, so that rows stay counted once. Rows of an import have no
+    stream and epoch -1; where it replaced merged rows, their inputs stay with 0 rows.
     """
 
     stream: str
@@ -97,8 +98,8 @@ class MergeRecord:
     """The state of one merge of one date: ``phase`` is the last finished one of ``PHASES``.
 
     ``replaces`` names the internal partitions of earlier generations that this one retires. ``source`` is
-    ``intraday`` or ``history`` (re-merge after intraday was removed). ``details`` is free for the merge: sort
-    columns, formula, plan, times; readers ignore it.
+    ``intraday``, ``history`` (re-merge after intraday was removed) or ``import``. ``details`` is free for the merge:
+    sort columns, formula, plan, times; readers ignore it.
     """
 
     table: str

@@ -75,7 +75,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The definition of one table."""
+    """The definition of one table. ``extended``: type of its ``ExtendedStorage``, None for the nested layout."""
 
     namespace: str
     name: str
@@ -87,6 +87,7 @@ class TableSchema:
     data_indexes: tuple[tuple[str, ...], ...] = ()
     rules: tuple[Rule, ...] = ()
     version: int = 1
+    extended: str | None = None
 
     @property
     def full_name(self) -> str:

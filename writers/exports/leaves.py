@@ -96,7 +96,8 @@ def write_column_leaf(
 
     ``storage_type``: that of the definition, default: that of the schema.
     """
-    written, bases = Written(), {column.name: Base(0, {}, {}) for column in schema.stored}
+    symbols: dict[str, dict[str, int]] = {column.name: {} for column in schema.stored}
+    written, bases = Written(), {name: Base(0, {}, known) for name, known in symbols.items()}
     sums: dict[str, int] = {}
     fs.mkdirs(directory)
     for column in schema.stored:
@@ -108,15 +109,15 @@ def write_column_leaf(
         for column, array in zip(schema.stored, batch.columns, strict=True):
             base = bases[column.name]
             encoded = encode_column(column, array, base)
-            sizes, numbers = dict(base.sizes), dict(base.symbols) if encoded.symbols else base.symbols
+            sizes, known = dict(base.sizes), symbols[column.name]
             for name, data in encoded.parts.items():
                 offset = DATA_OFFSET if name.endswith(DAT) else 0
                 fs.write_at(directory / name, offset + base.size(name), data)
                 sizes[name] = base.size(name) + len(data)
                 sums[name] = zlib.crc32(data, sums[name])
             for text in encoded.symbols:
-                numbers[text] = len(numbers)  # type: ignore[index]
-            bases[column.name] = Base(base.rows + len(array), sizes, numbers)
+                known[text] = len(known)
+            bases[column.name] = Base(base.rows + len(array), sizes, known)
     lengths = {name: bases[column.name].size(name) for column in schema.stored for name in column.files}
     definition = encode_tbl(schema) if storage_type is None else encode_tbl(schema, storage_type=storage_type)
     fs.write_new(directory / "table.tbl", definition)

@@ -69,7 +69,7 @@ def plan_merge(
     TooEarlyError: all rows of the date wait to be synced.
     """
     check_partition("partition value", value)
-    schema = _schema(fs, layout, table)
+    schema = merged_schema(fs, layout, table)
     base = newest(fs, layout, table, value)
     locations = pins.locations(value)
     merged = merged_rows(base)
@@ -105,50 +105,85 @@ def plan_merge(
     else:
         require_volumes(fs, layout, table, base)
         sources, origin = [*_history(fs, layout, schema, base), *tails], "history"
+    taken = Taken(tuple(sources), origin, _inputs(base, locations), supplement)
+    plan, record = plan_output(fs, layout, schema, value, options, base, taken, dry_run=dry_run)
+    return PlannedMerge("supplement" if supplement else "merged", record, plan, base)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What is read for a date: ``origin`` and ``inputs`` are what the record says of it.
+
+    ``supplement``: it is added to what history has, else replaces it.
+    """
+
+    sources: tuple[Source, ...]
+    origin: str
+    inputs: tuple[MergeInput, ...]
+    supplement: bool = False
+
+
+def plan_output(
+    fs: Fs,
+    layout: Layout,
+    schema: TableSchema,
+    value: str,
+    options: MergeOptions,
+    base: MergeRecord | None,
+    taken: Taken,
+    *,
+    dry_run: bool = False,
+) -> tuple[MergePlan, MergeRecord]:
+    """Where the rows of a date go, and the record to begin with; ``base`` is the date's newest complete record.
+
+    MergeError: history has the date without a record, or there is not enough space.
+    """
+    table = TableName(schema.namespace, schema.name)
+    supplements = int(base.details.get("supplements", 0)) if base else 0
     options = replace(options, sort=_sort(base, options, schema), format=chosen_format(options, schema))
-    mark = "s" if supplement else "g" if base is not None else ""
+    mark = "s" if taken.supplement else "g" if base is not None else ""
     generation = _generation(fs, layout, table, value)
     if not mark and _occupied(fs, layout, table, value):
         if not options.rewrite:
             raise MergeError(
                 "history already has this date, without a merge record",
                 where=f"{table} {value}",
-                hint="--rewrite writes a new generation and retires what is there",
+                hint="merge with --rewrite, or import with --replace: a new generation retires what is there",
                 phase="plan",
             )
         mark, generation = "g", max(generation, 2)
     names = (writable_names if dry_run else ensure_writable)(fs, layout, table.namespace)
     places = volumes(fs, layout, table.namespace, names)
-    _require_space(fs, places, sources, copies=1 if options.format == "deephaven" else 2)
+    _require_space(fs, places, taken.sources, copies=1 if options.format == "deephaven" else 2)
     destinations = tuple(destination(volume, table, value, generation, mark) for volume in places)
     work = stage_root(places[0], table, value, generation) / ".work" if places else Path()
-    plan = MergePlan(table, value, generation, schema, tuple(sources), destinations, options, work)
-    replaces = () if supplement else _replaced(fs, layout, table, value, base, mark)
+    plan = MergePlan(table, value, generation, schema, taken.sources, destinations, options, work)
     record = MergeRecord(
         table=str(table),
         value=value,
         generation=generation,
         phase="plan",
-        inputs=_inputs(base, locations),
+        inputs=taken.inputs,
         outputs=(),
-        source=origin,
+        source=taken.origin,
         schema_version=schema.version,
-        replaces=replaces,
+        replaces=() if taken.supplement else _replaced(fs, layout, table, value, base, mark),
         details={
             "sort": [str(key) for key in options.sort or ()],
             "format": options.format,
             "formula": schema.key_formula,
             "partitions": [d.writable for d in plan.destinations],
-            "supplements": supplements + 1 if supplement else 0,
+            "supplements": supplements + 1 if taken.supplement else 0,
             "destinations": [[d.writable, d.internal, str(d.stage_root), str(d.target)] for d in plan.destinations],
             "work": str(plan.work),
             "sources": [[s.stream, s.internal, s.since, s.epoch, s.start, s.stop] for s in plan.sources],
         },
     )
-    return PlannedMerge("supplement" if supplement else "merged", record, plan, base)
+    return plan, record
 
 
-def _schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
+def merged_schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
+    """The deployed schema of a table that can be merged. SchemaMismatchError, UnsupportedVersionError: it cannot."""
     schema = load_deployed(fs, layout, table)
     if schema.partitioning is None:
         raise SchemaMismatchError(
@@ -156,6 +191,21 @@ def _schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             where=str(table),
             expected="a Partitioning column",
             hint="only partitioned tables can be merged",
+        )
+    if schema.extended is not None:
+        kind = schema.extended.partition(":")[2]
+        layout_option = {"flat": "flat", "kv": "kv", "metadata": "metadata", "hive": "hive"}.get(kind)
+        raise UnsupportedVersionError(
+            "history of this table would have a layout that merges do not write",
+            where=f"{table}, ExtendedStorage",
+            expected="the nested layout, a schema without ExtendedStorage",
+            found=schema.extended,
+            hint="remove ExtendedStorage from the schema"
+            + (
+                f"; `sparkhaven export --layout {layout_option}` writes the layout from history"
+                if layout_option
+                else ""
+            ),
         )
     for column in schema.stored:
         if not column.type.stored:

@@ -71,7 +71,7 @@ def validate_date(
     date = DateRows(history, intraday, around, before)
     for rule in schema.rules:
         passed += evaluate(date, rule)
-    epochs = {taken.stream: taken.epoch for taken in sorted(record.inputs, key=lambda taken: taken.epoch)}
+    epochs = {taken.stream: taken.epoch for taken in sorted(record.inputs, key=lambda i: i.epoch) if taken.stream}
     return Validation(
         str(table), value, record.generation, history.rows, tuple(passed), epochs, bound, tolerant, time_ms
     )
@@ -130,7 +130,7 @@ def _gaps(fs: Fs, layout: Layout, table: TableName, record: MergeRecord, pins: P
     """Permitted gaps in the offsets of the date's streams; a commit refuses all others."""
     states = {state.stream: state for state in pins.states()}
     found = 0
-    for stream in sorted({taken.stream for taken in record.inputs}):
+    for stream in sorted({taken.stream for taken in record.inputs} - {""}):
         state = states.get(stream)
         if state is None:
             raise NotEvaluatedError(f"stream {stream} has no commit log any more")

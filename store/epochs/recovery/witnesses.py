@@ -127,7 +127,8 @@ class Witnesses:
             record = complete[-1] if complete else None
         path = self._layout.merges(self._table) / value
         for taken in record.inputs if record is not None else ():
-            yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")
+            if taken.stream:  # else rows of an import
+                yield from self.names_epoch(taken.stream, taken.epoch, path, f"the merge of {value}")
 
     def all(self) -> Iterator[Witness]:
         """Everything there is."""

@@ -36,7 +36,7 @@ from store.schema.deployed.history import ColumnRecord, Version, decode_history,
 from store.schema.document.xmlfile import SchemaFile, load_schema, parse_schema
 from store.schema.findings import Collector
 from store.schema.tree import Element
-from store.types.model import TableSchema
+from store.types.model import Kind, TableSchema
 
 _LOCK_TRIES, _LOCK_PAUSE_S = 250, 0.02
 
@@ -141,6 +141,15 @@ def _check_supported(file: SchemaFile) -> None:
             expected='storageType="NestedPartitionedOnDisk"',
             found='storageType="SplayedOnDisk"',
             hint="this release writes nested partitioned tables only",
+        )
+    partitioning = [c.name for c in file.schema.columns if c.kind is Kind.PARTITIONING]
+    if len(partitioning) != 1:  # which the schema language allows beside ExtendedStorage
+        raise UnsupportedVersionError(
+            f"{file.schema.full_name} has {len(partitioning)} partitioning columns",
+            where=file.name,
+            expected="one Partitioning column",
+            found=", ".join(partitioning) or "none",
+            hint="make the others Normal: their values would not be stored",
         )
 
 

@@ -196,6 +196,7 @@ def _table(
         key_formula=None if partitions is None else partitions.attributes.get("keyFormula"),
         data_indexes=check_indexes(root, columns, findings),
         rules=check_rules(root, columns, findings),
+        extended=extended,
     )
     if partitions is not None:
         _check_formula(partitions, schema, extended, findings)
@@ -203,11 +204,11 @@ def _table(
 
 
 def _check_partitioning(
-    root: Element, columns: tuple[Column, ...], nested: bool, extended: bool, findings: Collector
+    root: Element, columns: tuple[Column, ...], nested: bool, extended: str | None, findings: Collector
 ) -> None:
     chosen = [c.name for c in columns if c.kind is Kind.PARTITIONING]
     wanted = 1 if nested else 0
-    if len(chosen) == wanted or extended:  # extended layouts may have any number of partitioning columns
+    if len(chosen) == wanted or extended is not None:  # extended layouts may have any number of partitioning columns
         return
     named = [e for e in root.all("Column") if e.attributes.get("columnType") == "Partitioning"]
     if not chosen and named:
@@ -223,10 +224,10 @@ def _check_partitioning(
     )
 
 
-def _check_formula(partitions: Element, schema: TableSchema, extended: bool, findings: Collector) -> None:
+def _check_formula(partitions: Element, schema: TableSchema, extended: str | None, findings: Collector) -> None:
     if schema.key_formula is None:
         return
-    if extended:
+    if extended is not None:
         hint = "remove Partitions; the layout decides where rows are stored"
         findings.add("W153", partitions, expected="no Partitions", found=schema.key_formula, hint=hint)
     try:
@@ -262,7 +263,8 @@ def _merge_codec(root: Element, default_format: str, findings: Collector) -> str
     return chosen
 
 
-def _extended(root: Element, findings: Collector) -> bool:
+def _extended(root: Element, findings: Collector) -> str | None:
+    """The layout that the table has instead of the nested one."""
     elements = root.all("ExtendedStorage")
     for element in elements:
         value = element.attributes.get("type", "")
@@ -274,4 +276,4 @@ def _extended(root: Element, findings: Collector) -> bool:
                 found=repr(value) if "type" in element.attributes else "no type",
                 hint=meant(value, EXTENDED_TYPES) or "choose a type of the list",
             )
-    return bool(elements)
+    return elements[0].attributes.get("type", "") if elements else None

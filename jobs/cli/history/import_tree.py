@@ -1,0 +1,158 @@
+"""The command ``import``: a tree of Parquet files into history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.context import CliContext, error_json
+from jobs.options import DryRun, Json, TableArgument, Verbose, WorkersOption, help_end, memory_bytes
+from store.errors import EXIT_DONE, SettingsError
+from store.io.fs import Fs
+from store.io.system_errors import as_ours
+from store.layout import TableName
+from store.schema.deployed.deploy import deploy, load_history
+from store.schema.document.xmlfile import load_schema
+from store.types.model import TableSchema
+from writers.imports.dates import Imported, ImportOptions, import_dates
+from writers.imports.tree import FoundTree, find_tree
+from writers.merge.executor import LocalExecutor
+from writers.merge.plan.plan import MergeOptions
+from writers.merge.planning import merged_schema
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    lines = (
+        "import Nyc13.Flight --from /data/flights --dry-run",
+        "import Nyc13.Flight --from /data/july4 --date 2013-07-04 --replace",
+    )
+    done = "imported, or imported before"
+    bad_data = "damaged files, a value that the table cannot hold, a date failed"
+    usage = "wrong options, columns or types, no such table, history has a date already"
+    retry = "a merge runs, files were changed meanwhile, no space on the disk"
+    app.command("import", epilog=help_end(*lines, done=done, bad_data=bad_data, usage=usage, retry=retry))(import_tree)
+
+
+def import_tree(
+    ctx: typer.Context,
+    name: TableArgument,
+    source: Annotated[Path, typer.Option("--from", metavar="DIR", help="Directory of the tree.")],
+    layout: Annotated[
+        str, typer.Option(metavar="LAYOUT", help="nested, flat, kv, metadata or hive; auto: as it is found.")
+    ] = "auto",
+    dates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dates",
+            "--date",
+            metavar="D|A..B",
+            help="A date or a range of dates of the tree; may be repeated. The date of rows that have none.",
+        ),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace dates that history has.")] = False,
+    schema: Annotated[
+        Path | None, typer.Option(metavar="FILE.schema", help="Deploy this schema first, for a table that is new.")
+    ] = None,
+    raw_values: Annotated[
+        bool, typer.Option("--raw-values", help="Directory names are values as they are; default: %XX is undone.")
+    ] = False,
+    workers: WorkersOption = None,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB",
+    dry_run: DryRun = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Imports a tree of Parquet files into history, date by date.
+
+    Types are mapped strictly: a value that is not exactly representable is an error. Each date is ordered, grouped,
+    checked by digests and published as by a merge.
+    """
+    cli: CliContext = ctx.obj
+    fs, table = Fs(), TableName.parse(name)
+    definition = _schema(fs, cli, table, schema, dry_run)
+    tree = find_tree(fs, source.absolute(), definition, layout, raw_values=raw_values)
+    merge = MergeOptions(memory=memory_bytes(memory), workers=workers or 1)
+    options = ImportOptions(tuple(dates) if dates else None, replace, merge)
+    with ExitStack() as opened:
+        executor = opened.enter_context(LocalExecutor(workers or 1))
+        results = import_dates(
+            fs,
+            cli.layout(),
+            definition,
+            tree,
+            options,
+            executor=executor,
+            clock=time.time,
+            dry_run=dry_run,
+            on_progress=cli.note,
+        )
+        code = _show(cli, name, tree, results, dry_run)
+    if code:
+        raise typer.Exit(code)
+
+
+def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_run: bool) -> TableSchema:
+    """The definition of the table; one that is given is deployed first."""
+    if path is None:
+        return merged_schema(fs, cli.database(), table)
+    given = load_schema(fs, path).materialised().schema
+    if given.full_name != str(table):
+        raise SettingsError(
+            "--schema is that of another table", where=path, expected=table, found=given.full_name, hint="check both"
+        )
+    if dry_run and load_history(fs, cli.layout(), table) == []:
+        return given
+    if not dry_run:
+        deploy(fs, cli.layout(), path)
+    return merged_schema(fs, cli.database(), table)
+
+
+def _show(cli: CliContext, name: str, tree: FoundTree, results: Iterator[Imported], dry_run: bool) -> int:
+    """Prints one result a date as it comes; the exit code is that of the first error."""
+    code, rows, dates = EXIT_DONE, 0, 0
+    for result in results:
+        part = result.part
+        failed = None if result.error is None else as_ours(result.error)
+        dates += 1
+        rows += part.rows if failed is None else 0
+        value = {
+            "table": name,
+            "date": part.value,
+            "outcome": result.outcome,
+            "layout": tree.layout,
+            "from": str(tree.root),
+            "rows": part.rows,
+            "files": len(part.leaves),
+            "destinations": dict(result.destinations),
+            "generation": result.generation,
+            "digests": result.digests,
+            "intraday_rows": result.intraday,
+            "seconds": round(result.seconds, 3),
+            "dry_run": dry_run,
+        }
+        if failed is not None:
+            code = code or failed.exit_code
+            cli.note(f"{part.value}: {failed}")
+            value["error"] = error_json(failed)
+        if result.clean_error is not None:
+            value["clean_error"] = error_json(as_ours(result.clean_error))
+            cli.note(f"{part.value}: is published, but files could not be removed: {as_ours(result.clean_error)}")
+        cli.result(value, f"{part.value}: {_sentence(result)}")
+        if result.intraday and failed is None:
+            stay = "stay there: reads show them too, and the next merge adds them"
+            cli.note(f"{part.value}: {result.intraday:,} rows of this date are intraday and {stay}")
+    cli.note(f"{dates:,} dates, {rows:,} rows{' to import (dry run)' if dry_run else ''}")
+    return code
+
+
+def _sentence(result: Imported) -> str:
+    rows = f"{result.part.rows:,} rows of {len(result.part.leaves):,} files"
+    if result.outcome == "unchanged":
+        return f"imported before, {rows}"
+    return f"would import {rows}" if result.outcome == "planned" else f"{result.outcome}, {rows}"

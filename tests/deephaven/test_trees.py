@@ -1,0 +1,44 @@
+"""A real Deephaven engine reads exported trees of every layout, and history with its index; one start for all."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.support.places import REPOSITORY
+from tests.support.served import PYTHON
+from tests.support.writers.export_cases import export, found, two_days, wanted
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import make, merge
+
+pytestmark = pytest.mark.deephaven
+READER = REPOSITORY / "tests" / "deephaven" / "tree_reader.py"
+LAYOUTS = ("nested", "flat", "kv", "metadata", "hive")
+
+
+def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_path: Path) -> None:
+    db, rows = two_days(tmp_path / "db")
+    trees = {}
+    for layout in LAYOUTS:
+        export(db.root, tmp_path / layout, layout=layout)
+        trees[layout] = [layout, str(tmp_path / layout), TABLE.table, []]
+    history, merged = make(tmp_path / "history", 90)
+    merge(history.layout, format="parquet")
+    trees["history"] = ["nested", str(history.layout.partitions("Test")), TABLE.table, ["Sym"]]
+    out = tmp_path / "read"
+    out.mkdir()
+    done = subprocess.run(
+        [str(PYTHON), "-P", str(READER), json.dumps(trees), str(out)], stdout=subprocess.PIPE, text=True, timeout=300
+    )
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert {name: each["rows"] for name, each in report.items()} == dict.fromkeys(LAYOUTS, len(rows)) | {"history": 90}
+    assert report["history"]["index"] is True
+    for name in trees:
+        with pa.ipc.open_file(out / f"{name}.arrow") as file:
+            table = file.read_all()
+        table = table.set_column(table.schema.get_field_index("Date"), "Date", table["Date"].cast(pa.string()))
+        assert found(table) == wanted(rows if name != "history" else [(DAY, row) for row in merged]), name

@@ -1,0 +1,55 @@
+"""Spark reads exported trees of every layout, and a tree that Spark has written is imported; one session for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from readers import open_table
+from tests.support.spark.stream_job import session
+from tests.support.writers.export_cases import export, found, two_days, wanted
+from tests.support.writers.import_cases import bring, small
+from tests.support.writers.merge_cases import ARROW, TABLE
+
+pytestmark = pytest.mark.spark
+NEEDED = {
+    "spark.sql.legacy.parquet.nanosAsLong": "true",  # Spark has no timestamps of nanoseconds
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    opened = session(delta=False)
+    for name, value in NEEDED.items():
+        opened.conf.set(name, value)
+    yield opened
+    opened.stop()
+
+
+def test_spark_reads_every_layout_and_its_own_tree_is_imported(tmp_path: Path, spark: SparkSession) -> None:
+    db, rows = two_days(tmp_path / "db")
+    for layout in ("nested", "flat", "kv", "metadata", "hive"):
+        out = tmp_path / layout
+        export(db.root, out, layout=layout)
+        if layout == "nested":
+            frame = spark.read.parquet(f"{out}/*/*/{TABLE.table}/table.parquet")
+            frame = frame.withColumn("Date", f.element_at(f.split(f.input_file_name(), "/"), -3))
+        else:
+            frame = spark.read.parquet(str(out))
+        table = frame.select("Date", *ARROW).toArrow()
+        assert found(table) == wanted(rows), layout
+    for number, kind in enumerate(("INT96", "TIMESTAMP_MICROS")):
+        spark.conf.set("spark.sql.parquet.outputTimestampType", kind)
+        tree = tmp_path / kind
+        query = "select concat('d:', id % 2) Date, concat('s', id % 3) Sym, timestamp_micros(1700000000000000 + id) X"
+        spark.sql(f"{query} from range(20)").write.partitionBy("Date").parquet(str(tree))
+        layout_ = small(tmp_path / f"db{number}", "Instant")
+        assert [(each.part.value, each.part.rows) for each in bring(layout_, tree)] == [("d:0", 10), ("d:1", 10)]
+        read = open_table(layout_.root, "NS.T").to_arrow(["X"])["X"].cast(pa.int64()).to_pylist()
+        assert sorted(read) == [(1_700_000_000_000_000 + i) * 1000 for i in range(20)]

@@ -1,0 +1,82 @@
+"""The command ``import``: its JSON, its words, its exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.layout import Layout
+from tests.support.commands import run, run_json
+from tests.support.writers.import_cases import SMALL, small, values, write
+
+
+def test_import_reports_each_date(tmp_path: Path) -> None:
+    layout = small(tmp_path / "db")
+    write(tmp_path / "tree" / "Date=d1" / "a.parquet", [1, 2])
+    words = "import", "NS.T", "--from", str(tmp_path / "tree")
+    code, value = run_json(layout.root, *words, "--dry-run")
+    assert (code, value["outcome"], value["rows"], value["layout"], value["digests"]) == (0, "planned", 2, "kv", {})
+    assert values(layout) == []
+    code, value = run_json(layout.root, *words)
+    assert (code, value["date"], value["outcome"], value["destinations"]) == (0, "d1", "imported", {"0": 2})
+    assert sorted(value["digests"]) == ["Sym", "X"]
+    code, value = run_json(layout.root, *words)
+    assert (code, value["outcome"], value["generation"]) == (0, "unchanged", 1)
+    write(tmp_path / "tree" / "Date=d1" / "a.parquet", [3])
+    code, value = run_json(layout.root, *words)
+    assert (code, value["error"]["type"]) == (2, "TableExistsError")
+    found = run(layout.root, *words, "--replace")
+    assert (found.exit_code, found.stdout) == (0, "d1: replaced, 1 rows of 1 files\n")
+    assert values(layout) == [3]
+
+
+def test_a_date_that_cannot_be_stored_ends_with_an_error_and_the_others_go_on(tmp_path: Path) -> None:
+    layout = small(tmp_path / "db")
+    write(tmp_path / "tree" / "Date=d1" / "a.parquet", [2**40])
+    write(tmp_path / "tree" / "Date=d2" / "a.parquet", [2])
+    found = run(layout.root, "import", "NS.T", "--from", str(tmp_path / "tree"))
+    assert found.exit_code == 2
+    assert found.stdout == "d1: failed, 1 rows of 1 files\nd2: imported, 1 rows of 1 files\n"
+    assert "row group 0" in found.stderr
+    assert values(layout) == [2]
+
+
+def test_a_new_table_brings_its_schema(tmp_path: Path) -> None:
+    schema = tmp_path / "NS.T.schema"
+    schema.write_bytes(SMALL % b"int")
+    write(tmp_path / "tree" / "a.parquet", [1])
+    words = "import", "NS.T", "--from", str(tmp_path / "tree"), "--date", "d", "--schema", str(schema)
+    assert run_json(tmp_path / "db", *words, "--dry-run")[0] == 0
+    assert not (tmp_path / "db").exists()
+    assert run_json(tmp_path / "db", *words)[0] == 0
+    assert values(Layout(tmp_path / "db")) == [1]
+    code, value = run_json(tmp_path / "db", *words[:1], "NS.U", *words[2:])
+    assert (code, value["error"]["type"]) == (2, "SettingsError")
+
+
+@pytest.mark.parametrize("command", ["merge", "import"])
+@pytest.mark.parametrize("kind", ["parquet:kv", "coreplus:iceberg"])
+def test_a_layout_that_merges_do_not_write_is_refused(tmp_path: Path, command: str, kind: str) -> None:
+    schema = tmp_path / "NS.T.schema"
+    schema.write_bytes((SMALL % b"int").replace(b"</Table>", f'<ExtendedStorage type="{kind}"/></Table>'.encode()))
+    write(tmp_path / "tree" / "Date=d" / "a.parquet", [1])
+    more = "--from", str(tmp_path / "tree"), "--schema", str(schema)
+    code, value = run_json(tmp_path / "db", "import", "NS.T", *more)
+    if command == "merge":
+        code, value = run_json(tmp_path / "db", "merge", "NS.T", "--date", "d", "--local")
+    error = value["error"]
+    assert (code, error["found"]) == (1, kind)
+    assert ("export --layout kv" in error["hint"]) is (kind == "parquet:kv")
+
+
+def test_a_second_partitioning_column_is_refused_before_rows_are_stored(tmp_path: Path) -> None:
+    schema = tmp_path / "NS.T.schema"
+    more = (
+        b'<Column name="Hour" dataType="String" columnType="Partitioning"/><ExtendedStorage type="parquet:kv"/></Table>'
+    )
+    schema.write_bytes((SMALL % b"int").replace(b"</Table>", more))
+    write(tmp_path / "tree" / "Date=d" / "a.parquet", [1])
+    words = "import", "NS.T", "--from", str(tmp_path / "tree"), "--schema", str(schema)
+    code, value = run_json(tmp_path / "db", *words)
+    assert (code, value["error"]["found"]) == (1, "Date, Hour")
