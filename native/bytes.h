@@ -58,6 +58,18 @@ static inline uint64_t digits_value(uint64_t word, int n) {
     return (t >> 32) + (t & UINT64_C(0xFFFFFFFF)) * 10000;
 }
 
+/* One of the ends of texts, which are of 8 bytes if wide, else of 4. */
+static inline int64_t sh_end(const void *ends, int64_t wide, int64_t index) {
+    int64_t end;
+    int32_t narrow;
+    if (wide) {
+        memcpy(&end, (const uint8_t *)ends + 8 * index, 8);
+        return end;
+    }
+    memcpy(&narrow, (const uint8_t *)ends + 4 * index, 4);
+    return narrow;
+}
+
 /* Two digits as a number from 0 to 99, or 100 and more. */
 static inline int two_digits(const uint8_t *p) {
     unsigned a = p[0] - 48u, b = p[1] - 48u;

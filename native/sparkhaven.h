@@ -1,4 +1,4 @@
-/* What Python sees of the compiled core: functions and structures, with ctypes (store/native, ingest/formats/json).
+/* What Python sees of the compiled core: functions and structures, with ctypes (store/native, ingest/formats).
  *
  * Every length is 64 bit, every buffer belongs to the caller, nothing is allocated here, and no byte is read outside of
  * the lengths given. Structures have 8-byte fields only, so that there is no padding to agree on. After a change to a
@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 2
+#define SH_ABI 3
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. */
@@ -86,5 +86,23 @@ SH_API int64_t sh_declare(struct sh_names *names, const uint8_t *name, int64_t l
                           int64_t inner);
 SH_API int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, int64_t lines,
                             int64_t *rows);
+
+/* What the entries of a fixed-width column are. */
+enum sh_entry {
+    SH_ENTRY_BYTE,
+    SH_ENTRY_SHORT,
+    SH_ENTRY_INT,
+    SH_ENTRY_LONG, /* and ns since 1970 */
+    SH_ENTRY_CHAR,
+    SH_ENTRY_FLOAT,
+    SH_ENTRY_DOUBLE,
+    SH_ENTRY_BOOLEAN
+};
+
+SH_API int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null,
+                               uint64_t *total);
+SH_API int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const uint8_t *valid, int64_t first,
+                               int64_t count, const uint8_t *data, int64_t size, const int64_t *counts,
+                               uint64_t *total);
 
 #endif

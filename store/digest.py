@@ -11,8 +11,8 @@ bytes      content
            Instant as ns, float widened to double, every NaN as ``7FF8000000000000``; UTF-8 for text
 =========  ============================================================================================
 
-A fixed value thus hashes 13 bytes, and the hash of that length is computed here for whole arrays at once; it is the
-same function as ``xxhash.xxh3_128``, to which the tests hold it.
+The compiled core hashes where it can be used. Otherwise fixed values, 13 bytes each, are hashed as whole arrays by
+``store.hashes``, and texts one by one by ``xxhash``; the digests are the same.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ import pyarrow as pa
 import xxhash
 
 from store.errors import SchemaMismatchError
+from store.hashes import counted_sum, hash_sum
 from store.kernels import pc
-from store.types.datatypes import BOOLEAN_NULL
+from store.native.digests import fixed_sum, text_sum
+from store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from store.types.model import Column, Storage
 
 MODULUS = 1 << 128
@@ -43,18 +45,7 @@ TAGS = {
     "Instant": 9,
     "String": 10,
 }
-CHUNK = 1 << 13  # values hashed at once: all steps stay in the processor's cache
 FEW = 1 << 16  # integers in so narrow a range are counted first and hashed once each
-
-_U = np.uint64
-_LOW32 = _U(0xFFFFFFFF)
-_PRIME64_1, _PRIME64_2 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F
-_PRIME32_2_LESS_1 = _U(0x85EBCA77 - 1)
-_AVALANCHE = _U(0x165667919E3779F9)
-# the published constants of XXH3: words of its default secret, already combined for seed 0
-_FLIP_LOW = _U(0x78E5C0CC4EE679CB ^ 0x2172FFCC7DD05A82)
-_FLIP_HIGH = _U(0x8E2443F7744608B8 ^ 0x4C263A81E69035E0)
-_LENGTH = _U((13 - 1) << 54)
 
 
 def _prefix(column: Column, tag: int) -> bytes:
@@ -95,6 +86,15 @@ def digest_nulls(column: Column, count: int) -> int:
 
 def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
+    prefix = _prefix(column, _tag(column))
+    found = fixed_sum(prefix, entries, column.type.null, boolean=column.type.name == "Boolean")
+    if found is None:
+        return plain_entries(column, entries)
+    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+
+
+def plain_entries(column: Column, entries: npt.NDArray[Any]) -> int:
+    """The same without the compiled core."""
     tag = _tag(column)
     null = entries.dtype.type(column.type.null)
     if entries.dtype.itemsize <= 2:
@@ -115,7 +115,9 @@ def _digest_small(column: Column, tag: int, entries: npt.NDArray[Any]) -> int:
     if column.type.name == "Boolean":
         values = np.where(values == BOOLEAN_NULL, values, values != 0)
     kept = values[~null].astype(np.int64)
-    return (digest_nulls(column, int(counts[null].sum())) + _counted(column, tag, kept, counts[~null])) % MODULUS
+    return (
+        digest_nulls(column, int(counts[null].sum())) + counted_sum(_prefix(column, tag), kept, counts[~null])
+    ) % MODULUS
 
 
 def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any) -> int:
@@ -133,7 +135,7 @@ def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any
             words[nan] = np.nan
             bits = words.view(np.int64)
             bits[nan] = 0x7FF8000000000000
-        return total + _sum(column, tag, words.view(_U))
+        return total + hash_sum(_prefix(column, tag), words.view(np.uint64))
     low, high = entries.min(), entries.max()
     if low == null:
         missing = entries == null
@@ -145,99 +147,21 @@ def _digest_block(column: Column, tag: int, entries: npt.NDArray[Any], null: Any
     if int(high) - int(low) < min(FEW, len(entries)) // 2:
         counts = np.bincount((entries - low).astype(np.intp))
         present = np.flatnonzero(counts)
-        return total + _counted(column, tag, present + np.int64(low), counts[present])
-    return total + _sum(column, tag, entries.astype(np.int64).view(_U))
-
-
-def _counted(column: Column, tag: int, values: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> int:
-    """Each value hashed once; sums of its hash times its count, exact in Python's integers."""
-    low, high = _hash13(_prefix(column, tag), values.view(_U), _scratch(len(values)))
-    total = 0
-    weights = counts.astype(_U)
-    # 32-bit parts times counts below 2^32 cannot overflow; their sums are taken in halves again
-    for word, shift in ((low, 0), (high, 64)):
-        for part, place in ((word & _LOW32, 0), (word >> _U(32), 32)):
-            product = part * weights
-            total += (int((product & _LOW32).sum()) + (int((product >> _U(32)).sum()) << 32)) << (shift + place)
-    return total
-
-
-def _sum(column: Column, tag: int, values: npt.NDArray[np.uint64]) -> int:
-    prefix = _prefix(column, tag)
-    scratch = _scratch(min(CHUNK, len(values)))
-    total = 0
-    for first in range(0, len(values), CHUNK):
-        low, high = _hash13(prefix, values[first : first + CHUNK], scratch)
-        total += int(high.sum()) << 64
-        total += int(np.right_shift(low, _U(32), out=high).sum()) << 32
-        low &= _LOW32
-        total += int(low.sum())
-    return total
-
-
-_Scratch = list[npt.NDArray[np.uint64]]
-
-
-def _scratch(size: int) -> _Scratch:
-    return [np.empty(size, _U) for _ in range(5)]
-
-
-def _times(
-    a: npt.NDArray[np.uint64], constant: int, out: npt.NDArray[np.uint64], one: npt.NDArray[np.uint64], two: Any
-) -> None:
-    """The 128-bit products of an array and a constant: the high words into ``out``, the low words into ``a``."""
-    low, high = _U(constant & 0xFFFFFFFF), _U(constant >> 32)
-    np.bitwise_and(a, _LOW32, out=one)
-    np.right_shift(a, _U(32), out=out)
-    a *= _U(constant)
-    np.multiply(one, low, out=two)
-    two >>= _U(32)
-    one *= high
-    two += one  # below 2^64: (2^32 - 1)^2 + 2^32 - 1
-    np.multiply(out, low, out=one)
-    out *= high
-    # the two cross terms may pass 2^64 together, so their parts are added apart
-    carry = np.right_shift(two, _U(32))
-    out += carry
-    two &= _LOW32
-    two += one
-    two >>= _U(32)
-    out += two
-
-
-def _avalanche(h: npt.NDArray[np.uint64], one: npt.NDArray[np.uint64]) -> None:
-    h ^= np.right_shift(h, _U(37), out=one)
-    h *= _AVALANCHE
-    h ^= np.right_shift(h, _U(32), out=one)
-
-
-def _hash13(
-    prefix: bytes, values: npt.NDArray[np.uint64], scratch: _Scratch
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """xxh3_128 of ``prefix`` (5 bytes) and each 8-byte value: low and high words, in the scratch arrays."""
-    low, high, one, two, three = (array[: len(values)] for array in scratch)
-    np.left_shift(values, _U(40), out=low)
-    low ^= values
-    low ^= _U(int.from_bytes(prefix, "little")) ^ _FLIP_LOW  # the bits of the prefix are clear in the shifted value
-    _times(low, _PRIME64_1, high, one, two)
-    low += _LENGTH
-    np.bitwise_xor(values, _FLIP_HIGH, out=three)
-    high += three
-    three &= _LOW32
-    three *= _PRIME32_2_LESS_1
-    high += three
-    np.copyto(three, high)
-    low ^= three.byteswap(inplace=True)
-    _times(low, _PRIME64_2, three, one, two)
-    high *= _U(_PRIME64_2)
-    high += three
-    _avalanche(low, one)
-    _avalanche(high, one)
-    return low, high
+        return total + counted_sum(_prefix(column, tag), present + np.int64(low), counts[present])
+    return total + hash_sum(_prefix(column, tag), entries.astype(np.int64).view(np.uint64))
 
 
 def digest_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
     """The digest of a text column from its distinct texts and how many rows have each; null texts count as null."""
+    prefix = _prefix(column, _tag(column))
+    found = text_sum(prefix, texts, counts)
+    if found is None:
+        return plain_counted_texts(column, texts, counts)
+    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+
+
+def plain_counted_texts(column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> int:
+    """The same without the compiled core."""
     prefix = _prefix(column, _tag(column))
     total = 0
     present = np.flatnonzero(counts)
@@ -261,22 +185,33 @@ def digest_array(column: Column, array: pa.Array) -> int:
         counts = np.bincount(codes, minlength=size + 1)
         nulls = digest_nulls(column, int(counts[size]))
         return (nulls + digest_counted_texts(column, array.dictionary, counts[:size])) % MODULUS
+    found = text_sum(_prefix(column, _tag(column)), array)
+    if found is None:
+        return plain_texts(column, array)
+    return (found[0] + digest_nulls(column, found[1])) % MODULUS
+
+
+def plain_texts(column: Column, array: pa.Array) -> int:
+    """The digest of texts, null or not, without the compiled core."""
     found = pc.value_counts(array)
     counts = found.field("counts").to_numpy(zero_copy_only=False)
-    return digest_counted_texts(column, found.field("values"), counts)
+    return plain_counted_texts(column, found.field("values"), counts)
 
 
 def _digest_arrow_fixed(column: Column, array: pa.Array) -> int:
     valid = array.drop_null() if array.null_count else array
-    nulls = digest_nulls(column, array.null_count)
-    tag = _tag(column)
+    prefix = _prefix(column, _tag(column))
     if pa.types.is_floating(valid.type):
-        words = valid.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
-        words[np.isnan(words)] = np.nan
-        bits = words.view(np.int64)
-        bits[np.isnan(words)] = 0x7FF8000000000000
-        return (nulls + _sum(column, tag, words.view(_U))) % MODULUS
-    if pa.types.is_timestamp(valid.type):
-        valid = valid.cast(pa.timestamp("ns", "UTC"))
-    values = valid.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return (nulls + _sum(column, tag, np.ascontiguousarray(values).view(_U))) % MODULUS
+        numbers = valid.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
+        nan = np.isnan(numbers)
+        words = numbers.view(np.int64)
+        words[nan] = 0x7FF8000000000000
+    else:
+        if pa.types.is_timestamp(valid.type):
+            valid = valid.cast(pa.timestamp("ns", "UTC"))
+        words = np.ascontiguousarray(valid.cast(pa.int64()).to_numpy(zero_copy_only=False))
+    found = fixed_sum(prefix, words, LONG_NULL, boolean=False)
+    total = hash_sum(prefix, words.view(np.uint64)) if found is None else found[0]
+    if found is not None and found[1]:
+        total += found[1] * hash_sum(prefix, np.full(1, LONG_NULL, np.int64).view(np.uint64))  # values, not nulls
+    return (total + digest_nulls(column, array.null_count)) % MODULUS

@@ -1,4 +1,4 @@
-"""The vectorised digest equals one made row by row with the xxhash library."""
+"""Digests, by the compiled core and without it, equal those made row by row with the xxhash library."""
 
 from __future__ import annotations
 
@@ -13,10 +13,24 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.digest import TAGS, add, digest_array, digest_counted_texts, digest_entries, from_hex, to_hex
+from store.digest import (
+    TAGS,
+    add,
+    digest_array,
+    digest_counted_texts,
+    digest_entries,
+    from_hex,
+    plain_counted_texts,
+    plain_entries,
+    plain_texts,
+    to_hex,
+)
 from store.errors import SchemaMismatchError
+from store.native import digests
+from store.native.library import core
 from store.types.datatypes import BY_NAME, data_type
 from store.types.model import Column, Kind, Storage
+from tests.support.guard_pages import guarded
 
 FIXED = [name for name in TAGS if name != "String"]
 
@@ -60,7 +74,7 @@ def test_entries_equal_the_naive_digest(name: str, data: st.DataObject) -> None:
     raw = np.frombuffer(
         b"".join(data.draw(st.lists(st.binary(min_size=size, max_size=size), max_size=40))), col.type.numpy
     )
-    assert digest_entries(col, raw) == naive(col, plain(col, raw))
+    assert digest_entries(col, raw) == plain_entries(col, raw) == naive(col, plain(col, raw))
 
 
 @pytest.mark.parametrize("name", ["int", "long", "double", "Instant"])
@@ -71,14 +85,14 @@ def test_special_values_and_more_than_one_block(name: str) -> None:
     raw[::7] = col.type.null
     if raw.dtype.kind == "f":
         raw[:5] = [math.nan, -math.nan, 0.0, -0.0, math.inf]
-    assert digest_entries(col, raw) == naive(col, plain(col, raw))
+    assert digest_entries(col, raw) == plain_entries(col, raw) == naive(col, plain(col, raw))
 
 
 def test_narrow_integers_are_counted_to_the_same_digest() -> None:
     col = column("int")
     raw = np.random.default_rng(1).integers(-50, 50, 10_000).astype("<i4")
     raw[5] = col.type.null
-    assert digest_entries(col, raw) == naive(col, plain(col, raw))
+    assert digest_entries(col, raw) == plain_entries(col, raw) == naive(col, plain(col, raw))
 
 
 def test_text_as_array_dictionary_and_counts() -> None:
@@ -88,8 +102,59 @@ def test_text_as_array_dictionary_and_counts() -> None:
     expected = naive(col, values)
     assert digest_array(col, array) == expected
     assert digest_array(col, array.dictionary_encode()) == expected
-    texts = pa.array(["a", "", "é", "\U0001f600", None, "unused"])
-    assert digest_counted_texts(col, texts, np.array([2, 1, 1, 1, 1, 0])) == expected
+    texts, counts = pa.array(["a", "", "é", "\U0001f600", None, "unused"]), np.array([2, 1, 1, 1, 1, 0])
+    assert digest_counted_texts(col, texts, counts) == plain_counted_texts(col, texts, counts) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.none() | st.text(max_size=20), max_size=20), st.booleans(), st.data())
+def test_texts_in_any_layout(values: list[str | None], wide: bool, data: st.DataObject) -> None:
+    col = column("String", storage=Storage.BLOB)
+    array = pa.array(values, pa.large_string() if wide else pa.string())
+    low = data.draw(st.integers(0, len(values)))
+    part = array.slice(low, data.draw(st.integers(0, len(values) - low)))
+    assert digest_array(col, part) == plain_texts(col, part) == naive(col, part.to_pylist())
+
+
+def test_texts_of_every_length() -> None:
+    """Each kind of XXH3: to 3, 8, 16, 128, 240 bytes, and stripes in blocks of 1,024."""
+    col = column("String", storage=Storage.BLOB)
+    text = "".join(chr(33 + at * at % 90) for at in range(5000))
+    for size in [*range(300), *range(1000, 1100), *range(2030, 2060), 3059, 4091, 4092, 5000]:
+        array = pa.array([text[:size]])
+        assert digest_array(col, array) == naive(col, array.to_pylist()), size
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_nothing_is_read_behind_fixed_entries(name: str) -> None:
+    col = column(name)
+    for size in (1, 7, 8193):
+        with guarded(np.ones(size, col.type.numpy)) as entries:
+            assert digest_entries(col, entries) == plain_entries(col, entries)
+
+
+def test_nothing_is_read_behind_texts() -> None:
+    col = column("String", storage=Storage.BLOB)
+    for size in [*range(1, 40), 123, 124, 235, 236, 1019, 1020, 1300]:
+        with guarded(np.full(size, 97, np.uint8)) as data, guarded(np.array([0, size], np.int32)) as ends:
+            buffers = [
+                None,
+                pa.foreign_buffer(ends.ctypes.data, ends.nbytes),
+                pa.foreign_buffer(data.ctypes.data, size),
+            ]
+            array = pa.StringArray.from_buffers(1, buffers[1], buffers[2])
+            assert digest_array(col, array) == naive(col, ["a" * size])
+
+
+def test_offsets_outside_of_the_data_are_refused() -> None:
+    for ends in ([0, 9, 6], [0, -1, 2], [3, 1, 6]):
+        array = pa.StringArray.from_buffers(2, pa.py_buffer(np.array(ends, np.int32)), pa.py_buffer(b"abcdef"))
+        with pytest.raises(ValueError, match="outside of its data"):
+            digests.text_sum(b"12345", array)
+
+
+def test_the_core_is_there_to_be_compared() -> None:
+    assert core() is not None
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -99,6 +164,11 @@ def test_arrow_values_give_the_digest_of_the_entries(name: str) -> None:
     raw[3] = col.type.null
     array = pa.array(plain(col, raw), col.type.arrow)
     assert digest_array(col, array) == digest_entries(col, raw)
+
+
+def test_values_that_are_nulls_in_files_are_values_in_arrow() -> None:
+    col = column("long")
+    assert digest_array(col, pa.array([-(2**63), None, -(2**63)])) == naive(col, [-(2**63), None, -(2**63)])
 
 
 def test_order_does_not_count_but_number_column_and_null_do() -> None:

@@ -1,0 +1,200 @@
+"""Merges other shapes of a day than ``merge_speed`` has, and sorts the same rows with DuckDB: whole commands.
+
+    python -m benchmarks.merge_shapes                     all shapes, about 8 GB of disk below --dir
+    python -m benchmarks.merge_shapes texts --scale 0.1
+
+=========  =====================================================================================
+numeric    5 M rows of 20 numbers from 4 sources
+texts      1.6 M rows, each with a symbol and two texts of its own, from 4 sources
+sources    1 M rows of 10 columns from 200 sources
+=========  =====================================================================================
+
+Ours is ``sparkhaven merge --local``: grouped by Sym, sorted by EventTime inside, checksums of the sources verified,
+digests of both sides proven equal, everything synced. DuckDB reads Parquet files of the same rows and writes
+``ORDER BY Sym, EventTime`` as Parquet, without sync or proof. Both are processes of their own, start-up counted, in
+turn, several times; medians of seconds and of CPU seconds are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from store.layout import Layout
+from tests.support.tables.intraday_rows import IntradayRows
+
+DAY = "2024-03-05"
+HEAD = """<Table namespace="Bench" name="Rows" storageType="NestedPartitionedOnDisk">
+  <Partitions keyFormula="${autobalance_single}"/>
+  <Column name="Date" dataType="String" columnType="Partitioning"/>
+  <Column name="Sym" dataType="String" columnType="Grouping"/>
+  <Column name="EventTime" dataType="Instant"/>
+"""
+NUMBERS = 18
+IN_DUCKDB = """
+import duckdb, sys
+with duckdb.connect() as connection:
+    connection.execute("SET threads = " + sys.argv[1])
+    rows = f"SELECT * FROM read_parquet('{sys.argv[2]}') ORDER BY Sym, EventTime"
+    connection.execute(f"COPY ({rows}) TO '{sys.argv[3]}' (FORMAT parquet)")
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows in all, sources, and the columns beside Sym and EventTime."""
+
+    rows: int
+    sources: int
+    columns: tuple[tuple[str, str], ...]  # name and attributes
+
+    @property
+    def schema(self) -> bytes:
+        """The schema of the table."""
+        lines = "".join(f'  <Column name="{name}" {attributes}/>\n' for name, attributes in self.columns)
+        return f"{HEAD}{lines}</Table>\n".encode()
+
+
+NO_TABLE = 'dataType="String" symbolTable="None" encoding="UTF_8"'
+KINDS = ("double", "int", "long", "short")
+SHAPES = {
+    "numeric": Shape(5_000_000, 4, tuple((f"N{i}", f'dataType="{KINDS[i % 4]}"') for i in range(NUMBERS))),
+    "texts": Shape(
+        1_600_000,
+        4,
+        (("Id", 'dataType="String"'), ("Note", NO_TABLE), ("Detail", NO_TABLE), ("Seq", 'dataType="long"')),
+    ),
+    "sources": Shape(1_000_000, 200, tuple((f"N{i}", f'dataType="{KINDS[i % 4]}"') for i in range(8))),
+}
+
+
+def rows_of(shape: Shape, number: int, first: int, seed: int) -> pa.Table:
+    """Rows of one source: times rise, symbols are mixed, ids and texts do not repeat."""
+    chance = np.random.default_rng(seed)
+    times = 1_709_622_000_000_000_000 + np.sort(chance.integers(0, 8 * 3600 * 10**9, number))
+    symbols = pa.array([f"S{i:04d}" for i in range(2000)])
+    chosen = pa.array(chance.zipf(1.3, number).clip(1, 2000) - 1, pa.int32())
+    columns = {
+        "Sym": pa.DictionaryArray.from_arrays(chosen, symbols),
+        "EventTime": pa.array(times, pa.timestamp("ns", "UTC")),
+    }
+    for name, attributes in shape.columns:
+        columns[name] = _values(name, attributes, number, first, chance)
+    return pa.table(columns)
+
+
+def _values(name: str, attributes: str, number: int, first: int, chance: np.random.Generator) -> pa.Array:
+    if name == "Id":
+        keys = chance.permutation(number) + first
+        return pa.array([f"order-{key * 2654435761 % 2**32:08x}-{key}" for key in keys.tolist()])
+    if name == "Note":
+        return pa.array([f"filled at {key / 7:.6f} of {key}" for key in range(first, first + number)])
+    if name == "Detail":
+        return pa.array(
+            [f'{{"route":"R{key % 31}","lot":{key},"tag":"{key * 31:x}"}}' for key in range(first, first + number)]
+        )
+    if "double" in attributes:
+        return pa.array(np.round(chance.normal(100, 5, number), 2))
+    if "int" in attributes:
+        return pa.array(chance.integers(1, 10_000, number), pa.int32())
+    if "short" in attributes:
+        return pa.array(chance.integers(0, 300, number), pa.int16())
+    return pa.array(np.arange(first, first + number), pa.int64())
+
+
+def make(place: Path, shape: Shape, scale: float) -> None:
+    """The day as intraday locations in ``place/db``, and as Parquet files in ``place/parquet``."""
+    db, files = IntradayRows(place / "db", shape.schema), place / "parquet"
+    files.mkdir()
+    each = int(shape.rows * scale) // shape.sources
+    made = [(f"source-{i:03d}", rows_of(shape, each, i * each, i)) for i in range(shape.sources)]
+    for name, table in made:
+        pq.write_table(table, files / f"{name}.parquet")
+    for low in range(0, each, 1 << 20):
+        db.commit({(name, DAY): table.slice(low, 1 << 20) for name, table in made})
+    db.log.close()
+
+
+def timed(command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Seconds, and CPU seconds of the process and its children."""
+    os.sync()
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    seconds, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def ours(place: Path, workers: int) -> tuple[float, float]:
+    """One first merge of the day."""
+    shutil.rmtree(Layout(place / "db").system("Bench"), ignore_errors=True)
+    program = str(Path(sys.executable).with_name("sparkhaven"))
+    words = [program, "merge", "Bench.Rows", "--date", DAY, "--sort", "EventTime", "--local", "--workers", str(workers)]
+    return timed(words, {**os.environ, "SPARKHAVEN_ROOT": str(place / "db")})
+
+
+def with_duckdb(place: Path, threads: int) -> tuple[float, float]:
+    """ORDER BY into one Parquet file."""
+    words = [
+        sys.executable,
+        "-c",
+        IN_DUCKDB,
+        str(threads),
+        str(place / "parquet/*.parquet"),
+        str(place / "out.parquet"),
+    ]
+    return timed(words, dict(os.environ))
+
+
+def main() -> int:
+    """Runs the shapes and prints a table."""
+    parser = argparse.ArgumentParser(description="merge of other shapes against ORDER BY of DuckDB")
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}; default: all")
+    parser.add_argument("--scale", type=float, default=1.0, help="part of the rows")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--dir", type=Path, default=None)
+    arguments = parser.parse_args()
+    print(f"{'':10} {'rows':>10} {'ours s':>8} {'cpu s':>8} {'DuckDB s':>9} {'cpu s':>8} {'against DuckDB':>15}")
+    for name in arguments.shapes or SHAPES:
+        with _place(arguments.dir) as place:
+            make(place, SHAPES[name], arguments.scale)
+            found: list[list[tuple[float, float]]] = [[], []]
+            for _ in range(arguments.repeat):
+                found[0].append(ours(place, arguments.workers))
+                found[1].append(with_duckdb(place, arguments.workers))
+        (one, one_cpu), (two, two_cpu) = (
+            [statistics.median(column) for column in zip(*each, strict=True)] for each in found
+        )
+        rows = int(SHAPES[name].rows * arguments.scale)
+        print(
+            f"{name:10} {rows:10,} {one:8.2f} {one_cpu:8.2f} {two:9.2f} {two_cpu:8.2f} {two / one:14.2f}x", flush=True
+        )
+    return 0
+
+
+@contextmanager
+def _place(above: Path | None) -> Iterator[Path]:
+    place = Path(tempfile.mkdtemp(prefix="merge-shapes-", dir=above))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

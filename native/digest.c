@@ -1,0 +1,138 @@
+/* Order-free digests of columns: sums of the hashes of their values. */
+#include "hash.h"
+#include "sparkhaven.h"
+
+enum { BLOCK = 1 << 13, NARROW = 1 << 11 };
+
+static void add(uint64_t *total, sh_u128 sum) {
+    sum += (sh_u128)total[1] << 64 | total[0];
+    total[0] = (uint64_t)sum;
+    total[1] = (uint64_t)(sum >> 64);
+}
+
+/* The hash of the 13 bytes that prefix and value make. */
+static inline sh_u128 hash13(uint64_t prefix, uint64_t value) {
+    return sh_hash_short(prefix | value << 40, value, 13);
+}
+
+/* Sums of `count` values, at most BLOCK of them. Few different ones are counted first. */
+static sh_u128 sum_of(uint64_t prefix, const int64_t *values, int64_t count) {
+    sh_u128 sum = 0;
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    for (int64_t i = 0; i < count; i++) {
+        low = values[i] < low ? values[i] : low;
+        high = values[i] > high ? values[i] : high;
+    }
+    if (count < BLOCK / 2 || (uint64_t)high - (uint64_t)low >= NARROW) {
+        for (int64_t i = 0; i < count; i++) {
+            sum += hash13(prefix, (uint64_t)values[i]);
+        }
+        return sum;
+    }
+    uint32_t counts[NARROW] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        counts[(uint64_t)values[i] - (uint64_t)low]++;
+    }
+    for (uint64_t i = 0; i <= (uint64_t)high - (uint64_t)low; i++) {
+        if (counts[i] > 0) {
+            sum += hash13(prefix, (uint64_t)low + i) * counts[i];
+        }
+    }
+    return sum;
+}
+
+#define EACH(type, expression)                                                                                         \
+    for (int64_t i = 0; i < part; i++) {                                                                               \
+        type entry;                                                                                                    \
+        memcpy(&entry, p + (size_t)i * sizeof entry, sizeof entry);                                                    \
+        values[kept] = (expression); /* overwritten by the next if it is the null */                                  \
+        kept += (uint64_t)entry != null;                                                                               \
+    }
+
+#define NOT_A_NUMBER INT64_C(0x7FF8000000000000)
+
+static inline int64_t of_double(uint64_t bits) {
+    return (bits & UINT64_C(0x7FFFFFFFFFFFFFFF)) > UINT64_C(0x7FF0000000000000) ? NOT_A_NUMBER : (int64_t)bits;
+}
+
+static inline int64_t of_float(uint32_t bits) {
+    float narrow;
+    double wide;
+    int64_t found;
+    memcpy(&narrow, &bits, 4);
+    wide = narrow;
+    memcpy(&found, &wide, 8);
+    return (bits & 0x7FFFFFFFu) > 0x7F800000u ? NOT_A_NUMBER : found;
+}
+
+/* Adds the hashes of fixed-width entries to total, 128 bits; `null` has the bits of the null. Returns how many nulls
+ * there are, which are not added; -1 for an unknown kind. */
+int64_t sh_digest_fixed(uint64_t prefix, int64_t kind, const void *entries, int64_t count, uint64_t null,
+                        uint64_t *total) {
+    static const uint8_t WIDTHS[] = {1, 2, 4, 8, 2, 4, 8, 1};
+    int64_t values[BLOCK], nulls = 0;
+    if (kind < SH_ENTRY_BYTE || kind > SH_ENTRY_BOOLEAN) {
+        return -1;
+    }
+    const uint8_t *p = entries;
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        int64_t part = count - first < BLOCK ? count - first : BLOCK, kept = 0;
+        switch (kind) {
+        case SH_ENTRY_BYTE:
+            EACH(uint8_t, (int8_t)entry)
+            break;
+        case SH_ENTRY_SHORT:
+            EACH(uint16_t, (int16_t)entry)
+            break;
+        case SH_ENTRY_INT:
+            EACH(uint32_t, (int32_t)entry)
+            break;
+        case SH_ENTRY_LONG:
+            EACH(uint64_t, (int64_t)entry)
+            break;
+        case SH_ENTRY_CHAR:
+            EACH(uint16_t, entry)
+            break;
+        case SH_ENTRY_FLOAT:
+            EACH(uint32_t, of_float(entry))
+            break;
+        case SH_ENTRY_DOUBLE:
+            EACH(uint64_t, of_double(entry))
+            break;
+        default:
+            EACH(uint8_t, entry != 0)
+        }
+        add(total, sum_of(prefix, values, kept));
+        nulls += part - kept;
+        p += part * WIDTHS[kind];
+    }
+    return nulls;
+}
+
+static inline int present(const uint8_t *valid, int64_t i) { return valid == NULL || (valid[i >> 3] >> (i & 7) & 1); }
+
+/* Adds the hashes of texts to total, each times its count (once where there are no counts). Text i is from ends[first + i]
+ * to the next end, which are of 8 bytes if wide, else of 4; bit first + i of `valid`, if given, is 0 for null. Returns the
+ * sum of the counts of nulls, which are not added; -1 where a text that counts is not in the data. */
+int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const uint8_t *valid, int64_t first,
+                        int64_t count, const uint8_t *data, int64_t size, const int64_t *counts, uint64_t *total) {
+    sh_u128 sum = 0;
+    int64_t nulls = 0;
+    for (int64_t i = first; i < first + count; i++) {
+        int64_t times = counts == NULL ? 1 : counts[i - first];
+        if (times == 0) {
+            continue;
+        }
+        if (!present(valid, i)) {
+            nulls += times;
+            continue;
+        }
+        int64_t low = sh_end(ends, wide, i), high = sh_end(ends, wide, i + 1);
+        if (low < 0 || high < low || high > size) {
+            return -1;
+        }
+        sum += sh_hash_text(prefix, data + low, high - low) * (sh_u128)(uint64_t)times;
+    }
+    add(total, sum);
+    return nulls;
+}

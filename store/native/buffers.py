@@ -1,0 +1,50 @@
+"""Where the values of arrays lie in memory, as functions of the compiled core take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import pyarrow as pa
+
+
+def address(array: npt.NDArray[Any]) -> int:
+    """Where a contiguous array begins; whoever calls keeps the array."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TextBuffers:
+    """Texts or bytes of an Arrow array: addresses, and ``size``, the bytes of ``data``.
+
+    Text i of ``count`` is between ends ``first`` + i and ``first`` + i + 1, of 8 bytes each if ``wide``, else of 4.
+    ``valid`` is None where no text is null. ``array`` keeps the memory.
+    """
+
+    ends: int | None
+    wide: bool
+    valid: int | None
+    first: int
+    count: int
+    data: int | None
+    size: int
+    array: pa.Array
+
+    @staticmethod
+    def of(array: pa.Array) -> TextBuffers:
+        """Those of a string, binary, large_string or large_binary array."""
+        kind = array.type
+        wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+        valid, ends, data = array.buffers()
+        return TextBuffers(
+            ends.address if ends is not None else None,
+            wide,
+            valid.address if valid is not None and array.null_count else None,
+            array.offset,
+            len(array),
+            data.address if data is not None else None,
+            data.size if data is not None else 0,
+            array,
+        )

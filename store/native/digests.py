@@ -1,0 +1,68 @@
+"""Sums of hashes by the compiled core; None where there is none. ``store.digest`` says what is hashed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.native.buffers import TextBuffers, address
+from store.native.library import core
+
+Sum = tuple[int, int]  # of the hashes of all values, below 2^128; number of nulls, which are not in it
+_KINDS = {"i1": 0, "i2": 1, "i4": 2, "i8": 3, "u2": 4, "f4": 5, "f8": 6}  # enum sh_entry
+_BOOLEAN = 7
+
+
+def fixed_sum(prefix: bytes, entries: npt.NDArray[Any], null: float, *, boolean: bool) -> Sum | None:
+    """Of little-endian entries as they lie in a file; ``null`` is the entry that means null."""
+    library = core()
+    if library is None:
+        return None
+    entries = np.ascontiguousarray(entries)
+    code = f"{entries.dtype.kind}{entries.dtype.itemsize}"
+    bits = int(np.array(null, entries.dtype).view(f"u{entries.dtype.itemsize}"))
+    total = np.zeros(2, np.uint64)
+    nulls = library.sh_digest_fixed(
+        int.from_bytes(prefix, "little"),
+        _BOOLEAN if boolean else _KINDS[code],
+        address(entries),
+        len(entries),
+        bits,
+        address(total),
+    )
+    return _whole(total), nulls
+
+
+def text_sum(prefix: bytes, texts: pa.Array, counts: npt.NDArray[np.int64] | None = None) -> Sum | None:
+    """Of texts, each as often as ``counts`` says, else once."""
+    library = core()
+    if library is None or not len(texts):
+        return None
+    found = TextBuffers.of(texts)
+    if counts is not None:
+        counts = np.ascontiguousarray(counts, np.int64)
+        if len(counts) != len(texts):
+            raise ValueError(f"{len(counts)} counts for {len(texts)} texts")
+    total = np.zeros(2, np.uint64)
+    nulls = library.sh_digest_texts(
+        int.from_bytes(prefix, "little"),
+        found.ends,
+        found.wide,
+        found.valid,
+        found.first,
+        found.count,
+        found.data,
+        found.size,
+        None if counts is None else address(counts),
+        address(total),
+    )
+    if nulls < 0:
+        raise ValueError("an Arrow array has offsets outside of its data")
+    return _whole(total), nulls
+
+
+def _whole(total: npt.NDArray[np.uint64]) -> int:
+    return int(total[1]) << 64 | int(total[0])
