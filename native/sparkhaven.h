@@ -105,4 +105,20 @@ SH_API int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, 
                                int64_t count, const uint8_t *data, int64_t size, const int64_t *counts,
                                uint64_t *total);
 
+/* The number of a text, and what it is sorted by. */
+struct sh_keyed {
+    uint64_t key;
+    int64_t index;
+};
+
+SH_API int64_t sh_sort_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data,
+                             int64_t size, struct sh_keyed *items, struct sh_keyed *spare, int64_t count);
+SH_API int64_t sh_rank_texts(const void *ends, int64_t wide, int64_t first, const uint8_t *data,
+                             const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct);
+SH_API int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t count, const uint8_t *data,
+                                int64_t size);
+SH_API int64_t sh_take_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data,
+                             int64_t size, const uint32_t *picks, int64_t count, void *out_ends, uint8_t *out,
+                             int64_t room);
+
 #endif

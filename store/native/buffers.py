@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+_NOTHING = np.zeros(1, np.int64)  # where an array without a buffer points to
 
 
 def address(array: npt.NDArray[Any]) -> int:
@@ -23,12 +26,12 @@ class TextBuffers:
     ``valid`` is None where no text is null. ``array`` keeps the memory.
     """
 
-    ends: int | None
+    ends: int
     wide: bool
     valid: int | None
     first: int
     count: int
-    data: int | None
+    data: int
     size: int
     array: pa.Array
 
@@ -39,12 +42,12 @@ class TextBuffers:
         wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
         valid, ends, data = array.buffers()
         return TextBuffers(
-            ends.address if ends is not None else None,
+            ends.address if ends is not None else address(_NOTHING),
             wide,
             valid.address if valid is not None and array.null_count else None,
             array.offset,
             len(array),
-            data.address if data is not None else None,
+            data.address if data is not None else address(_NOTHING),
             data.size if data is not None else 0,
             array,
         )

@@ -37,6 +37,10 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     ),
     "sh_digest_fixed": (_WORD, [ctypes.c_uint64, _WORD, _AT, _WORD, ctypes.c_uint64, _AT]),
     "sh_digest_texts": (_WORD, [ctypes.c_uint64, _AT, _WORD, _AT, _WORD, _WORD, _AT, _WORD, _AT, _AT]),
+    "sh_sort_texts": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD, _AT, _AT, _WORD]),
+    "sh_rank_texts": (_WORD, [_AT, _WORD, _WORD, _AT, _AT, _WORD, _AT, _AT]),
+    "sh_texts_ordered": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD]),
+    "sh_take_texts": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD, _AT, _WORD, _AT, _AT, _WORD]),
 }
 
 

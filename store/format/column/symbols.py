@@ -56,15 +56,15 @@ def symbol_place(index: int) -> str:
 
 
 def encode_symbols(
-    new: Sequence[str], encoding: str, base_end: int, *, place: Place = symbol_place
+    new: Sequence[str] | pa.Array, encoding: str, base_end: int, *, place: Place = symbol_place
 ) -> tuple[memoryview, memoryview]:
     """What to append to ``.sym`` and ``.sym.bytes`` for new symbols.
 
-    ``base_end`` is the committed length of ``.sym.bytes``. A text that the charset cannot encode is a
-    SchemaMismatchError at ``place(index)``.
+    ``new``: texts, or a string array without null. ``base_end`` is the committed length of ``.sym.bytes``. A text
+    that the charset cannot encode is a SchemaMismatchError at ``place(index)``.
     """
     try:
-        array = pa.array(new, pa.large_string())
+        array = new if isinstance(new, pa.Array) else pa.array(new, pa.large_string())
     except UnicodeEncodeError as error:
         raise SchemaMismatchError(
             "text contains a lone surrogate",

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.errors import SettingsError
+from store.kernels import pc
+from store.native.texts import rank_texts, take_texts, texts_ordered
 from store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 from store.types.model import Storage, TableSchema
 
@@ -24,6 +25,7 @@ Words = npt.NDArray[Any]  # unsigned integers
 INT_NULL = np.int32(-(2**31))
 _ASTRAL = "[\U00010000-\U0010ffff]"
 RANKED = 1 << 18  # texts in one hash table at most, which takes some 150 bytes for each
+MAX_TOGETHER = 1 << 30  # bytes of texts that are ranked in one array, whose offsets are i4
 RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
 
 
@@ -89,8 +91,38 @@ def _float_ordinals(raw: npt.NDArray[Any]) -> Words:
     return words
 
 
+def ranked_symbols(tables: Sequence[pa.Array]) -> tuple[pa.StringArray, list[npt.NDArray[np.int32]]]:
+    """The distinct strings of all tables, as ``sorted_symbols``, and the lookup table of each, as ``rank_lut``."""
+    together = _together(tables)
+    found = None if together is None else rank_texts(together)
+    union = None if found is None else take_texts(together, found[1])
+    if found is None or union is None:
+        union = plain_sorted_symbols(tables)
+        return union, [rank_lut(table, union) for table in tables]
+    luts, first = [], 0
+    for table in tables:
+        lut = np.full(len(table) + 1, INT_NULL, np.int32)
+        np.copyto(lut[:-1], found[0][first : first + len(table)], where=found[0][first : first + len(table)] >= 0)
+        luts.append(lut)
+        first += len(table)
+    return union, luts
+
+
+def _together(tables: Sequence[pa.Array]) -> pa.StringArray | None:
+    """All texts in one array; None where they are too many for one."""
+    arrays = [table if table.type == pa.string() else table.cast(pa.string()) for table in tables]
+    if sum(array.nbytes for array in arrays) > MAX_TOGETHER:
+        return None
+    return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
+
+
 def sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
     """The distinct strings of all arrays, without null, by UTF-16 code unit."""
+    return ranked_symbols(values)[0]
+
+
+def plain_sorted_symbols(values: Sequence[pa.Array]) -> pa.StringArray:
+    """The same without the compiled core."""
     chunks = pa.chunked_array([v.cast(pa.string()) for v in values], pa.string())
     large = len(chunks) > RANKED  # then a hash table would take several times the texts
     merged = pc.drop_null(chunks if large else pc.unique(chunks))
@@ -112,6 +144,12 @@ def is_sorted(texts: pa.Array) -> bool:
     """Whether texts are distinct, none of them null, and ordered by UTF-16 code unit."""
     if texts.null_count:
         return False
+    found = texts_ordered(texts)
+    return plain_is_sorted(texts) if found is None else found
+
+
+def plain_is_sorted(texts: pa.Array) -> bool:
+    """The same of texts without null, without the compiled core."""
     for first in range(0, len(texts) - 1, RANKED):
         part = texts.slice(first, RANKED + 1)
         if pc.all(pc.less(part[:-1], part[1:])).as_py() and not pc.any(pc.match_substring_regex(part, _ASTRAL)).as_py():
@@ -134,6 +172,14 @@ def rank_lut(local: pa.Array, union: pa.StringArray) -> npt.NDArray[np.int32]:
         ranks = pc.fill_null(found, int(INT_NULL)).to_numpy(zero_copy_only=False)
         lut[:-1] = np.where(ranks == INT_NULL, lut[:-1], ranks + np.int32(first))
     return lut
+
+
+def picked(texts: pa.Array, indices: npt.NDArray[Any]) -> pa.Array:
+    """The texts at some indices, none of them null."""
+    if len(indices) == len(texts) and bool((indices == np.arange(len(texts))).all()):
+        return texts
+    found = take_texts(texts, indices)
+    return texts.take(pa.array(indices)) if found is None else found
 
 
 def look_up(lut: npt.NDArray[np.int32], ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.format.column.blobs import encode_blobs
 from store.format.column.ends import WIDTH
@@ -20,6 +19,7 @@ from store.format.column.fixed import encode_fixed
 from store.format.column.prefix import charset_of
 from store.format.parquet.names import NAME, in_parquet
 from store.io.fs import Fs
+from store.kernels import pc
 from store.scan.columnfile import open_parquet
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, look_up, rank_lut, sorted_symbols

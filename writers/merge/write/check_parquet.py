@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from readers.checks.checksum import checksum
 from store.digest import add, digest_array
@@ -25,6 +24,7 @@ from store.format.index.rowset import decode_rows
 from store.format.parquet.names import NAME, ROW_SET, index_of, sidecar_of
 from store.format.table import tablesize
 from store.io.fs import Fs
+from store.kernels import pc
 from store.scan.columnfile import read_column
 from store.types.committed import FileState, RangeStats
 from store.types.model import Column, Storage

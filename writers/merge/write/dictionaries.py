@@ -22,18 +22,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.errors import MergeError
 from store.io.fs import Fs
+from store.kernels import pc
 from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL
+from writers.merge.plan.keys import INT_NULL, ranked_symbols
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource
 from writers.merge.write.order import ranks_file, union_columns
 
 MIN_SLICE = 4 << 20
+WHOLE = 2  # slices of symbols that are sorted at once, in memory
 MAX_BYTES = (1 << 31) - 1  # of one column's texts: Arrow's offsets are i4
 ENTRY = 8  # bytes per text beside its own: its end, its number
 _RAISED = bytes.maketrans(b"\xee\xef\xf0\xf1\xf2\xf3\xf4", b"\xf3\xf4\xee\xef\xf0\xf1\xf2")
@@ -95,13 +96,13 @@ def load_texts(fs: Fs, path: Path) -> pa.StringArray:
 
 def fits_slice(plan: MergePlan) -> bool:
     """Whether the stored texts of every column whose distinct texts are needed fit one slice."""
-    limit = Budget.of(plan).slice
-    return all(
-        sum(source.files[name].size for source in plan.sources for name in column.files[1:] if name in source.files)
-        + sum(source.text_bytes.get(column.name, 0) for source in plan.sources)
-        <= limit
-        for column in union_columns(plan)
-    )
+    return all(_stored(plan, column) <= Budget.of(plan).slice for column in union_columns(plan))
+
+
+def _stored(plan: MergePlan, column: Column) -> int:
+    """Bytes of the texts of a column in all sources, with their ends."""
+    sizes = sum(source.files[name].size for source in plan.sources for name in column.files[1:] if name in source.files)
+    return sizes + sum(source.text_bytes.get(column.name, 0) for source in plan.sources)
 
 
 def union_path(plan: MergePlan, column: Column) -> Path:
@@ -111,17 +112,27 @@ def union_path(plan: MergePlan, column: Column) -> Path:
 
 def store_unions(fs: Fs, plan: MergePlan) -> None:
     """Writes the distinct texts of every column that needs them, and the ranks of each source's symbols."""
-    budget = Budget.of(plan)
     for column in union_columns(plan):
+        store_union(fs, plan, column)
+
+
+def store_union(fs: Fs, plan: MergePlan, column: Column) -> None:
+    """The same of one column."""
+    budget = Budget.of(plan)
+    found = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
+    if column.storage is Storage.SYMBOL and _stored(plan, column) <= WHOLE * budget.slice:
+        union, ranks = ranked_symbols([open_source(fs, source, column).symbols() for source in plan.sources])
+        found.append(union)
+        runs: list[_Run] = []
+    else:
         runs, sizes = _runs(fs, plan, column, budget)
         ranks = [np.full(size + 1, INT_NULL, np.int32) for size in sizes]
-        found = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
         _merge(runs, ranks, found, budget)
-        if column.storage is Storage.SYMBOL:
-            for index, array in enumerate(ranks):
-                fs.write_new(ranks_file(plan, index, column), array.tobytes())
-        for run in runs:
-            run.remove()
+    if column.storage is Storage.SYMBOL:
+        for index, array in enumerate(ranks):
+            fs.write_new(ranks_file(plan, index, column), array.tobytes())
+    for run in runs:
+        run.remove()
 
 
 def load_unions(fs: Fs, plan: MergePlan) -> dict[str, pa.StringArray]:

@@ -20,7 +20,7 @@ from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.types.committed import FileState
 from store.types.model import Column, Storage
-from writers.merge.plan.keys import from_ordinals
+from writers.merge.plan.keys import from_ordinals, picked
 from writers.merge.plan.plan import MergePlan
 from writers.merge.write.order import Unions
 from writers.merge.write.stage import Runs, Written
@@ -100,8 +100,8 @@ def group_ranges_of(column: Column, runs: Sequence[Runs | None], rows: int, unio
 def _keys(column: Column, words: npt.NDArray[Any], unions: Unions) -> list[Any]:
     if column.storage is not Storage.FIXED:
         ranks = (words ^ np.uint32(1 << 31)).view(np.int32)
-        indices = pa.array(np.where(ranks < 0, 0, ranks), mask=ranks < 0)
-        return unions[column.name].take(indices).to_pylist()  # type: ignore[no-any-return]
+        texts = iter(picked(unions[column.name], ranks[ranks >= 0]).to_pylist())
+        return [None if rank < 0 else next(texts) for rank in ranks.tolist()]
     raw = from_ordinals(words, column.type)
     null = raw == raw.dtype.type(column.type.null)
     values = (raw != 0).tolist() if column.type.name == "Boolean" else raw.tolist()
@@ -116,10 +116,10 @@ def _symbols(
     sizes = dict.fromkeys(names, 0)
     for name in names:
         fs.write_new(place / name, b"")
-    for first in range(0, len(union), SYMBOLS):  # a Python text takes several times its bytes
-        texts = union.slice(first, SYMBOLS).filter(pa.array(used[first : first + SYMBOLS])).to_pylist()
-        parts = encode_symbols(texts, charset_of(column), sizes[names[1]]) if texts else ()
-        for name, data in zip(names, parts, strict=bool(texts)):
+    for first in range(0, len(union), SYMBOLS):
+        texts = picked(union.slice(first, SYMBOLS), np.flatnonzero(used[first : first + SYMBOLS]))
+        parts = encode_symbols(texts, charset_of(column), sizes[names[1]]) if len(texts) else ()
+        for name, data in zip(names, parts, strict=bool(len(texts))):
             fs.write_at(place / name, sizes[name], data)
             sizes[name] += len(data)
     return sizes

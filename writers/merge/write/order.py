@@ -30,6 +30,14 @@ Bound = tuple[int, ...]
 Unions = Mapping[str, pa.StringArray]  # column -> sorted distinct strings of the whole date
 
 
+class RankedUnions(dict[str, pa.StringArray]):
+    """The same in memory, with ``luts``: source and column -> lookup table of ``rank_lut``, of symbol columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.luts: dict[tuple[int, str], npt.NDArray[np.int32]] = {}
+
+
 def ranked(plan: MergePlan, column: Column) -> bool:
     """Whether a column is ordered by ranks in a union of strings."""
     return column.storage is not Storage.FIXED
@@ -52,7 +60,7 @@ class Keys:
     def __init__(self, fs: Fs, plan: MergePlan, unions: Unions) -> None:
         self._fs, self.plan, self._unions = fs, plan, unions
         self._columns: dict[tuple[int, str], ColumnSource] = {}
-        self._luts: dict[tuple[int, str], npt.NDArray[np.int32]] = {}
+        self._luts = dict(unions.luts) if isinstance(unions, RankedUnions) else {}
         self._formula: Formula | None = None
         self._by_rank: tuple[str, npt.NDArray[np.int32]] | None = None
         if len(plan.destinations) > 1:

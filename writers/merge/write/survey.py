@@ -15,21 +15,22 @@ from store.format.parquet.names import NAME
 from store.io.fs import Fs
 from store.scan.columnfile import column_header
 from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL, sorted_symbols
+from writers.merge.plan.keys import INT_NULL, ranked_symbols, sorted_symbols
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource, check_crc
 from writers.merge.write.dictionaries import load_unions
-from writers.merge.write.order import Bound, Keys, at_or_after, union_columns
+from writers.merge.write.order import Bound, Keys, RankedUnions, at_or_after, union_columns
 
 
-def unions(fs: Fs, plan: MergePlan) -> dict[str, pa.StringArray]:
+def unions(fs: Fs, plan: MergePlan) -> RankedUnions:
     """Sorted distinct strings over all sources of every column that needs them, in memory, for a small date."""
-    found: dict[str, pa.StringArray] = {}
+    found = RankedUnions()
     for column in union_columns(plan):
         sources = [open_source(fs, source, column) for source in plan.sources]
         if column.storage is Storage.SYMBOL:
-            found[column.name] = sorted_symbols([source.symbols() for source in sources])
+            found[column.name], luts = ranked_symbols([source.symbols() for source in sources])
+            found.luts |= {(index, column.name): lut for index, lut in enumerate(luts)}
         else:
             found[column.name] = _distinct_texts(sources)
     return found

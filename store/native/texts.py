@@ -1,0 +1,76 @@
+"""Texts of Arrow arrays by the compiled core: sorted, ranked, picked. None where there is no core.
+
+The order is that of UTF-16 code units. ValueError: an array has offsets outside of its data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.native.buffers import TextBuffers, address
+from store.native.library import core
+
+KEYED = np.dtype([("key", np.uint64), ("index", np.int64)])  # struct sh_keyed
+
+
+def rank_texts(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]] | None:
+    """The rank of each text among the distinct ones, -1 for null; and of each rank, in order, one index that has it."""
+    library = core()
+    if library is None:
+        return None
+    found, indices = TextBuffers.of(texts), _valid(texts)
+    items, spare = np.empty(len(indices), KEYED), np.empty(len(indices), KEYED)
+    items["index"] = indices
+    where = found.ends, found.wide, found.first
+    data = found.data, found.size
+    if library.sh_sort_texts(*where, found.count, *data, address(items), address(spare), len(items)):
+        raise _damaged()
+    ranks = np.full(len(texts), -1, np.int32)
+    distinct = np.empty(len(items), np.uint32)
+    count = library.sh_rank_texts(*where, found.data, address(items), len(items), address(ranks), address(distinct))
+    return ranks, distinct[:count]
+
+
+def take_texts(texts: pa.Array, picks: npt.NDArray[np.uint32]) -> pa.Array | None:
+    """The picked texts, none of them null, as an array of the same type; None also if their offsets have no room."""
+    library = core()
+    if library is None:
+        return None
+    found, picks = TextBuffers.of(texts), np.ascontiguousarray(picks, np.uint32)
+    given = found.ends, found.wide, found.first, found.count, found.data, found.size, address(picks), len(picks)
+    ends = np.zeros(len(picks) + 1, np.int64 if found.wide else np.int32)
+    room = library.sh_take_texts(*given, address(ends), None, 0)
+    if room < 0:
+        raise _damaged()
+    if not found.wide and room >= 1 << 31:
+        return None
+    data = np.empty(room, np.uint8)
+    library.sh_take_texts(*given, address(ends), address(data), room)
+    return pa.Array.from_buffers(texts.type, len(picks), [None, pa.py_buffer(ends), pa.py_buffer(data)], 0)
+
+
+def texts_ordered(texts: pa.Array) -> bool | None:
+    """Whether each text, none of them null, is behind the one before it."""
+    library = core()
+    if library is None:
+        return None
+    found = TextBuffers.of(texts)
+    wrong = library.sh_texts_ordered(found.ends, found.wide, found.first, found.count, found.data, found.size)
+    if wrong < 0:
+        raise _damaged()
+    return bool(wrong == len(texts))
+
+
+def _valid(texts: pa.Array) -> npt.NDArray[Any]:
+    if not texts.null_count:
+        return np.arange(len(texts))
+    bits = np.unpackbits(np.frombuffer(texts.buffers()[0], np.uint8), bitorder="little")
+    return np.flatnonzero(bits[texts.offset : texts.offset + len(texts)])
+
+
+def _damaged() -> ValueError:
+    return ValueError("an Arrow array has offsets outside of its data, or fewer texts than are picked")

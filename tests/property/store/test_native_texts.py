@@ -1,0 +1,101 @@
+"""Texts sorted, ranked and picked by the compiled core come out as Python sorts them; no byte is read out of place."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store.native.texts import rank_texts, take_texts, texts_ordered
+from tests.support.guard_pages import guarded
+from writers.merge.plan.keys import plain_is_sorted, plain_sorted_symbols, rank_lut, ranked_symbols
+
+ODD = ["", "\0", "\0\0", "\x7f", "\x80", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "a\0", "a"]
+TEXTS = st.lists(
+    st.none()
+    | st.text(max_size=12)
+    | st.builds(
+        lambda n, parts: "same prefix"[:n] + "".join(parts), st.integers(0, 11), st.lists(st.sampled_from(ODD))
+    ),
+    max_size=60,
+)
+
+
+def by_unit(text: str) -> bytes:
+    return text.encode("utf-16-be")
+
+
+def check(array: pa.Array) -> None:
+    texts = array.to_pylist()
+    found = rank_texts(array)
+    assert found is not None
+    ranks, firsts = found
+    distinct = sorted({text for text in texts if text is not None}, key=by_unit)
+    number = {text: rank for rank, text in enumerate(distinct)}
+    assert ranks.tolist() == [-1 if text is None else number[text] for text in texts]
+    assert [texts[index] for index in firsts.tolist()] == distinct
+    union = take_texts(array, firsts)
+    assert union is not None and union.to_pylist() == distinct and union.type == array.type
+    union.validate(full=True)
+    assert texts_ordered(union) is True
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS, st.booleans(), st.data())
+def test_any_texts(texts: list[str | None], wide: bool, data: st.DataObject) -> None:
+    array = pa.array(texts, pa.large_string() if wide else pa.string())
+    low = data.draw(st.integers(0, len(texts)))
+    check(array.slice(low, data.draw(st.integers(0, len(texts) - low))))
+
+
+@pytest.mark.parametrize("count", [25, 1024, 1025, 6000])
+def test_many_texts_with_long_common_beginnings(count: int) -> None:
+    """Each way of sorting: few, some, many; groups within groups."""
+    chance = random.Random(count)
+    heads = ["", "a" * 8, "a" * 40, "a" * 39 + "b", "é" * 9, "\U0001f600" * 5, "\ue000" * 5]
+    texts = [chance.choice(heads) + str(chance.randrange(count)) + chance.choice(ODD) for _ in range(count)]
+    check(pa.array(texts))
+
+
+def test_groups_that_lose_one_text_each_time_do_not_nest() -> None:
+    check(pa.array(["a" * (8 * length) for length in range(1500)][::-1]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS)
+def test_order_of_neighbours(texts: list[str | None]) -> None:
+    array = pa.array([text for text in texts if text is not None], pa.string())
+    assert texts_ordered(array) == plain_is_sorted(array)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(TEXTS, max_size=4))
+def test_tables_ranked_with_the_core_and_without(tables: list[list[str | None]]) -> None:
+    arrays = [pa.array(texts, pa.string()) for texts in tables]
+    union, luts = ranked_symbols(arrays)
+    assert union.to_pylist() == plain_sorted_symbols(arrays).to_pylist()
+    assert [lut.tolist() for lut in luts] == [rank_lut(array, union).tolist() for array in arrays]
+
+
+def test_nothing_is_read_or_written_behind_the_end() -> None:
+    for sizes in ([1], [3, 5], [8, 8, 8], [20, 9, 1, 17], [0, 0, 7]):
+        with ExitStack() as opened:
+            ends = opened.enter_context(guarded(np.cumsum([0, *sizes]).astype(np.int32)))
+            data = opened.enter_context(guarded(np.full(sum(sizes), 98, np.uint8)))
+            buffers = [pa.foreign_buffer(each.ctypes.data, each.nbytes) for each in (ends, data)]
+            check(pa.StringArray.from_buffers(len(sizes), *buffers))
+
+
+def test_damaged_offsets_and_picks_are_refused() -> None:
+    for ends in ([0, 9, 6], [0, -1, 2], [3, 1, 6]):
+        array = pa.StringArray.from_buffers(2, pa.py_buffer(np.array(ends, np.int32)), pa.py_buffer(b"abcdef"))
+        for work in (rank_texts, texts_ordered, lambda texts: take_texts(texts, np.array([0, 1]))):
+            with pytest.raises(ValueError, match="outside of its data"):
+                work(array)
+    with pytest.raises(ValueError, match="fewer texts"):
+        take_texts(pa.array(["a"]), np.array([1]))
