@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor
 from concurrent.futures import Executor as Pool
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
 from threading import Thread
 from typing import Protocol, TypeVar
 
 from store.errors import MergeError
+from store.native.library import core
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,16 +32,16 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """This machine. Default: one worker runs in the calling process, several in processes of their own.
+    """This machine. Default: one worker, or one task, runs in the calling process; several in threads of it.
 
-    Threads would be 2 to 4 times slower on a busy machine: the numpy calls are short and contend for the interpreter
-    lock. Processes start at first use and stay until ``close``; they end with the process that started them, however it
-    ends. MergeError: a worker died.
+    The compiled core works without the interpreter lock, and threads start at once. Without the core the numpy calls
+    are short and contend for the lock, so several workers are ``processes``. These start at first use and stay until
+    ``close``; they end with the process that started them, however it ends. MergeError: a worker died.
     """
 
     def __init__(self, workers: int = 1, *, processes: bool | None = None) -> None:
         self._workers = workers
-        self._processes = workers > 1 if processes is None else processes
+        self._processes = workers > 1 and core() is None if processes is None else processes
         self._pool: Pool | None = None
 
     @property
@@ -52,7 +51,7 @@ class LocalExecutor:
 
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results, in the order of ``tasks``."""
-        if not self._processes and (self._workers <= 1 or len(tasks) <= 1):
+        if len(tasks) <= 1 or (not self._processes and self._workers <= 1):
             yield from map(fn, tasks)
             return
         pool, futures = self._open(), []
@@ -74,9 +73,14 @@ class LocalExecutor:
     def _open(self) -> Pool:
         if self._pool is None:
             if self._processes:
+                from concurrent.futures import ProcessPoolExecutor
+                from multiprocessing import get_context
+
                 # not forked: a copy of this process would keep its locks
                 self._pool = ProcessPoolExecutor(self._workers, get_context("spawn"), _end_with_parent)
             else:
+                from concurrent.futures import ThreadPoolExecutor
+
                 self._pool = ThreadPoolExecutor(self._workers)
         return self._pool
 
@@ -95,6 +99,8 @@ class LocalExecutor:
 
 def _end_with_parent() -> None:
     """Ends this process when its parent ends: it must not write while another merge starts in the same directory."""
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
 
     def watch(sentinel: int) -> None:
         wait([sentinel])

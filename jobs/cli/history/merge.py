@@ -44,7 +44,6 @@ from writers.merge.executor import Executor, LocalExecutor
 from writers.merge.plan.keys import parse_sort
 from writers.merge.plan.pins import after_sync
 from writers.merge.plan.plan import FORMATS, Format, MergeOptions
-from writers.merge.spark import SparkExecutor
 
 DEFAULT_FORMAT = "default"
 
@@ -156,6 +155,8 @@ def merge(
             chosen = choose_for_merge(where, is_submitted(os.environ), rows, planned)
             cli.note(f"merges {'in this process, without Spark' if chosen.local else 'in Spark'}: {chosen.why}")
             if not chosen.local:
+                from writers.merge.spark import SparkExecutor
+
                 session = build_session("sparkhaven merge", workers=workers, verbose=verbose)
                 opened.callback(end_session, session)
                 executor = SparkExecutor(session.sparkContext, layout.root, layout.schema(parsed), workers)

@@ -40,6 +40,7 @@ LITTLE: ByteOrder = "LITTLE_ENDIAN"
 BIG: ByteOrder = "BIG_ENDIAN"
 VERSION = 1
 PAGE = DATA_OFFSET = 4096
+MIN_RANGE = 24  # bytes that a range of a grouping takes at least
 MAX_DATA_OFFSET = 64 << 20
 DEFAULT_CHARSET = "ISO_8859_1"  # what Deephaven assumes where nothing is set
 
@@ -131,8 +132,8 @@ def encode_prefix(column: Column, *, grouping: GroupRanges | None = None, overfl
 
 def prefix_with_grouping(column: Column, grouping: GroupRanges) -> tuple[bytes, bytes | None]:
     """The prefix of a file that will not grow, and the content of its ``.ovr`` if the grouping needs one."""
-    inline = _encode(column, PAGE, grouping, False)
-    if len(inline) <= PAGE:
+    few = len(grouping) <= PAGE // MIN_RANGE
+    if few and len(_encode(column, PAGE, grouping, False)) <= PAGE:
         return encode_prefix(column, grouping=grouping), None
     return encode_prefix(column, overflow=True), encode_ovr(grouping)
 

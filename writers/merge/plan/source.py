@@ -7,7 +7,6 @@ endian.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +23,7 @@ from store.format.column.ends import WIDTH, decode_ends
 from store.format.column.prefix import Prefix
 from store.format.column.symbols import decode_symbols
 from store.io.fs import Fs
+from store.scan.checksums import crc32
 from store.scan.columnfile import committed_prefix
 from store.types.committed import FileState
 from store.types.model import Column, Storage
@@ -232,7 +232,7 @@ def check_crc(fs: Fs, path: Path, offset: int, state: FileState, *, stream: str)
     crc, at = 0, 0
     while at < state.size:
         length = min(CRC_BYTES, state.size - at)
-        crc = zlib.crc32(fs.map_range(path, offset + at, length), crc)
+        crc = crc32(fs.map_range(path, offset + at, length), crc)
         at += length
     if crc != state.crc:
         raise CorruptFileError(

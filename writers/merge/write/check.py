@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,16 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from store.errors import ValidationFailedError
-from store.format.column.prefix import charset_of
+from store.format.column.prefix import charset_of, prefix_with_grouping
+from store.format.index.grouping import GroupRanges
 from store.io.fs import Fs
-from store.scan.columnfile import read_grouping
+from store.scan.checksums import crc32
+from store.scan.columnfile import OVR, read_grouping
 from store.types.committed import FileState, RangeStats
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.proof import Digests
 from writers.merge.plan.source import BLOCK_ROWS, CRC_BYTES, ColumnSource, Source, decode_texts
-from writers.merge.write.finish import Finished
+from writers.merge.write.finish import Finished, group_ranges_of
+from writers.merge.write.stage import Runs
 
 MAX_BOUND = 64  # characters of a text kept as a bound
 DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
@@ -61,7 +63,7 @@ def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
     for first in range(0, rows, BLOCK_ROWS):
         stop = min(first + BLOCK_ROWS, rows)
         entries = source.entries(first, stop)
-        crc = zlib.crc32(entries.data.cast("B"), crc)
+        crc = crc32(entries.data.cast("B"), crc)
         reader.block(first, stop, entries)
     if task.finished.grouped.get(column.name):
         reader.check_groups(fs, rows)
@@ -77,7 +79,7 @@ def check_column(fs: Fs, task: ColumnTask) -> ColumnFound:
 def _crc(fs: Fs, path: Any, size: int) -> int:
     crc = 0
     for at in range(0, size, CRC_BYTES):
-        crc = zlib.crc32(fs.map_range(path, at, min(CRC_BYTES, size - at)), crc)
+        crc = crc32(fs.map_range(path, at, min(CRC_BYTES, size - at)), crc)
     return crc
 
 
@@ -133,13 +135,25 @@ class _Reader:
             self._words.append(words[starts])
 
     def check_groups(self, fs: Fs, rows: int) -> None:
-        """ValidationFailedError: the grouping does not match the runs of the data."""
+        """ValidationFailedError: the grouping is not, byte for byte, that of the runs of the data."""
+        starts = np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64)
+        words = np.concatenate(self._words) if self._words else np.zeros(0, np.uint64)
+        texts = {} if self._symbols is None else {self.column.name: self._symbols}
+        wanted = group_ranges_of(self.column, [Runs(words, starts)], rows, texts)
+        if wanted is not None and self._holds(fs, wanted):
+            return
         ranges = read_grouping(fs, self.source.source.directory, self.column, rows)
         if ranges is None:
             raise self._wrong("grouping is missing", "ranges", "none")
-        starts = np.concatenate(self._starts) if self._starts else np.zeros(0, np.int64)
         if not np.array_equal(starts, ranges.starts):
             raise self._wrong("grouping ranges are not the runs of the data", f"{len(starts)} runs", len(ranges))
+        raise self._wrong("grouping has other keys than the data", f"{len(starts)} keys", "others")
+
+    def _holds(self, fs: Fs, ranges: GroupRanges) -> bool:
+        directory, column = self.source.source.directory, self.column
+        prefix, overflow = prefix_with_grouping(column, ranges)
+        inline = fs.read_range(directory / column.files[0], 0, len(prefix)) == prefix
+        return inline and (overflow is None or fs.read(directory / f"{column.name}{OVR}") == overflow)
 
     def _symbol_stats(self, counts: npt.NDArray[np.int64], first: int, stop: int) -> RangeStats:
         present = np.flatnonzero(counts[:-1])

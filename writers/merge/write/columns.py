@@ -19,6 +19,7 @@ import pyarrow as pa
 from store.errors import SchemaMismatchError
 from store.format.column.prefix import DATA_OFFSET, charset_of
 from store.io.fs import Fs
+from store.native.texts import take_texts
 from store.types.model import Column, Kind, Storage
 from writers.merge.plan.keys import INT_NULL, look_up
 from writers.merge.plan.proof import Digests
@@ -161,7 +162,7 @@ class ColumnWriter:
                     found=source.encoding,
                 )
             block = source.blobs(first, stop)
-            parts.append(block if picked is None else block.take(pa.array(picked)))
+            parts.append(block if picked is None else _taken(block, picked))
         entries = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
         del parts
         for low in range(0, len(entries), CHUNK_ROWS):
@@ -173,7 +174,7 @@ class ColumnWriter:
             end = firsts[destination]
             for low in range(start, stop, CHUNK_ROWS):
                 high = min(low + CHUNK_ROWS, stop)
-                taken = entries.take(pa.array(self.order[low:high], pa.uint32()))
+                taken = _taken(entries, self.order[low:high])
                 _, offsets, data = taken.buffers()
                 ends = np.frombuffer(offsets, np.int64, high - low + 1)[1:] + end
                 if int(ends[-1]) > end:
@@ -181,6 +182,11 @@ class ColumnWriter:
                 row = self.firsts[destination] + low - start
                 self.fs.write_at(dat, DATA_OFFSET + row * 8, ends.data.cast("B"))
                 end = int(ends[-1])
+
+
+def _taken(values: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
+    found = take_texts(values, rows)
+    return values.take(pa.array(rows)) if found is None else found
 
 
 def _narrow(used: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32] | None:

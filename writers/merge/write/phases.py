@@ -31,7 +31,6 @@ from store.types.committed import FileState
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.proof import as_hex, total
 from writers.merge.write.check import ColumnFound, ColumnTask, check_column
-from writers.merge.write.check_parquet import ParquetCheck, check_parquet, whole_files
 from writers.merge.write.finish import Finished, size_record
 from writers.merge.write.indexes import directories_of
 from writers.merge.write.share import Run, here, stage_date
@@ -181,6 +180,8 @@ def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged) -> Merg
 
 def _read_parquet(fs: Fs, plan: MergePlan, run: Run[Any, Any], staged: _Staged) -> list[ColumnFound]:
     """What DuckDB reads of every column of every destination; a large date's columns are spread over the workers."""
+    from writers.merge.write.check_parquet import ParquetCheck, check_parquet  # only merges into Parquet need DuckDB
+
     parts = plan.options.workers if plan.ranges() > 1 else 1
     shares = [plan.columns[first::parts] for first in range(min(parts, len(plan.columns)))]
     tasks = [ParquetCheck(plan, done, share) for done in staged.finished for share in shares]
@@ -212,6 +213,8 @@ def _output(fs: Fs, plan: MergePlan, done: Finished, found: Sequence[ColumnFound
     place = destination.stage(plan.table, plan.value)
     indexes: dict[str, FileState] = {}
     if plan.format != "deephaven":
+        from writers.merge.write.check_parquet import whole_files
+
         files[NAME], indexes = whole_files(fs, place, done)
     fs.write_new(place / tablesize.NAME, size_record(plan, done, files, now_ms))
     digests = as_hex({column.column: column.digest for column in mine}, plan.schema)

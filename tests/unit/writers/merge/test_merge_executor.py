@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Barrier, current_thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,20 +34,39 @@ def die(_: int) -> int:
 
 @pytest.mark.slow
 def test_processes_give_results_in_order_and_errors_as_raised() -> None:
-    with LocalExecutor(2) as executor:
+    with LocalExecutor(2, processes=True) as executor:
         assert list(executor.run(half, range(0, 40, 2))) == list(range(20))
         assert os.getpid() not in set(executor.run(whose, range(4)))
         with pytest.raises(MergeError) as caught:
             list(executor.run(half, [2, 3, 4]))
         assert (caught.value.found, getattr(caught.value, "phase", None)) == ("3", "stage")
         with pytest.raises(MergeError, match="a worker of the merge died"):
-            list(executor.run(die, [1]))
+            list(executor.run(die, [1, 2]))
         assert list(executor.run(half, [8])) == [4]  # with new workers
 
 
 def test_one_worker_is_this_process() -> None:
     with LocalExecutor() as executor:
         assert set(executor.run(whose, range(3))) == {os.getpid()}
+
+
+def test_several_workers_are_threads_of_this_process_and_one_task_needs_none() -> None:
+    both = Barrier(2, timeout=60)
+
+    def meet(_: int) -> tuple[int, str]:
+        both.wait()
+        return os.getpid(), current_thread().name
+
+    with LocalExecutor(2) as executor:
+        found = list(executor.run(meet, [1, 2]))
+        assert {process for process, _ in found} == {os.getpid()} and len({name for _, name in found}) == 2
+        assert list(executor.run(lambda _: current_thread(), [1])) == [current_thread()]
+
+
+def test_without_the_compiled_core_several_workers_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("writers.merge.executor.core", lambda: None)
+    with LocalExecutor(2) as executor:
+        assert os.getpid() not in set(executor.run(whose, range(2)))
 
 
 ORPHANS = """
@@ -56,7 +76,7 @@ from writers.merge.executor import LocalExecutor
 from writers.merge.spark import SparkExecutor
 
 if __name__ == "__main__":
-    executor = LocalExecutor(2)
+    executor = LocalExecutor(2, processes=True)
     print(*set(executor.run(whose, range(8))), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
