@@ -121,4 +121,9 @@ SH_API int64_t sh_take_texts(const void *ends, int64_t wide, int64_t first, int6
                              int64_t size, const uint32_t *picks, int64_t count, void *out_ends, uint8_t *out,
                              int64_t room);
 
+SH_API int64_t sh_gather(const void *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count,
+                         void *out);
+SH_API int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t *order, int64_t count,
+                             const int32_t *table, int64_t entries, int32_t *out);
+
 #endif

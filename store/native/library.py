@@ -41,6 +41,8 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_rank_texts": (_WORD, [_AT, _WORD, _WORD, _AT, _AT, _WORD, _AT, _AT]),
     "sh_texts_ordered": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD]),
     "sh_take_texts": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD, _AT, _WORD, _AT, _AT, _WORD]),
+    "sh_gather": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _AT]),
+    "sh_gather_ids": (_WORD, [_AT, _WORD, _AT, _WORD, _AT, _WORD, _AT]),
 }
 
 

@@ -31,6 +31,7 @@ from store.scan.parquetfile import ParquetRows
 from store.types.model import Column, Storage
 
 OVR = ".ovr"
+SMALL = 1 << 16  # bytes of data that are read along with the prefix
 
 
 def _missing(path: Path) -> CorruptFileError:
@@ -43,10 +44,10 @@ def _missing(path: Path) -> CorruptFileError:
     )
 
 
-def column_header(fs: Fs, path: Path) -> Prefix:
-    """The prefix of a ``.dat`` file, each byte before the data looked at."""
+def column_header(fs: Fs, path: Path, head: bytes | None = None) -> Prefix:
+    """The prefix of a ``.dat`` file, each byte before the data looked at; ``head``: its first bytes, if known."""
     try:
-        head = fs.read_range(path, 0, DATA_OFFSET)
+        head = fs.read_range(path, 0, DATA_OFFSET) if head is None else head
     except FileNotFoundError:
         raise _missing(path) from None
     try:
@@ -65,13 +66,27 @@ def column_header(fs: Fs, path: Path) -> Prefix:
     return prefix
 
 
-def committed_prefix(fs: Fs, path: Path, column: Column) -> Prefix:
+def small_column(fs: Fs, path: Path, size: int) -> bytes | None:
+    """A ``.dat`` file with ``size`` bytes of data behind the usual prefix, if that is little; None where it is not so.
+
+    One read then takes the place of two.
+    """
+    if size > SMALL:
+        return None
+    try:
+        return fs.read_range(path, 0, DATA_OFFSET + size)
+    except (CorruptFileError, FileNotFoundError):  # to be told by whoever reads the prefix, then the data
+        return None
+
+
+def committed_prefix(fs: Fs, path: Path, column: Column, head: bytes | None = None) -> Prefix:
     """The prefix of a committed ``.dat`` file that has rows, which must be that of this very column.
 
-    Raises as ``column_header`` and ``check_prefix``; another column's id is a CorruptFileError: a name belongs to one
-    column for as long as the table has data, so either this file or the history of the schema is damaged.
+    ``head``: its first bytes, if known. Raises as ``column_header`` and ``check_prefix``; another column's id is a
+    CorruptFileError: a name belongs to one column for as long as the table has data, so either this file or the history
+    of the schema is damaged.
     """
-    prefix = column_header(fs, path)
+    prefix = column_header(fs, path, head)
     if prefix.column_id not in (None, column.id):
         raise CorruptFileError(
             f"file of column {column.name} says that it belongs to another column",

@@ -264,7 +264,7 @@ def _tails(
                     start,
                     location.rows,
                     location.rows,
-                    location.files,
+                    dict(location.files),
                 )
             )
     return found

@@ -195,6 +195,12 @@ def rank_ordinals(ranks: npt.NDArray[np.int32], *, descending: bool = False) -> 
     return ~words if descending else words
 
 
+def distinct(words: Words) -> bool:
+    """Whether no word comes twice."""
+    ordered = np.sort(words)
+    return not bool((ordered[1:] == ordered[:-1]).any())
+
+
 def argsort(keys: Sequence[Words]) -> npt.NDArray[np.uint32]:
     """Stable order of rows by keys, most significant first; all of one length below 2^32.
 

@@ -19,12 +19,13 @@ import pyarrow as pa
 
 from store.errors import CorruptFileError
 from store.format.column.charset import decode_values
+from store.format.column.codecs import DAT
 from store.format.column.ends import WIDTH, decode_ends
-from store.format.column.prefix import Prefix
+from store.format.column.prefix import DATA_OFFSET, Prefix
 from store.format.column.symbols import decode_symbols
 from store.io.fs import Fs
 from store.scan.checksums import crc32
-from store.scan.columnfile import committed_prefix
+from store.scan.columnfile import column_header, committed_prefix, small_column
 from store.types.committed import FileState
 from store.types.model import Column, Storage
 
@@ -73,10 +74,12 @@ class ColumnSource:
         self.fs, self.source, self.column = fs, source, column
         self._dat = source.directory / column.files[0]
         self._header: Prefix | None = None
+        self._held: pa.Buffer | None = None  # a small file, until its entries are asked for
         state = source.files.get(column.files[0])
         if state is None:  # the column is newer than the location: null in every row
             return
-        header = committed_prefix(fs, self._dat, column)
+        whole = small_column(fs, self._dat, state.size)
+        header = committed_prefix(fs, self._dat, column, None if whole is None else whole[:DATA_OFFSET])
         if state.size != source.rows * column.width:
             raise CorruptFileError(
                 f"column {column.name} has another length than its location",
@@ -86,6 +89,7 @@ class ColumnSource:
                 hint=repair_hint(source.stream),
             )
         self._header = header
+        self._held = pa.py_buffer(whole) if whole is not None and header.data_offset == DATA_OFFSET else None
         self._swapped = header.byte_order == "BIG_ENDIAN"
 
     @property
@@ -101,7 +105,11 @@ class ColumnSource:
             null = {Storage.SYMBOL: -(2**31), Storage.BLOB: 0}.get(column.storage, column.type.null)
             return np.full(stop - first, null, dtype)
         width = dtype.itemsize
-        buffer = self.fs.map_range(self._dat, self._header.data_offset + first * width, (stop - first) * width)
+        start, length = self._header.data_offset + first * width, (stop - first) * width
+        if self._held is not None:
+            buffer, self._held = self._held.slice(start, length), None
+        else:
+            buffer = self.fs.map_range(self._dat, start, length)
         if self._swapped:
             return np.frombuffer(buffer, dtype.newbyteorder(">")).astype(dtype)
         return np.frombuffer(buffer, dtype)
@@ -224,12 +232,17 @@ def repair_hint(stream: str) -> str:
     )
 
 
-def check_crc(fs: Fs, path: Path, offset: int, state: FileState, *, stream: str) -> None:
+def check_crc(fs: Fs, path: Path, state: FileState, *, stream: str) -> None:
     """Reads a data region and compares its CRC-32 with the committed one; a difference is a CorruptFileError.
 
     ``stream`` wrote the file; it is empty for a file of history.
     """
-    crc, at = 0, 0
+    offset, crc, at = 0, 0, 0
+    if path.suffix == DAT:
+        whole = small_column(fs, path, state.size)
+        offset = column_header(fs, path, None if whole is None else whole[:DATA_OFFSET]).data_offset
+        if whole is not None and offset == DATA_OFFSET:
+            crc, at = crc32(memoryview(whole)[offset:]), state.size
     while at < state.size:
         length = min(CRC_BYTES, state.size - at)
         crc = crc32(fs.map_range(path, offset + at, length), crc)

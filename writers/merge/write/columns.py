@@ -19,9 +19,10 @@ import pyarrow as pa
 from store.errors import SchemaMismatchError
 from store.format.column.prefix import DATA_OFFSET, charset_of
 from store.io.fs import Fs
+from store.native.gather import gather, gather_ids
 from store.native.texts import take_texts
 from store.types.model import Column, Kind, Storage
-from writers.merge.plan.keys import INT_NULL, look_up
+from writers.merge.plan.keys import INT_NULL
 from writers.merge.plan.proof import Digests
 from writers.merge.plan.source import decode_texts
 from writers.merge.write.order import Keys, Unions
@@ -125,9 +126,10 @@ class ColumnWriter:
         for low in range(start, stop, CHUNK_ROWS):
             high = min(low + CHUNK_ROWS, stop)
             part = chunk[: high - low]
-            np.take(entries, self.order[low:high].astype(np.intp), out=part, mode="clip")
-            if lut is not None:
-                part = look_up(lut, part)
+            if lut is None:
+                gather(entries, self.order[low:high], part)
+            else:
+                gather_ids(entries, self.order[low:high], lut, part)
             self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
 
     def _symbol(self, column: Column) -> None:

@@ -20,7 +20,7 @@ from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.types.committed import FileState
 from store.types.model import Column, Storage
-from writers.merge.plan.keys import from_ordinals, picked
+from writers.merge.plan.keys import distinct, from_ordinals, picked
 from writers.merge.plan.plan import MergePlan
 from writers.merge.write.order import Unions
 from writers.merge.write.stage import Runs, Written
@@ -91,7 +91,7 @@ def group_ranges_of(column: Column, runs: Sequence[Runs | None], rows: int, unio
     fresh = np.ones(len(words), bool)
     fresh[1:] = words[1:] != words[:-1]  # a group cut in two
     words, starts = words[fresh], starts[fresh]
-    if len(np.unique(words)) < len(words):
+    if not distinct(words):
         return None
     stops = np.append(starts[1:], rows)
     return GroupRanges(tuple(_keys(column, words, unions)), starts, stops, column.type)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from store.errors import MergeError
 from store.io.fs import Fs
 from store.types.model import Column
-from writers.merge.plan.keys import Words
+from writers.merge.plan.keys import Words, distinct
 from writers.merge.plan.plan import MergePlan
 from writers.merge.write.columns import ColumnWriter, Place, Rows, Segment
 from writers.merge.write.dictionaries import load_unions
@@ -177,6 +177,6 @@ def _runs(words: Words, first: int) -> Runs | None:
     starts = np.flatnonzero(words[1:] != words[:-1]) + 1
     starts = np.concatenate([np.zeros(min(1, len(words)), np.int64), starts])
     values = words[starts]
-    if len(np.unique(values)) < len(values):
+    if not distinct(values):
         return None
     return Runs(values, starts + first)

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from store.format.parquet.names import NAME
 from store.io.fs import Fs
-from store.scan.columnfile import column_header
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, ranked_symbols, sorted_symbols
 from writers.merge.plan.parquet_source import open_source
@@ -159,9 +158,7 @@ class SourceFile:
 def verify_file(fs: Fs, task: SourceFile) -> None:
     """CorruptFileError: a source file differs from what was committed."""
     source = task.plan.sources[task.index]
-    path = source.directory / task.name
-    offset = column_header(fs, path).data_offset if task.name.endswith(".dat") else 0
-    check_crc(fs, path, offset, source.files[task.name], stream=source.stream)
+    check_crc(fs, source.directory / task.name, source.files[task.name], stream=source.stream)
 
 
 def source_files(plan: MergePlan) -> list[SourceFile]:

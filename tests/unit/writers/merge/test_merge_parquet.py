@@ -352,7 +352,7 @@ def test_a_staged_file_that_reads_back_otherwise_is_not_published(
         (place / name).write_bytes(wrong)
         return real(fs, task)
 
-    monkeypatch.setattr("writers.merge.write.phases.check_parquet", damaged)
+    monkeypatch.setattr("writers.merge.write.check_parquet.check_parquet", damaged)
     with pytest.raises(ValidationFailedError):
         merge(db.layout, format="parquet")
     assert newest(FS, db.layout, TABLE, DAY) is None

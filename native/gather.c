@@ -1,0 +1,44 @@
+/* Entries of fixed width in another order. */
+#include "bytes.h"
+#include "sparkhaven.h"
+
+#define IN_ORDER(type)                                                                                                 \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+        if (UNLIKELY(order[i] >= (uint64_t)total)) {                                                                   \
+            return i;                                                                                                  \
+        }                                                                                                              \
+        memcpy((uint8_t *)out + i * (int64_t)sizeof(type), (const uint8_t *)entries + order[i] * sizeof(type),         \
+               sizeof(type));                                                                                          \
+    }                                                                                                                  \
+    return count
+
+/* Writes entry order[i] to place i, entries of 1, 2, 4 or 8 bytes. Returns count; less where an order is not below
+ * total, -1 for another width. */
+int64_t sh_gather(const void *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count, void *out) {
+    switch (width) {
+    case 1:
+        IN_ORDER(uint8_t);
+    case 2:
+        IN_ORDER(uint16_t);
+    case 4:
+        IN_ORDER(uint32_t);
+    case 8:
+        IN_ORDER(uint64_t);
+    default:
+        return -1;
+    }
+}
+
+/* The same of ids, each looked up in a table; beyond it, as the null is, stands its last entry. */
+int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t *order, int64_t count, const int32_t *table,
+                      int64_t entries, int32_t *out) {
+    uint64_t last = (uint64_t)entries - 1;
+    for (int64_t i = 0; i < count; i++) {
+        if (UNLIKELY(order[i] >= (uint64_t)total || entries < 1)) {
+            return i;
+        }
+        uint64_t id = ids[order[i]];
+        out[i] = table[id < last ? id : last];
+    }
+    return count;
+}

@@ -1,0 +1,49 @@
+"""Entries in another order: by the compiled core, else by numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store.native.buffers import address
+from store.native.library import core
+
+Ids = npt.NDArray[np.int32]
+
+
+def gather(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32], out: npt.NDArray[Any]) -> None:
+    """``entries[order]`` into ``out``. IndexError: an index is out of range."""
+    library = core()
+    if library is None or not (entries.flags.c_contiguous and order.flags.c_contiguous):
+        plain_gather(entries, order, out)
+        return
+    given = address(order), len(order), address(out)
+    if library.sh_gather(address(entries), entries.dtype.itemsize, len(entries), *given) != len(order):
+        raise IndexError(f"an index is not below {len(entries)}")
+
+
+def plain_gather(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32], out: npt.NDArray[Any]) -> None:
+    """The same without the compiled core."""
+    np.take(entries, order.astype(np.intp), out=out)
+
+
+def gather_ids(ids: Ids, order: npt.NDArray[np.uint32], table: Ids, out: Ids) -> None:
+    """``ids[order]``, each looked up in ``table``, into ``out``; the null finds the table's last entry.
+
+    IndexError: an index is out of range.
+    """
+    library = core()
+    if library is None or not (ids.flags.c_contiguous and order.flags.c_contiguous and table.flags.c_contiguous):
+        plain_gather_ids(ids, order, table, out)
+        return
+    given = address(order), len(order), address(table), len(table), address(out)
+    if library.sh_gather_ids(address(ids), len(ids), *given) != len(order):
+        raise IndexError(f"an index is not below {len(ids)}, or the table is empty")
+
+
+def plain_gather_ids(ids: Ids, order: npt.NDArray[np.uint32], table: Ids, out: Ids) -> None:
+    """The same without the compiled core."""
+    found = np.take(ids, order.astype(np.intp)).view(np.uint32)
+    np.take(table, np.minimum(found, np.uint32(len(table) - 1)), out=out)
