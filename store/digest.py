@@ -87,7 +87,9 @@ def digest_nulls(column: Column, count: int) -> int:
 def digest_entries(column: Column, entries: npt.NDArray[Any]) -> int:
     """The digest of a fixed-width column from its entries as they lie in the file, sentinels for null."""
     prefix = _prefix(column, _tag(column))
-    found = fixed_sum(prefix, entries, column.type.null, boolean=column.type.name == "Boolean")
+    null = column.type.null
+    assert null is not None  # noqa: S101  every fixed-width type has one
+    found = fixed_sum(prefix, entries, null, boolean=column.type.name == "Boolean")
     if found is None:
         return plain_entries(column, entries)
     return (found[0] + digest_nulls(column, found[1])) % MODULUS

@@ -136,6 +136,26 @@ def test_no_undefined_behaviour(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(compiler() is None, reason="needs ziglang")
+def test_no_undefined_behaviour_in_what_merges_use(tmp_path: Path) -> None:
+    build(tmp_path / "trapping.so", MACHINE, TRAPPING)
+    code = (
+        "import sys, pytest; from pathlib import Path; from store.native import library\n"
+        "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
+        "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *sys.argv[2:]]))"
+    )
+    tests = [f"tests/property/store/test_{name}.py" for name in ("native_texts", "native_gather", "digest")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "trapping.so"), *tests],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
 def test_a_sample_of_the_fuzzer(tmp_path: Path) -> None:
     done = run(20_000, 7, tmp_path)
     if done is None:

@@ -1,0 +1,45 @@
+"""Merges with the compiled core and without it write the same files, byte for byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.native import library
+from store.native.library import core
+from tests.support.writers.merge_runs import history_bytes, make, merge
+from writers.merge import dates
+from writers.merge.plan import source
+from writers.merge.plan.keys import SortKey
+from writers.merge.plan.plan import MergePlan
+from writers.merge.write import check, columns
+
+SORT = (SortKey("Venue"), SortKey("D", True), SortKey("Note"))
+WAYS: dict[str, dict[str, Any]] = {
+    "whole": {"pieces": 1},
+    "by columns": {"pieces": 2, "by_columns": True},
+    "in pieces": {"pieces": 5},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_bytes_with_the_core_and_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    pieces, by_columns = WAYS[way]["pieces"], WAYS[way].get("by_columns", False)
+    for module, name, value in ((source, "BLOCK_ROWS", 64), (check, "BLOCK_ROWS", 64), (columns, "CHUNK_ROWS", 50)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(MergePlan, "ranges", lambda _: pieces)
+    monkeypatch.setattr(MergePlan, "by_columns", lambda _: by_columns)
+    monkeypatch.setattr(dates, "PARALLEL_ROWS", 1)
+    found = []
+    for switch in ("1", "0"):
+        monkeypatch.setenv(library.SWITCH, switch)
+        core.cache_clear()
+        assert (core() is None) == (switch == "0")
+        db, _ = make(tmp_path / switch, 300, seed=6)
+        (result,) = merge(db.layout, sort=SORT, workers=2)
+        assert result.pieces == pieces
+        found.append(history_bytes(db.layout))
+    core.cache_clear()
+    assert len(found[0]) > 30 and found[0] == found[1]
