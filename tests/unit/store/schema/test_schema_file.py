@@ -37,8 +37,8 @@ def test_examples_have_no_findings_and_stay_as_they_are(path: Path) -> None:
     assert path.stem in schema_text(file.schema)
 
 
-def test_there_are_three_examples() -> None:
-    assert [p.stem for p in EXAMPLES] == ["Equities.QuoteL1", "Nyc13.Flight", "Trading.OrderLog"]
+def test_the_examples_are_found() -> None:
+    assert [p.stem for p in EXAMPLES] == ["Equities.QuoteL1", "Live.Trade", "Nyc13.Flight", "Trading.OrderLog"]
 
 
 def test_flights() -> None:
