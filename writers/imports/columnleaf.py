@@ -74,8 +74,7 @@ class ColumnLeafReader:
             own = replace(own, storage=Storage.SYMBOL if f"{column.name}.sym" in sizes else Storage.BLOB)
         for name in own.files:
             if name in sums and name in sizes:
-                offset = header.data_offset if name.endswith(".dat") else 0
-                check_crc(self._fs, directory / name, offset, FileState(sizes[name], sums[name]), stream="")
+                check_crc(self._fs, directory / name, FileState(sizes[name], sums[name]), stream="")
         return open_column(self._fs, directory, own, sizes, self.rows)
 
 
