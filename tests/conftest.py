@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer import testing
@@ -14,7 +16,12 @@ from typer.main import get_command
 
 from tests.support.marks import leaves_out
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
 LONGEST_FIRST = ({"spark", "kafka", "jvm", "deephaven"}, {"slow"})
+RANK: dict[Path, int] = {}  # of each file by its tests, in this order
 
 # typer's runner builds the command line anew for every call, which takes longer than most commands
 vars(testing)["_get_command"] = cache(get_command)
@@ -44,6 +51,23 @@ def pytest_collection_finish() -> None:
     import pandas  # noqa: F401  a process that only hands out tests need not have it
 
 
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    """The session of all test files that need none of their own."""
+    from tests.support.spark.one_session import shared_session
+
+    return shared_session()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """The shared session ends with the last test that may use it, not with the process."""
+    if nextitem is None or RANK[nextitem.path] > 0:
+        one_session = sys.modules.get("tests.support.spark.one_session")
+        if one_session is not None:
+            one_session.end_shared_session()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
     """Libraries that count what is left at the end of the process find nothing of ours."""
@@ -52,9 +76,14 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with the longest tests come first, so that no process is left with one of them at the end."""
-    rank: dict[Path, int] = {}
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
         found = next((n for n, names in enumerate(LONGEST_FIRST) if names & marks), len(LONGEST_FIRST))
-        rank[item.path] = min(found, rank.get(item.path, found))
-    items.sort(key=lambda item: rank[item.path])
+        RANK[item.path] = min(found, RANK.get(item.path, found))
+    items.sort(key=lambda item: RANK[item.path])
+    if share := os.environ.get(EXAMPLES):
+        from tests.support.examples import try_fewer_examples
+
+        for item in items:
+            if isinstance(item, pytest.Function):
+                try_fewer_examples(item.obj, float(share))

@@ -22,6 +22,7 @@ from jobs.demo.feed import json_line, rows
 from store.io.fs import Fs
 from tests.support.commands import run
 from tests.support.places import REPOSITORY
+from tests.support.spark.one_session import one_session
 
 pytestmark = pytest.mark.spark
 
@@ -79,10 +80,10 @@ class Flights:
         out, err = done.communicate(timeout=WAIT_SECONDS)
         return done.returncode, [json.loads(line) for line in out.splitlines()], err
 
-    def call(self, *words: str) -> tuple[int, list[dict[str, Any]]]:
-        """Exit code and JSON lines of a command that starts no Spark, in this process."""
+    def call(self, *words: str) -> tuple[int, list[dict[str, Any]], str]:
+        """The same of a command in this process."""
         done = run(self.root, *words, "--json")
-        return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()]
+        return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[str]]:
@@ -124,19 +125,20 @@ def test_from_feed_to_history_and_back(flights: Flights) -> None:
     ]
 
     chosen = ("--dates", "2013-01-01..2013-01-31")
-    code, merged, err = flights.run("merge", TABLE, *chosen, "--spark")
+    with one_session():
+        code, merged, err = flights.call("merge", TABLE, *chosen, "--spark")
     assert code == 0 and "merges in Spark: as --spark says" in err, err
     assert {line["date"]: (line["outcome"], line["rows_in"], line["rows_out"]) for line in merged} == {
         day: ("merged", count, count) for day, count in counts.items()
     }
     assert all(line["phase"] == "clean" and sum(line["destinations"].values()) == line["rows_out"] for line in merged)
 
-    code, validated = flights.call("validate", TABLE, *chosen)
+    code, validated, _ = flights.call("validate", TABLE, *chosen)
     assert code == 0
     assert all(line["passed"] for line in validated)
     assert all({"rule", "passed", "measured", "lower", "upper"} <= rule.keys() for rule in validated[0]["rules"])
 
-    code, truncated = flights.call("truncate", TABLE, *chosen)
+    code, truncated, _ = flights.call("truncate", TABLE, *chosen)
     assert code == 0
     assert {line["date"]: line["rows"] for line in truncated} == counts
 
@@ -144,11 +146,11 @@ def test_from_feed_to_history_and_back(flights: Flights) -> None:
     for tier, count in (("history", total), ("intraday", 0)):
         assert flights.call("read", TABLE, "--tier", tier)[1][0]["rows"] == count
     out = flights.base / "out.parquet"
-    code, (exported,) = flights.call("read", TABLE, "--date", "2013-01-02", "--out", str(out))
+    code, (exported,), _ = flights.call("read", TABLE, "--date", "2013-01-02", "--out", str(out))
     assert (code, exported["rows"], exported["epoch"]) == (0, counts["2013-01-02"], {"flights": DAYS})
     wanted = sorted(json.loads(line)["dest"] for line in flights.lines["2013-01-02"])
     assert sorted(pq.read_table(out)["dest"].to_pylist()) == wanted
-    code, (verified,) = flights.call("verify", "--deep")
+    code, (verified,), _ = flights.call("verify", "--deep")
     assert (code, verified["findings"]) == (0, [])
 
 

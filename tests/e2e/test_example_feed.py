@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sqlite3
-import subprocess
-import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,8 @@ from typing import Any
 import pytest
 
 from readers.arrow.opening import open_table
-from tests.support.places import REPOSITORY
+from tests.support.commands import run_json
+from tests.support.spark.one_session import one_session
 
 pytestmark = pytest.mark.spark
 
@@ -46,15 +44,17 @@ def add(base: Path, count: int) -> None:
         database.executemany("INSERT INTO orders (item) VALUES (?)", [(f"item {n}",) for n in range(count)])
 
 
+@pytest.fixture(autouse=True)
+def session() -> Iterator[None]:
+    """Its workers, processes of their own, find the module by PYTHONPATH."""
+    with one_session():
+        yield
+
+
 def ingest(base: Path, *more: str) -> dict[str, Any]:
-    """A run of the command in a process of its own, which finds the module by PYTHONPATH; what it has done."""
-    words = ("--root", str(base / "db"), "ingest", str(base / "orders.toml"), "--json", *more)
-    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "SPARKHAVEN_ROOT": ""}
-    command = [sys.executable, "-m", "jobs.cli.main", *words]
-    done = subprocess.run(command, capture_output=True, text=True, env=environ, cwd=base, timeout=600)
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    found: dict[str, Any] = json.loads(line)
+    """A run of the command; what it has done."""
+    code, found = run_json(base / "db", "ingest", str(base / "orders.toml"), *more)
+    assert code == 0, found
     return found
 
 
@@ -67,7 +67,7 @@ def test_rows_come_once_and_a_second_run_takes_only_new_ones(tmp_path: Path) -> 
     (tmp_path / "orders.toml").write_text(STREAM)
     add(tmp_path, 100)
     assert ingest(tmp_path, "--dry-run")["waiting_messages"] == 101  # from id 0 on
-    first = ingest(tmp_path, "--once", "--workers", "1", "--spark")
+    first = ingest(tmp_path, "--once", "--spark")
     assert (first["rows"], first["records"], first["epochs"]) == (100, 101, 3)
     assert first["positions"] == {"orders/0": 101}
     assert sorted(ids(tmp_path)) == [*range(1, 101)]

@@ -17,7 +17,6 @@ from rich.console import Console
 from ingest.feeds.kafka.broker.remote import Broker as Remote
 from ingest.options.kafka import KafkaOptions
 from jobs.demo.broker import Broker
-from jobs.session.spark_session import build_session
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.feeds import watch_ends
 from jobs.streams.reports.progress import Progress
@@ -31,18 +30,10 @@ from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.kafka.ticks import ids, stream_file, ticks
 from tests.support.kafka.topics import drop_topic, make_topic, send
-from writers.spark.stream import STREAM_CONF
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
 
 PATIENCE = 300.0
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    made = build_session("running-test", workers=2, extra=STREAM_CONF)
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +68,7 @@ def wait_for(what: Callable[[], bool], run: Run) -> None:
     end = time.monotonic() + PATIENCE
     while not what():
         assert time.monotonic() < end, (run.error, run.log.state.offsets)
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def has_stopped(run: Run) -> bool:

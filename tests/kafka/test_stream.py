@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.demo.broker import Broker
-from jobs.session.spark_session import build_session
 from store.epochs.reading.load import load_stream
 from store.errors import ErrorBudgetExceeded, PositionGapError
 from store.io.fs import Fs
@@ -24,16 +22,8 @@ from tests.support.kafka.topics import (
     send,
     send_in_transactions,
 )
-from writers.spark.stream import STREAM_CONF
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.spark]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    made = build_session("kafka-test", workers=2, extra=STREAM_CONF)
-    yield made
-    made.stop()
 
 
 def offsets(base: Path) -> dict[str, int]:

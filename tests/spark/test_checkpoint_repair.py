@@ -7,7 +7,6 @@ known by query, batch and digest alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,12 @@ from typer.testing import CliRunner
 
 from jobs.cli.main import app
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers, put, rolled_back, run, source, writer
-from tests.support.spark.stream_job import session
 
 pytestmark = pytest.mark.spark
 
 NEWEST = ("offsets/2", "commits/2", "sources/0/2")  # of the last batch
 DAMAGES = ("nothing", "empty", "zeros", "missing", "ahead", "files lost", "all empty")
 SILENT = ("nothing", "missing")  # Spark starts, and what it then does is right with positions only
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session()
-    yield spark
-    spark.stop()
 
 
 def content(top: Path) -> dict[str, bytes]:

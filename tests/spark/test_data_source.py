@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import sparkhaven
 from sparkhaven.testing import assert_table_equal, make_table
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
-from tests.support.spark.stream_job import session
+from tests.support.spark.one_session import shared_session
 from tests.support.tables.naive_reader import KINDS
 from tests.support.tables.naive_reader import read as naive
 
@@ -50,11 +49,10 @@ ROWS: dict[str, list[Any]] = {
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session()
+def spark() -> SparkSession:
+    spark = shared_session()
     sparkhaven.register(spark)
-    yield spark
-    spark.stop()
+    return spark
 
 
 @pytest.fixture(scope="module")

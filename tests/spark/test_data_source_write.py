@@ -24,7 +24,7 @@ from store.layout import Layout
 from tests.support.places import REPOSITORY
 from tests.support.spark.data_source import BOUNDS
 from tests.support.spark.frames import DDL, SCHEMA, STREAM, TABLE, epochs, numbers, put, row, source, writer
-from tests.support.spark.stream_job import session
+from tests.support.spark.one_session import shared_session
 
 pytestmark = pytest.mark.spark
 NAMES = [part.split()[0] for part in DDL.split(", ")]
@@ -32,11 +32,10 @@ POSITIONS = '{"partition": "part", "offset": "off"}'
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session()
+def spark() -> SparkSession:
+    spark = shared_session()
     sparkhaven.register(spark)
-    yield spark
-    spark.stop()
+    return spark
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import urllib.request
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from store.epochs.reading.load import load_stream
 from store.errors import FeedError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from tests.support.spark.stream_job import session
+from tests.support.spark.one_session import shared_session
 from writers.quarantine.table import Chosen, Quarantine
 
 pytestmark = pytest.mark.spark
@@ -58,11 +57,10 @@ max_fraction = 1.0
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session()
+def spark() -> SparkSession:
+    spark = shared_session()
     require_delta(spark)
-    yield spark
-    spark.stop()
+    return spark
 
 
 def take(spark: SparkSession, base: Path, name: str, feed: str = "", metrics: Metrics | None = None) -> Run:

@@ -18,7 +18,7 @@ from store.epochs.state.values import FileId
 from store.errors import PositionGapError, carried_error
 from store.io.fs import Fs
 from store.layout import LocationKey, TableName
-from tests.support.spark.stream_job import session
+from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
 from writers.batch.stream import BatchProgress, StreamPlan
 from writers.spark.stream import run_stream
@@ -28,11 +28,10 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session()
+def spark() -> SparkSession:
+    spark = shared_session()
     spark.dataSource.register(FilesSource)
-    yield spark
-    spark.stop()
+    return spark
 
 
 def _put(feed: Path, *numbers: int) -> None:

@@ -21,6 +21,7 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.support.spark.delta_cases import places, quarantine
 from tests.support.spark.feed_source import FeedSource
+from tests.support.spark.one_session import end_shared_session
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import bad, take
@@ -42,6 +43,7 @@ def spark(elsewhere: Path) -> Iterator[SparkSession]:
         "spark.hadoop.fs.defaultFS": "viewfs://cluster/",
         "spark.hadoop.fs.viewfs.mounttable.cluster.linkMergeSlash": f"file://{elsewhere}",
     }
+    end_shared_session()
     spark = build_session("foreign-default", workers=2, extra=STREAM_CONF | delta_conf(FS) | foreign)
     spark.dataSource.register(FeedSource)
     yield spark

@@ -21,7 +21,6 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.one_session import one_session
-from tests.support.spark.stream_job import session
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
 from writers.merge.plan.plan import MergeOptions
@@ -76,8 +75,7 @@ WRONG: list[tuple[str, Any, str]] = [
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with one_session():
-        spark = session()
+    with one_session() as spark:
         require_delta(spark)
         yield spark
 

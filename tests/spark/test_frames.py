@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -33,16 +32,8 @@ from tests.support.spark.frames import (
     source,
     writer,
 )
-from tests.support.spark.stream_job import session
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session()
-    yield spark
-    spark.stop()
 
 
 def fails(frame: DataFrame, writer: FrameWriter, checkpoint: Path) -> str:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from store.merges.records import newest
-from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
 from tests.support.writers.merge_runs import FS, history_bytes
@@ -26,18 +22,6 @@ from writers.partitions import add_partition
 
 pytestmark = pytest.mark.spark
 DAYS = [DAY, "2024-03-06", "2024-03-07"]
-
-
-@pytest.fixture(scope="module")
-def context() -> Iterator[Any]:
-    from pyspark import SparkConf, SparkContext
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    conf = SparkConf().setMaster("local[2]").setAppName("merge").set("spark.ui.enabled", "false")
-    conf.set("spark.executorEnv.PYTHONPATH", str(REPOSITORY))
-    found = SparkContext(conf=conf)
-    yield found
-    found.stop()
 
 
 def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
@@ -59,9 +43,11 @@ def run(root: Path, executor: Executor, memory: int) -> dict[str, bytes]:
     return history_bytes(db.layout)
 
 
-def test_tasks_in_spark_write_the_same_bytes(tmp_path: Path, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_in_spark_write_the_same_bytes(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dates, "PARALLEL_ROWS", 2000)  # the first day is cut over all workers
     here = run(tmp_path / "here", LocalExecutor(), 1 << 30)
-    there = run(tmp_path / "there", SparkExecutor(context, tmp_path, tmp_path), 1)
+    there = run(tmp_path / "there", SparkExecutor(spark.sparkContext, tmp_path, tmp_path), 1)
     assert here
     assert there == here

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from store.layout import Layout
 from store.rejected import REJECTED, encode_rejected
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.delta_cases import places, quarantine
-from tests.support.spark.stream_job import session
+from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, put_file, record
 from tests.support.writers.quarantine_cases import again, bad, restart, take
 from writers.quarantine.ledger import Requeue
@@ -31,11 +30,10 @@ FS = Fs()
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session()
+def spark() -> SparkSession:
+    spark = shared_session()
     require_delta(spark)
-    yield spark
-    spark.stop()
+    return spark
 
 
 def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -65,14 +63,11 @@ def test_rows_of_batches_are_parked_with_all_that_is_known_of_them(spark: SparkS
     assert places(quarantined, Chosen(reason="overflow")) == []
 
 
-@pytest.mark.parametrize("step", ["quarantine-sync:before", "commit-record:before"])
-def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(
-    spark: SparkSession, tmp_path: Path, step: str
-) -> None:
+def test_a_crash_before_the_commit_doubles_nothing_and_keeps_nothing(spark: SparkSession, tmp_path: Path) -> None:
     feed = tmp_path / "feed"
     first = put_file(feed, "0", [record(100), bad(101)], 1)
     one = put_file(feed, "1", [bad(0), record(1), bad(2)], 2)
-    fs = CrashingFs(crash_at=step, occurrence=2)
+    fs = CrashingFs(crash_at="quarantine-sync:before", occurrence=2)
     log = open_log(fs, tmp_path)
     quarantined = quarantine(spark, tmp_path, fs)
     take(fs, tmp_path, log, [[first]], quarantined.add)

@@ -18,7 +18,7 @@ from store.epochs.state.values import FileId
 from store.errors import CommitError, ErrorBudgetExceeded, FeedError, LockLostError, PositionGapError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
-from tests.support.spark.stream_job import run, session
+from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record
 from tests.support.witness.damage import permissions_hold
 from writers.batch.stream import BatchProgress
@@ -26,13 +26,6 @@ from writers.spark.stream import Batches
 from writers.target import SplitNotes
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session()
-    yield spark
-    spark.stop()
 
 
 def put(feed: Path, first: int, count: int) -> None:

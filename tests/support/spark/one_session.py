@@ -1,4 +1,4 @@
-"""One Spark session for all commands that a test calls in its own process."""
+"""One Spark session for all tests of a process that can use the same: a start costs as much as ten small queries."""
 
 from __future__ import annotations
 
@@ -6,16 +6,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+from jobs.session.spark_session import end_session, is_alive
+from tests.support.spark.stream_job import session
+
+_MADE: list[SparkSession] = []
+
+
+def shared_session() -> SparkSession:
+    """The session that the test files of a process share; made for the first one, and anew if it has ended."""
+    if not _MADE or not is_alive(_MADE[0]):
+        _MADE[:] = [session()]
+    return _MADE[0]
+
+
+def end_shared_session() -> None:
+    """Ends it: for tests that need a session of other settings, and when no more tests need any."""
+    while _MADE:
+        end_session(_MADE.pop())
 
 
 @contextmanager
-def one_session() -> Iterator[None]:
-    """Commands of the body find the session that an earlier one has opened; the last one ends with the body."""
+def one_session() -> Iterator[SparkSession]:
+    """Commands of the body, called in this process, find the shared session and leave it running."""
+    shared = shared_session()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(SparkSession, "stop", lambda session: None)
-        yield
-    session, context = SparkSession._instantiatedSession, SparkContext._active_spark_context
-    if session is not None and context is not None:
-        session.stop()
+        yield shared

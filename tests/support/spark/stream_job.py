@@ -24,6 +24,13 @@ from tests.support.streams.stream_kit import decode, open_log, target_of
 from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
 from writers.spark.stream import STREAM_CONF, run_stream
 
+# a query of a test runs once or twice: less than compiling code for it takes, or planning it anew amid its stages
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
 
 def session(*, delta: bool = True) -> SparkSession:
     """A session with the settings of streams; a worker needs our packages and these tests.
@@ -35,7 +42,7 @@ def session(*, delta: bool = True) -> SparkSession:
     if delta:
         with suppress(SettingsError):
             extra |= delta_conf(Fs())
-    spark = build_session("stream-test", workers=2, extra=extra)
+    spark = build_session("stream-test", workers=2, extra=extra | QUICK)
     spark.dataSource.register(FeedSource)
     return spark
 
