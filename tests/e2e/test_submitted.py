@@ -49,7 +49,7 @@ def test_the_documentations_lines_run_as_they_are_printed_with_a_bad_row_in_the_
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=REPOSITORY,
-            env={**place.environ, "SPARK_CONF_DIR": str(place.conf)},
+            env={**place.environ, "SPARK_SUBMIT_OPTS": "-Dspark.ui.enabled=false"},
             capture_output=True,
             text=True,
             timeout=PATIENCE,

@@ -152,12 +152,12 @@ def job(secure: tuple[str, Path, str], tmp_path: Path) -> Iterator[subprocess.Po
     settings = {"bootstrap": bootstrap, "topic": topic, "certificate": certificate, "rows": 2 * SHARE}
     (tmp_path / "Test.Tick.schema").write_text(SCHEMA)
     (tmp_path / "ticks.toml").write_text(STREAM.format(**settings))
-    for name in ("conf", "events", "local"):
+    for name in ("events", "local"):
         (tmp_path / name).mkdir()
     events = {"enabled": "true", "dir": (tmp_path / "events").as_uri(), "compress": "false", "rolling.enabled": "false"}
-    lines = (f"spark.eventLog.{name} {value}\n" for name, value in events.items())
-    (tmp_path / "conf" / "spark-defaults.conf").write_text("".join(lines))
-    environ = {**os.environ, "SPARK_CONF_DIR": str(tmp_path / "conf"), "SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+    given = [f"--conf spark.eventLog.{name}={value}" for name, value in events.items()]
+    environ = {**os.environ, "PYSPARK_SUBMIT_ARGS": " ".join([*given, "pyspark-shell"])}
+    environ["SPARK_LOCAL_DIRS"] = str(tmp_path / "local")
     environ |= {"READER_PASSWORD": READER, "PYTHONPATH": str(import_root())}
     words = ["--root", str(tmp_path / "db"), "ingest", str(tmp_path / "ticks.toml"), "--json"]
     words += ["--workers", "2", "--metrics-port", "0"]

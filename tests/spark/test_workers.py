@@ -12,6 +12,7 @@ import pytest
 
 from jobs.session.spark_session import import_root
 from tests.crash.spark.sink_job import SCHEMA
+from tests.support.spark.quick_java import quick_java
 
 pytestmark = pytest.mark.spark
 
@@ -53,7 +54,7 @@ def reported(bare: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
     """What a program says of each interpreter; it is started by its full path while no environment is activated."""
     base = tmp_path_factory.mktemp("workers")
     (base / "t.schema").write_bytes(SCHEMA)
-    environ = {**os.environ, "PYTHONPATH": str(import_root()), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environ = {**os.environ, **quick_java(), "PYTHONPATH": str(import_root()), "PYSPARK_DRIVER_PYTHON": sys.executable}
     words = [sys.executable, "-c", PROGRAM, str(base), bare, NOWHERE, sys.executable]
     done = subprocess.run(words, env=environ, cwd=base, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr

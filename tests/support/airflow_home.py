@@ -12,6 +12,7 @@ import pyspark
 from jobs.session.fast_start import python_launcher
 from store.io.fs import Fs
 from tests.support.places import REPOSITORY
+from tests.support.spark.quick_java import quick_java
 
 PYTHON = REPOSITORY / ".venv-airflow" / "bin" / "python"
 PROGRAM = Path(sys.executable).with_name("sparkhaven")
@@ -48,6 +49,7 @@ class AirflowHome:
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}',
             "SPARKHAVEN_AIRFLOW": str(self.configuration()),
             "SPARKHAVEN_ROOT": str(self.root),
+            **quick_java(),
             **more,
         }
 

@@ -37,6 +37,7 @@ from readers.checks.verify import verify
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.spark.sink_job import SCHEMA
+from tests.support.spark.quick_java import quick_java
 from tests.support.streams.stream_kit import STREAM, TABLE, record
 
 ROWS, PARTITIONS, SLOTS = 240, 6, 4
@@ -94,8 +95,9 @@ def _parent(process: int) -> int:
 
 
 def session() -> SparkSession:
-    """A cluster of two executors on this machine."""
-    spark = build_session("frame-copies", extra={"spark.master": f"local-cluster[2,{SLOTS // 2},512]", **CONF})
+    """A cluster of two executors on this machine, whose JVMs start as that of the driver does."""
+    quick = {"spark.executor.extraJavaOptions": quick_java()["JDK_JAVA_OPTIONS"]}
+    spark = build_session("frame-copies", extra={"spark.master": f"local-cluster[2,{SLOTS // 2},512]", **CONF, **quick})
     spark.sparkContext.setLogLevel("OFF")
     return spark
 

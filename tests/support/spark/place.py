@@ -16,11 +16,11 @@ from typing import Any
 import pyspark
 
 from jobs.demo.feed import json_line, rows
-from jobs.session.fast_start import archive_options, python_launcher
-from jobs.session.spark_session import JVM_OPTIONS
+from jobs.session.fast_start import python_launcher
 from jobs.session.zipped import write_zip
 from store.io.fs import Fs
 from tests.support.places import REPOSITORY
+from tests.support.spark.quick_java import quick_java
 
 SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 ROWS = 40
@@ -48,9 +48,7 @@ class Place:
         environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARKHAVEN_ROOT")}
         programs = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
         ours = {"PYSPARK_PYTHON": python_launcher(Fs(), os.environ), "PATH": programs}
-        quick = [*JVM_OPTIONS, *archive_options(Fs(), os.environ)]  # half the time; the archive knows no SPARK_CONF_DIR
-        ours["JDK_JAVA_OPTIONS"] = " ".join(quick)
-        return cls(base, stream, {**environ, **ours, "FLIGHTS_FEED": str(base / "feed")})
+        return cls(base, stream, {**environ, **ours, **quick_java(), "FLIGHTS_FEED": str(base / "feed")})
 
     @property
     def zip(self) -> str:
@@ -59,7 +57,7 @@ class Place:
 
     @property
     def conf(self) -> Path:
-        """A directory for SPARK_CONF_DIR: two tasks at a time, no pages."""
+        """A directory with settings of Spark: two tasks at a time, no pages."""
         return self.base / "spark"
 
     @property
