@@ -16,7 +16,7 @@ import pytest
 
 from store.layout import Layout, TableName
 from tests.deephaven.soak import MERGES, VARIABLE, Soak, sample
-from tests.support.served import PROGRAM, ClientError, Served, serving
+from tests.support.served import PROGRAM, ClientError, Served, require_engine, serving
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, SCHEMA, TABLE, as_table, comparable, random_row
 from tests.support.writers.merge_runs import FS, make, merge
@@ -55,6 +55,7 @@ pytestmark = pytest.mark.deephaven
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A root with one table and many small locations, served as a whole."""
+    require_engine()  # before a thousand files are written
     base = tmp_path_factory.mktemp("served")
     many = IntradayRows(base / "db", SMALL.replace("NAME", "Many").encode(), fs=FS)
     for date in range(1, 29):

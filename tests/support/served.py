@@ -142,11 +142,16 @@ class Served:
         return self.server.returncode
 
 
+def require_engine() -> None:
+    """Skips the test where there is no engine."""
+    if not PYTHON.exists():
+        pytest.skip("no Deephaven engine: `make setup-deephaven` installs one")
+
+
 @contextmanager
 def serving(root: Path, logs: Path, *words: str) -> Iterator[Served]:
     """Serves a root until the end of the body; skips where there is no engine."""
-    if not PYTHON.exists():
-        pytest.skip("no Deephaven engine: `make setup-deephaven` installs one")
+    require_engine()
     notes = logs / "serve.log"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("SPARKHAVEN")}
     command = [str(PROGRAM), "--root", str(root), "serve", "--port", "0", "--memory", "1g", "--json", *words]
