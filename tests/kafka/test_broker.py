@@ -1,4 +1,4 @@
-"""The broker of the tests is a real one: it keeps what was acknowledged, also when it is killed."""
+"""The broker of the tests: why it does not start, and that it ends with its owner. What it keeps: ``test_running``."""
 
 from __future__ import annotations
 
@@ -9,38 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
 
 from jobs.demo.broker import Broker, free_port
 from jobs.session.spark_session import import_root
 from store.errors import RetryableFeedError
 from store.io.fs import Fs
-from tests.support.kafka.topics import make_topic, send
 from tests.support.processes import ends, runs
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
-
-
-def _read(bootstrap: str, topic: str) -> list[bytes]:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=10_000)
-    try:
-        place = TopicPartition(topic, 0)
-        consumer.assign([place])
-        count = consumer.end_offsets([place])[place]
-        consumer.seek_to_beginning()
-        return [next(consumer).value for _ in range(count)]
-    finally:
-        consumer.close()
-
-
-def test_messages_survive_a_killed_broker(tmp_path: Path) -> None:
-    broker = Broker(Fs(), tmp_path)
-    with broker:
-        topic = make_topic(broker.bootstrap)
-        send(broker.bootstrap, topic, [b"one", b"two"])
-        broker.kill()
-        broker.start()
-        assert _read(broker.bootstrap, topic) == [b"one", b"two"]
 
 
 def test_port_in_use_is_reported_with_the_end_of_the_log(tmp_path: Path, broker: Broker) -> None:

@@ -53,7 +53,7 @@ def test_killed_and_without_its_checkpoint_each_message_is_stored_once(broker: B
         deadline = time.monotonic() + SECONDS
         while epoch(tmp_path) < 3:
             assert job.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
+            time.sleep(0.05)
     finally:
         os.killpg(job.pid, signal.SIGKILL)  # Python, workers and the JVM
         job.communicate()

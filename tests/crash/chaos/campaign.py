@@ -27,7 +27,7 @@ from store.io.fs import Fs
 from store.layout import Layout
 from tests.crash.chaos.faults import Checkpoint, jvm_of, kill, kill_all, workers_of
 from tests.crash.chaos.job import DRIVER_STEPS, OPEN_STEPS, TASK_STEPS
-from tests.crash.chaos.reader import Finding, committed
+from tests.crash.chaos.reader import REST, Finding, committed
 from tests.crash.chaos.run import Job, Watcher
 from tests.crash.chaos.tally import Campaign
 from tests.crash.chaos.topic import PARTITIONS, STREAM, TABLE, TOPIC, Source, stream_file
@@ -45,7 +45,14 @@ class Chaos:
     """Broker, source, job and readers below ``base``."""
 
     def __init__(
-        self, base: Path, opened: ExitStack, seed: int, *, readers: int = 1, sizes: Sequence[int] = (SMALL, LARGE)
+        self,
+        base: Path,
+        opened: ExitStack,
+        seed: int,
+        *,
+        readers: int = 1,
+        sizes: Sequence[int] = (SMALL, LARGE),
+        rest: float = REST,
     ) -> None:
         self._base, self._root, self._trap = base, base / "db", base / "trap"
         self._chance = random.Random(seed)
@@ -56,7 +63,7 @@ class Chaos:
         self._source = Source(self._broker.bootstrap)
         self._size = self._sizes[0]
         self._source.send(4 * self._size)
-        self._readers = [Watcher(self._root) for _ in range(readers)]
+        self._readers = [Watcher(self._root, rest) for _ in range(readers)]
         for reader in self._readers:
             opened.callback(reader.close)
         spark = Layout(self._root).spark_checkpoint(TABLE, STREAM)

@@ -1,4 +1,4 @@
-"""Reads a table over and over while others break its writer: ``python -m tests.crash.chaos.reader ROOT``.
+"""Reads a table over and over while others break its writer: ``python -m tests.crash.chaos.reader ROOT [REST]``.
 
 Each snapshot must be whole epochs: in every location exactly the rows of the offsets that the commit log's epochs up to
 the pinned one have taken, in order, none twice, and never fewer than before. One line of JSON for each look on standard
@@ -168,7 +168,7 @@ def committed(root: Path, epoch: int | None = None) -> Positions:
     return {partition: known.get(f"{TOPIC}/{partition}", 0) for partition in range(PARTITIONS)}
 
 
-def main(root: Path) -> None:
+def main(root: Path, rest: float = REST) -> None:
     """Looks until it is asked to stop."""
     reader = Reader(root)
     stopping = False
@@ -182,9 +182,9 @@ def main(root: Path) -> None:
         print(json.dumps(said), flush=True)
         if stopping:
             return
-        pause = max(0.05, REST * (time.monotonic() - started))
+        pause = max(0.05, rest * (time.monotonic() - started))
         stopping = bool(select.select([sys.stdin], [], [], pause)[0])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(float, sys.argv[2:]))

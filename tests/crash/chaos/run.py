@@ -17,7 +17,7 @@ from typing import IO
 from jobs.session.spark_session import import_root
 from jobs.session.watchdog import Watchdog
 from tests.crash.chaos.faults import kill_all
-from tests.crash.chaos.reader import Finding
+from tests.crash.chaos.reader import REST, Finding
 
 LAST_LINES = 30
 _EPOCH = re.compile(r" epoch (\d+): ")
@@ -109,8 +109,8 @@ class Job:
 class Watcher:
     """A reader as a process of its own: how often it looked, and what it saw last; ``taken`` is what was wrong."""
 
-    def __init__(self, root: Path) -> None:
-        words = ["-m", "tests.crash.chaos.reader", str(root)]
+    def __init__(self, root: Path, rest: float = REST) -> None:
+        words = ["-m", "tests.crash.chaos.reader", str(root), str(rest)]
         self._process = _start(words)
         self.looks = self.epoch = self.rows = 0
         self._bad: list[Finding] = []

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.jvm, pytest.mark.kafka, pytest.mark.spark]
 
 def test_whatever_is_killed_every_message_is_there_once(tmp_path: Path) -> None:
     with ExitStack() as opened:
-        chaos = Chaos(tmp_path, opened, seed=7, sizes=(LARGE,))
+        chaos = Chaos(tmp_path, opened, seed=7, sizes=(LARGE,), rest=6.0)
         chaos.round(IN_WORKER)
         chaos.round("driver, random moment", "older copy")
         chaos.finish()

@@ -23,7 +23,7 @@ from tests.crash.disk.call_sites import SYNCS, CallSiteFs, Fault, Site, faults_o
 from tests.support.streams.stream_story import Groups
 from tests.support.streams.whole_story import Watch, check_end, live, write_feed
 
-OTHERS = 16
+OTHERS = 10
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,7 @@ def short_calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.slow
 def test_writes_and_reads_that_come_up_short_are_finished(
     tmp_path: Path, batches: list[Groups], short_calls: dict[str, int]
 ) -> None:
@@ -137,6 +138,7 @@ def storm() -> Iterator[list[int]]:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.slow
 def test_calls_that_a_signal_interrupts_are_finished(tmp_path: Path, batches: list[Groups], storm: list[int]) -> None:
     live(Fs(), tmp_path, batches, Watch(), back=True)
     check_end(tmp_path)

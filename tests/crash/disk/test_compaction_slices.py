@@ -45,7 +45,7 @@ def test_killed_before_any_change_of_the_disk(tmp_path: Path) -> None:
     plain = CrashingFs()
     tell(plain, tmp_path / "plain", [])
     assert plain.steps.count("compaction-slice:before") > 10 and plain.steps.count("log-replace:after") > 1
-    for change in range(3, plain.changes, 7):
+    for change in range(3, plain.changes, 13):
         root, done = tmp_path / f"db{change}", list[int]()
         with pytest.raises(Crash):
             tell(CrashingFs(crash_after=change), root, done)
@@ -60,7 +60,7 @@ def test_powered_off_before_any_change_of_the_disk(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     plain = PowerCutFs(tmp_path / "plain")
     tell(plain, tmp_path / "plain", [])
-    for seed, change in enumerate(range(5, plain.changes, 11)):
+    for seed, change in enumerate(range(5, plain.changes, 19)):
         root, done = tmp_path / f"db{change}", list[int]()
         root.mkdir()
         fs = PowerCutFs(root, crash_after=change)

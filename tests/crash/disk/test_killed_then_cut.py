@@ -49,6 +49,7 @@ class MarkingFs(PowerCutFs):
         self.at.setdefault(name, self.changes)
 
 
+@pytest.mark.slow
 def test_a_stream_whose_directories_were_made_by_a_process_that_died(tmp_path: Path) -> None:
     file = put_file(tmp_path / "feed", "1", [record(1), record(2)], 1)
     for change in range(12):

@@ -1,6 +1,6 @@
 """SIGKILL before and after every named step: ``python -m tests.crash.kills.kill_steps [files|topic] [--every]``.
 
-A step that comes often is tried at its first and last time and in between, with ``--every`` at every time.
+A step that comes often is tried at its first time, its last or one between, in turns; with ``--every`` at every time.
 
 Each round runs the story in a forked child that kills itself at one step, then recovers and goes on in another child.
 Prints the number of kills; a round that does not end with exactly the rows of the input is reported and ends it with 1.
@@ -78,6 +78,11 @@ def chosen(steps: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return [(step, n) for step, n in steps if n in (1, (last[step] + 1) // 2, last[step])]
 
 
+def in_turns(steps: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Each step once: the first, the middle and the last occurrence in turns."""
+    return [(step, (1, (last + 1) // 2, last)[n % 3]) for n, (step, last) in enumerate(dict(steps).items())]
+
+
 def main(base: Path, story: str, *, every: bool) -> int:
     """All rounds; 0 if none lost or doubled a row."""
     base.mkdir()
@@ -85,7 +90,7 @@ def main(base: Path, story: str, *, every: bool) -> int:
     (base / "plain").mkdir()
     steps = steps_of_the_story(base / "plain", batches)
     if not every:
-        steps = chosen(steps)
+        steps = in_turns(steps)
     kills = 0
     for number, (step, occurrence) in enumerate(steps):
         root = base / f"db{number}"

@@ -12,7 +12,7 @@ import pytest
 from store.epochs.reading.load import list_streams, load_stream
 from store.io.fs import Fs
 from store.layout import Layout
-from tests.crash.kills.kill_steps import chosen, in_child
+from tests.crash.kills.kill_steps import in_child, in_turns
 from tests.crash.kills.leased_story import BATCHES, ROWS, steps_of_the_story, tell
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.disks.power_cut_fs import PowerCutFs
@@ -36,7 +36,7 @@ def test_killed_before_and_after_every_step(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     steps = steps_of_the_story(tmp_path / "plain" / "db")
     assert {name.partition(":")[0] for name, _ in steps} >= STEPS
-    for number, (step, occurrence) in enumerate(chosen(steps)):
+    for number, (step, occurrence) in enumerate(in_turns(steps)):
         place = tmp_path / f"{number}"
         place.mkdir()
 

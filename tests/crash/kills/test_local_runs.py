@@ -44,6 +44,7 @@ def test_the_other_way_goes_on_where_one_was_killed(tmp_path: Path, first: str, 
     assert steps
 
 
+@pytest.mark.slow
 def test_turns_take_what_is_new_and_nothing_else(tmp_path: Path) -> None:
     feed, root = tmp_path / "feed", tmp_path / "db"
     expected: list[int] = []

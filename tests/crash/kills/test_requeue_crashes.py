@@ -76,6 +76,7 @@ def test_stopped_at_every_step_no_row_is_lost_or_doubled(tmp_path: Path) -> None
     print(f"{len(steps)} steps")
 
 
+@pytest.mark.slow
 def test_a_rollback_makes_rows_pending_again_also_when_they_were_not_marked(tmp_path: Path) -> None:
     for number, step in enumerate(("quarantine-mark:before", None)):
         root = tmp_path / str(number)

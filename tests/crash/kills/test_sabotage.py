@@ -111,6 +111,7 @@ def cuts(base: Path, story: list[Groups], kind: type[PowerCutFs]) -> None:
         assert goes_on(root, story, boot="boot-2") == EXACT
 
 
+@pytest.mark.slow
 def test_symbols_are_on_disk_before_the_record_that_counts_on_them(tmp_path: Path, story: list[Groups]) -> None:
     cuts(tmp_path, story, PowerCutFs)
 

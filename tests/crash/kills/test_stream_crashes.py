@@ -71,7 +71,7 @@ def test_stopped_before_any_change_of_the_disk(tmp_path: Path, story: list[Group
     plain = CrashingFs()
     (tmp_path / "plain").mkdir()
     tell(plain, tmp_path / "plain", story)
-    for change in random.Random(3).sample(range(plain.changes), 60):
+    for change in random.Random(3).sample(range(plain.changes), 30):
         root = tmp_path / f"db{change}"
         root.mkdir()
         acknowledged: list[int] = []
@@ -108,7 +108,7 @@ def total_changes(root: Path, story: list[Groups]) -> int:
 def test_powered_off_at_any_change_loses_nothing_acknowledged(tmp_path: Path, story: list[Groups]) -> None:
     total = total_changes(tmp_path / "plain", story)
     chance = random.Random(11)
-    for seed, change in enumerate(chance.sample(range(total), 60)):
+    for seed, change in enumerate(chance.sample(range(total), 30)):
         power_cut(tmp_path / f"db{seed}", story, change, seed)
 
 
@@ -124,7 +124,7 @@ def test_the_power_cuts_do_find_a_sync_that_is_left_out(tmp_path: Path, story: l
 def test_killed_twice_and_then_powered_off(tmp_path: Path, story: list[Groups]) -> None:
     total = total_changes(tmp_path / "plain", story)
     chance = random.Random(13)
-    for seed in range(40):
+    for seed in range(20):
         root = tmp_path / f"db{seed}"
         root.mkdir()
         fs = PowerCutFs(root)

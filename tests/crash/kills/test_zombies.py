@@ -1,4 +1,4 @@
-"""Two copies of a stream's driver, and tasks that outlive theirs; ``make crash`` plays all rounds."""
+"""Two copies of a stream's driver, and tasks that outlive theirs; ``make crash`` plays all rounds, and Spark jobs."""
 
 from __future__ import annotations
 

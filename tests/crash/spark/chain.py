@@ -81,7 +81,7 @@ class Chain:
             seen = self._count()
             source = self._start_source()
             try:
-                self._until(lambda: self._count() > seen or self._chance.random() < 0.01)
+                self._until(lambda: self._count() > seen or self._chance.random() < 0.05)
                 time.sleep(self._chance.uniform(0.0, 0.3))
                 self.tally.kills[end] += _kill(self._follower)
                 self._follower = self._follow()
@@ -163,7 +163,7 @@ class Chain:
             said = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
             assert self._follower.poll() is None, f"the query has ended: {said}"
             assert time.monotonic() < end, f"lost: {self._count()} rows; {said}"
-            time.sleep(0.02)
+            time.sleep(0.1)  # a look opens the table, on cores that the query needs
 
 
 def _end_well(process: subprocess.Popen[str]) -> None:

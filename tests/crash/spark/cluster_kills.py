@@ -207,7 +207,7 @@ class Breakage:
         end = time.monotonic() + PATIENCE
         while not done():
             assert time.monotonic() < end, f"lost: {self._count()} rows; {self._log.read_text()[-2000:]}"
-            time.sleep(0.05)
+            time.sleep(0.2)  # a look opens the table, on cores that the job needs
 
     def _count(self) -> int:
         try:

@@ -144,7 +144,7 @@ PATTERNS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)
-@QUICK
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_dates_by_pattern(pattern: str, data: st.DataObject) -> None:
     when = st.datetimes(datetime(1970, 1, 1), datetime(2068, 12, 31), timezones=st.just(UTC))
@@ -201,6 +201,7 @@ FAR = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("far", [None, "null", "clamp"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
 def test_far_instants(far: Any, zone: str | None) -> None:
