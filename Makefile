@@ -84,6 +84,7 @@ cluster: setup ## a standalone Spark cluster on loopback, a master and two worke
 	@$(BIN)/python -m jobs.demo.cluster
 
 test: setup setup-airflow ## every test, with the slowest at the end
+	@[ -x $(DEEPHAVEN_VENV)/bin/python ] || echo "test: without those of tests/deephaven: make setup-deephaven installs the engine"
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25
 
 test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `make test` runs them too
@@ -92,8 +93,8 @@ test-airflow: setup setup-airflow ## the tests of the DAGs in a real Airflow; `m
 test-deephaven: setup setup-deephaven ## the tests of `serve` with a real engine; `make test` runs them where it is set up
 	$(BIN)/python -m pytest -q tests/deephaven
 
-test-fast: setup ## tests without a JVM, in seconds; their files are kept in memory where that is offered
-	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )$(BIN)/python -m pytest -q -n auto \
+test-fast: setup ## quick tests without a JVM, with fewer examples; their files are kept in memory where that is offered
+	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto \
 	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not slow"
 
 check: $(STAMP) $(DOCS) ## format, lint, types, import rules, the documentation and its links

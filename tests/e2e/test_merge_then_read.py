@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from readers import open_table
 from tests.support.tables.intraday_rows import IntradayRows
@@ -33,6 +34,7 @@ def read(db: IntradayRows, tier: str = "all") -> list[str]:
     return shown(open_table(db.root, str(TABLE)).to_arrow(tier=tier))
 
 
+@pytest.mark.slow
 def test_each_row_once_at_every_station(tmp_path: Path) -> None:
     rng = random.Random(11)
     db, rows = make(tmp_path, 120)

@@ -45,6 +45,7 @@ def errors(db: IntradayRows) -> list[str]:
     return [found.text() for found in report.findings if found.severity != "note"]
 
 
+@pytest.mark.slow
 def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
     db, rows = make(tmp_path, 90)
     assert rows_of(tmp_path) == expected(rows)

@@ -52,6 +52,7 @@ def test_programs_are_found() -> None:
     assert {REPOSITORY / "jobs", REPOSITORY / "benchmarks", REPOSITORY / "tests" / "crash"} <= {*script_directories()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directory", script_directories(), ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_no_module_beside_a_program_hides_a_package(directory: Path) -> None:
     modules = {path.stem for path in directory.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}

@@ -46,6 +46,7 @@ def scanned(lines: list[bytes], *targets: Target) -> tuple[list[int], list[list[
     return found.lines.tolist(), [array.to_pylist() for array in found.columns]
 
 
+@pytest.mark.slow
 @MANY
 @given(st.binary(max_size=300) | st.text("a\n\r", max_size=400).map(str.encode))
 def test_line_ends(data: bytes) -> None:
@@ -57,6 +58,7 @@ def test_generated_and_mutated_lines() -> None:
     assert compare(4000, 1) > 1000
 
 
+@pytest.mark.slow
 @MANY
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20), st.sampled_from([17, 19, 6])
@@ -260,6 +262,7 @@ def test_the_guard_page_ends_a_process_that_reads_it() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=REPOSITORY).returncode == -11
 
 
+@pytest.mark.slow
 def test_nothing_is_read_behind_the_end() -> None:
     scanner = Scanner(FORMS, [tuple(one.source.split(".")) for one in FORMS])
     whole = GOOD + b"\n" + GOOD

@@ -47,6 +47,7 @@ def reported(blocks: Iterable[LineBlock], lines: int) -> Reported:
     return whole, long
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     lines=LINES,
@@ -69,6 +70,7 @@ def test_numbers_are_those_of_the_lines_of_the_file(
     assert reported(found, count) == expected(text.encode(), max_line)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     lines=LINES,

@@ -65,6 +65,7 @@ def plain(col: Column, raw: np.ndarray[Any, Any]) -> list[Any]:
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIXED)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
@@ -77,6 +78,7 @@ def test_entries_equal_the_naive_digest(name: str, data: st.DataObject) -> None:
     assert digest_entries(col, raw) == plain_entries(col, raw) == naive(col, plain(col, raw))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["int", "long", "double", "Instant"])
 def test_special_values_and_more_than_one_block(name: str) -> None:
     col = column(name)

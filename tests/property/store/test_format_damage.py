@@ -63,6 +63,7 @@ def survives(name: str, data: bytes) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_shorter_file_is_refused(name: str) -> None:
     whole, _ = KINDS[name]
@@ -86,6 +87,7 @@ def test_every_byte_flipped(name: str) -> None:
     assert refused, "no flip was noticed at all"
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(NAMES), st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), min_size=1, max_size=6))
 def test_several_bytes_overwritten(name: str, writes: list[tuple[int, int]]) -> None:

@@ -114,6 +114,7 @@ def test_argsort_of_many_rows_takes_several_passes() -> None:
     assert np.array_equal(argsort(keys), np.lexsort(keys[::-1]))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30),

@@ -96,6 +96,7 @@ def test_what_is_no_text_in_its_encoding_is_a_bad_row_in_its_own_bytes(tmp_path:
         assert reported == [*expected, (count + 4, last, b"9")]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=60), st.sampled_from(sorted(ENCODINGS)), st.integers(1, 9))
 def test_payloads_come_back_as_they_were(data: bytes, encoding: str, size: int) -> None:

@@ -46,6 +46,7 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PACK)
 @settings(max_examples=30, deadline=None)
 @given(members=st.lists(st.binary(max_size=3000)), size=st.integers(1, 5000), pad=st.integers(0, 3))

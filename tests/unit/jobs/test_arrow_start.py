@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """import sys
 from jobs.arrow_start import forgo_pandas
 import jobs.cli.main
@@ -19,6 +21,7 @@ print("pandas" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_arrays_do_not_bring_pandas_and_frames_do() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["False", "DataFrame [1.5, None] 1", "True"]

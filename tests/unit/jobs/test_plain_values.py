@@ -98,6 +98,7 @@ def test_a_typer_that_works_otherwise_goes_on_as_it_does(monkeypatch: pytest.Mon
     assert not hasattr(core, module.BUILD)
 
 
+@pytest.mark.slow
 def test_a_short_read_imports_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     small = SmallTable(tmp_path)
     small.add("a", "2026-11-20", {"Size": [1, None, 3]})

@@ -84,6 +84,7 @@ def test_open_hours_also_of_a_session_that_begins_the_evening_before() -> None:
     assert ALWAYS.is_open(at("2026-01-03T00:00"))
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([NEW_YORK, TOKYO, FUTURES, ALWAYS]),
     st.lists(st.integers(0, 24 * 20), min_size=2, max_size=30).map(sorted),

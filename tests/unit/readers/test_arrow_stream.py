@@ -62,6 +62,7 @@ def _nullable(kind: pa.DataType) -> Any:
     return pandas.ArrowDtype(kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_every_type_arrives_with_nulls_from_both_tiers(every: SmallTable, consumer: str) -> None:
     table = open_table(every.root, "Test.Every")
@@ -93,6 +94,7 @@ def test_a_table_without_rows(tmp_path: Path, consumer: str) -> None:
     assert found.column_names == table.arrow_schema().names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_a_snapshot_stays_while_a_writer_commits(every: SmallTable, consumer: str) -> None:
     table = open_table(every.root, "Test.Every")
@@ -144,6 +146,7 @@ def test_a_requested_schema_that_does_not_fit_is_reported(every: SmallTable) -> 
         pa.RecordBatchReader.from_stream(table, schema=narrow).read_all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_a_damaged_file_is_reported_in_mid_stream(every: SmallTable, consumer: str) -> None:
     table = open_table(every.root, "Test.Every")
@@ -154,6 +157,7 @@ def test_a_damaged_file_is_reported_in_mid_stream(every: SmallTable, consumer: s
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consumer", CONSUMERS)
 def test_rows_that_left_the_snapshot_are_reported(every: SmallTable, consumer: str) -> None:
     table = open_table(every.root, "Test.Every")

@@ -36,6 +36,7 @@ def flip(path: Path, byte: int) -> None:
         file.write(bytes((old ^ 1,)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "byte", "column"),
     [

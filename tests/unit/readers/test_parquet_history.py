@@ -97,6 +97,7 @@ def test_a_sound_location(sound: tuple[Path, IntradayRows]) -> None:
     assert stats["waste"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", [PARQUET, SIDECAR, "Index-Sym/Sym.dat", "Index-Sym/table.size"])
 def test_damage_is_reported_and_no_row_is_wrong(

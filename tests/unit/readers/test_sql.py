@@ -65,6 +65,7 @@ def asked(root: Path, query: str, **options: Any) -> tuple[list[tuple[Any, ...]]
         return rows, scan.rows_read, scan.where.text if scan.where else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "read", "sizes"),
     [
@@ -256,6 +257,7 @@ def test_types_are_exact(small: SmallTable) -> None:
     assert found["F"].type == pa.float32() and found.num_rows == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "error", "words"),
     [

@@ -153,6 +153,7 @@ def test_fixed_columns_without_nulls_are_the_mapped_file(small: SmallTable) -> N
     assert table["Size"].chunk(0).to_pylist() == list(range(100_000))
 
 
+@pytest.mark.slow
 def test_streaming_holds_a_batch_not_the_table(small: SmallTable) -> None:
     rows = 400_000
     small.add("c", D2, {"Size": [None, *range(rows - 1)], "Px": [1.5] * rows, "Sym": ["X", None] * (rows // 2)})

@@ -43,6 +43,7 @@ def test_killed_anywhere_and_started_again(tmp_path: Path, start: int | None) ->
         assert ids(root) == expected, f"killed before change {change}"
 
 
+@pytest.mark.slow
 def test_a_rollback_takes_the_position_along(tmp_path: Path) -> None:
     feed = DeltaOptions(str(unpack(tmp_path, until=7)))
     root = tmp_path / "db"

@@ -74,6 +74,7 @@ def test_a_stream_begins_with_what_the_table_holds(tmp_path: Path) -> None:
     assert (batch.start, batch.stop, len(batch.entries)) == (packed(7), packed(8), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [Limit(files=1), Limit(files=3), Limit(rows=3), Limit(bytes=3000), Limit(files=100)])
 @pytest.mark.parametrize("start", [None, 0, 3])
 def test_a_restart_after_any_batch_goes_on_with_the_same_files(tmp_path: Path, limit: Limit, start: int | None) -> None:

@@ -121,6 +121,7 @@ def test_a_partition_is_cut_only_where_runs_would_be_uneven() -> None:
 sizes = st.lists(st.integers(0, 300_000), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @given(sizes, st.integers(1, 5))
 @settings(max_examples=200)
 def test_runs_hold_every_message_once_in_order(amounts: list[int], tasks: int) -> None:

@@ -28,6 +28,7 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
 def test_a_look_at_the_topics_ends_when_it_is_stopped(silent: str, named: bool) -> None:
     topics = KafkaTopics(KafkaOptions(silent, ("t",)) if named else KafkaOptions(silent, (), pattern="t.*"))

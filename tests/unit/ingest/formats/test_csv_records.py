@@ -85,6 +85,7 @@ def test_record_around_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pyte
     assert reported == [(3, "record with a line that is too long"), (7, "line too long")]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     lines=st.lists(st.sampled_from(['1,"a', 'b"', '2,"c"', "3,d", '"', '""', '4,"e"x', '5,"f""g', "6", "", '7,h"i'])),

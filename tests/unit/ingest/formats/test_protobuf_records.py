@@ -239,6 +239,7 @@ def test_what_is_no_such_message_is_a_bad_row_among_good_ones(
     assert [(row.line, row.column, row.code, row.payload) for row in rejects.rows] == [(1, column, reason, bad)]
 
 
+@pytest.mark.slow
 def test_proto2_has_unset_fields_whatever_their_default_is() -> None:
     of = source(OLD, "Trade")
     names = {"id": "long", "lots": "int", "side": "String", "text": "String", "part.px": "float"}

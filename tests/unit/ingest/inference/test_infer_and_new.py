@@ -44,6 +44,7 @@ def flight_values(name: str, texts: list[str]) -> list[Any]:
     return found if name in ("carrier", "tailnum", "origin", "dest") else [None if t is None else int(t) for t in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_the_flights_of_the_demo(tmp_path: Path, form: str) -> None:
     some = flights(1500)
@@ -107,6 +108,7 @@ JSON: list[tuple[str, list[Any], str, list[Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("values", "kind", "stored", "said"), [case[1:] for case in JSON], ids=[c[0] for c in JSON])
 def test_values_of_json(tmp_path: Path, values: list[Any], kind: str, stored: list[Any], said: str) -> None:
     path = json_file(tmp_path / "a.json", [{"v": value} for value in values])

@@ -176,6 +176,7 @@ def test_a_schema_that_was_corrected(tmp_path: Path) -> None:
     assert 'ignore = ["gone"]' in found.stream
 
 
+@pytest.mark.slow
 def test_json_that_nobody_can_cut_short_is_text(tmp_path: Path) -> None:
     deep: Any = 1
     for _ in range(400):

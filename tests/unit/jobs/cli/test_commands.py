@@ -61,6 +61,7 @@ LOOKING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", LOOKING, ids=" ".join)
 def test_looking_changes_nothing(shared: IntradayRows, words: list[str]) -> None:
     before = tree(shared.root)

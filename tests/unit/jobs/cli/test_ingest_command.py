@@ -72,6 +72,7 @@ def test_what_is_wrong_before_spark_starts_is_reported_before_anything_is_made(
     assert not (tmp_path / "db").exists()
 
 
+@pytest.mark.slow
 def test_a_misspelt_setting_of_the_client_is_reported_before_spark_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def package() -> pa.Table:
     return table.append_column("Date", day)
 
 
+@pytest.mark.slow
 def test_the_package_is_what_the_demo_expects(package: pa.Table) -> None:
     found = {figure.name: figure for figure in figures(package, {LocationKey("EWR", "2013-01-01"): 1}, 0)}
     assert found["rows"].ok

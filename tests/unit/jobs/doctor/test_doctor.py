@@ -134,6 +134,7 @@ def test_a_log_that_is_damaged_or_lost(small: SmallTable) -> None:
     assert (code, value["wrong"] >= 1) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"\xff{[ no such content"])
 def test_whatever_is_damaged_the_command_ends_well(small: SmallTable, content: bytes) -> None:
     small.merge_by_hand("2013-01-01", 1)
@@ -223,6 +224,7 @@ def test_the_command_tells_people_and_programs(small: SmallTable) -> None:
     assert code == 1 and value["findings"][-1]["what"].startswith("no table No.Such")
 
 
+@pytest.mark.slow
 def test_no_spark_is_imported() -> None:
     code = "import jobs.cli.main, jobs.doctor.command, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

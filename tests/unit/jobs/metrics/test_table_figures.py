@@ -46,6 +46,7 @@ def db(tmp_path: Path) -> IntradayRows:
     return made
 
 
+@pytest.mark.slow
 def test_merges_symbols_and_disk(db: IntradayRows) -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])
@@ -89,6 +90,7 @@ def test_merges_symbols_and_disk(db: IntradayRows) -> None:
         assert last["merge_rows", ""] == 60
 
 
+@pytest.mark.slow
 def test_a_merge_of_rows_that_came_later_counts_only_its_own(db: IntradayRows) -> None:
     metrics = Metrics(lambda: 100.0)
     merge(db.layout)
@@ -106,6 +108,7 @@ def test_a_merge_of_rows_that_came_later_counts_only_its_own(db: IntradayRows) -
     assert found["merge_bytes", ""] == sum(state.size for output in own for state in output.files.values())
 
 
+@pytest.mark.slow
 def test_open_files_of_this_process(db: IntradayRows) -> None:
     metrics = Metrics()
     metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
@@ -118,6 +121,7 @@ def test_open_files_of_this_process(db: IntradayRows) -> None:
         assert scraped(url)["open_files", ""] == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_reported_of_the_snapshots_of_other_processes_which_nobody_knows(db: IntradayRows) -> None:
     metrics = Metrics()
     metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
@@ -127,6 +131,7 @@ def test_nothing_is_reported_of_the_snapshots_of_other_processes_which_nobody_kn
     assert opened is not None
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_stays_and_grows_old(db: IntradayRows) -> None:
     now = [100.0]
     metrics = Metrics(lambda: now[0])

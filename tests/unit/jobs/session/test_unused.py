@@ -46,6 +46,7 @@ def test_environments_without_a_python_or_unused_for_a_month_go(tmp_path: Path) 
     assert [path for path in (*kept, taken) if not path.exists()] == []
 
 
+@pytest.mark.slow
 def test_the_command_of_make_says_what_it_removes(tmp_path: Path) -> None:
     old, new = environment(tmp_path / "airflow-old", days=31), environment(tmp_path / "airflow-new")
     line = [sys.executable, "-m", "jobs.session.unused", str(new)]

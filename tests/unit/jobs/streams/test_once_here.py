@@ -218,6 +218,7 @@ def start(base: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_sigterm_ends_a_run_that_waits_and_keeps_what_is_committed(tmp_path: Path) -> None:
     file = make(tmp_path)
     path = Path(file)

@@ -44,6 +44,7 @@ def test_numbers_are_the_bytes_of_the_file(tmp_path: Path) -> None:
             assert file.read_bytes().endswith(array.buffers()[1].to_pybytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", ["deephaven", "parquet", "both"])
 def test_an_attached_table_goes_through_a_whole_day(tmp_path: Path, format_: str) -> None:
     db, rows = make(tmp_path, 90)
@@ -194,6 +195,7 @@ def test_memory_of_small_files_is_bounded_unless_they_are_gone(tmp_path: Path) -
         assert [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym")] == found[:2]
 
 
+@pytest.mark.slow
 def test_counts_beside_a_running_writer_are_sums_of_whole_epochs(tmp_path: Path) -> None:
     db = IntradayRows(tmp_path, SMALL)
     db.commit({("a", DAY): small(1, 1), ("b", DAY): small(1, 1)})

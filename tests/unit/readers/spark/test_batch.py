@@ -149,6 +149,7 @@ WHERE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pushed", "where"), list(zip(FILTERS, WHERE, strict=True)), ids=WHERE)
 def test_a_pushed_filter_reads_only_rows_that_match(small: SmallTable, pushed: Filter, where: str) -> None:
     expected = open_table(small.root, "NS.T").to_arrow("Px", where=where)
@@ -203,6 +204,7 @@ def test_a_rollback_meanwhile_is_an_error_and_no_mixture(small: SmallTable) -> N
             list(reader.read(task))
 
 
+@pytest.mark.slow
 def test_small_locations_share_tasks_and_large_ones_are_divided(tmp_path: Path) -> None:
     small = SmallTable(tmp_path / "db")
     small.commit(*(small.append(f"p{n}", DAY, rows(2)) for n in range(100)))
@@ -236,6 +238,7 @@ def test_a_char_is_a_text_or_its_number(tmp_path: Path) -> None:
         read(small.root, columns="C")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [

@@ -73,6 +73,7 @@ def test_a_start_makes_no_objects_of_old_removals(tmp_path: Path) -> None:
     assert (more - few) / 2000 < 8
 
 
+@pytest.mark.slow
 def test_a_slice_of_a_compaction_is_bounded_by_what_batches_have_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,7 @@ class Meanwhile(Unsynced):
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("options", [{}, {"where": "Size > 0"}, {"where": 'Sym == "X" || Size > 4'}])

@@ -44,6 +44,7 @@ RECORDS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_table_size_round_trip(record: tablesize.TableSize) -> None:
@@ -53,6 +54,7 @@ def test_table_size_round_trip(record: tablesize.TableSize) -> None:
     assert tablesize.encode(mixed) == data, "the order in which files were named must not show"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RECORDS, st.data())
 def test_a_record_that_is_made_by_its_form_has_the_same_bytes(record: tablesize.TableSize, data: st.DataObject) -> None:
@@ -153,6 +155,7 @@ COLUMNS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(COLUMNS, max_size=8, unique_by=lambda column: column.name), st.sampled_from([1, 2, 4, 8]))
 def test_tbl_round_trip(columns: list[ColumnRecord], storage_type: int) -> None:

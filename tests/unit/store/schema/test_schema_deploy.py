@@ -313,6 +313,7 @@ def test_without_schema_and_history_nothing_is_deployed_over_rows(tmp_path: Path
     assert standing_tables(FS, layout) == [TABLE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checksum", [True, False])
 def test_no_bit_of_a_history_can_flip_into_other_columns(tmp_path: Path, checksum: bool) -> None:
     layout = with_rows(tmp_path)

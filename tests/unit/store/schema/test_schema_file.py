@@ -304,6 +304,7 @@ def test_a_schema_is_described() -> None:
     assert "findings" not in reported
 
 
+@pytest.mark.slow
 def test_large_schemas_are_checked_in_seconds() -> None:
     columns = "".join(f'<Column name="c{i}" dataType="int"/>' for i in range(4000))
     wrong = "".join(f'<ImportColumn name="d{i}"/>' for i in range(4000))

@@ -77,6 +77,7 @@ def test_the_budget_of_a_batch_counts_all_its_tasks(tmp_path: Path, budget: BadR
         assert (log.state.epoch, shelf.calls, numbers(tmp_path, log.state)) == (0, 0, [])
 
 
+@pytest.mark.slow
 def test_rows_for_a_truncated_date_are_parked_whole_whoever_meets_them(tmp_path: Path) -> None:
     first = put_file(tmp_path / "feed", "0", [record(100, "a")], 1)
     groups = [

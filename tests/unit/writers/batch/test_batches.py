@@ -167,6 +167,7 @@ def crowded(tmp_path: Path) -> list[list[FileId]]:
     ]
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_which_task_came_first(tmp_path: Path, crowded: list[list[FileId]]) -> None:
     trees = []
     base = put_file(tmp_path / "feed", "base", rows_of(("a", range(200, 205))), 0)

@@ -34,6 +34,7 @@ def cut(file: FileId, *places: int) -> list[FilePart]:
     return [FilePart(file.path, file.size, file.mtime_ns, *span) for span in pairwise((0, *sorted(places), file.size))]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_lines_of_all_parts_are_those_of_the_file(

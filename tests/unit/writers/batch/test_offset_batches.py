@@ -110,6 +110,7 @@ def test_rollback_brings_the_positions_back(tmp_path: Path) -> None:
         assert numbers(tmp_path, log.state) == [*range(12)]
 
 
+@pytest.mark.slow
 def test_rows_of_a_location_stand_in_the_order_of_topic_partition_and_offset(tmp_path: Path) -> None:
     groups = [[read(4, 9), read(0, 3, 1)], [read(0, 4)], [read(3, 8, 1)]]
     for number, order in enumerate(permutations(range(3))):

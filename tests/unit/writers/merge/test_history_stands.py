@@ -165,6 +165,7 @@ def test_readers_have_the_grace_from_the_switch_on_however_long_the_merge_took(t
     assert not old.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other_device", [False, True])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_reader_of_a_retired_generation_gets_an_error_that_says_so(

@@ -39,6 +39,7 @@ def planned(layout: Layout, table: object, day: str, **options: int) -> MergePla
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 30, 200, 1 << 20])
 def test_runs_and_windows_of_any_size_give_what_one_table_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int

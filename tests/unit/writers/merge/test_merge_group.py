@@ -66,6 +66,7 @@ def damage(layout: Layout, day: str) -> None:
     flip(broken, 4100)
 
 
+@pytest.mark.slow
 def test_one_date_fails_and_the_others_of_its_group_do_not(tmp_path: Path) -> None:
     layout = make(tmp_path)
     damage(layout, DAYS[2])
@@ -103,6 +104,7 @@ def test_a_group_that_was_killed_ends_well_when_it_is_run_again(tmp_path: Path, 
     check_all(layout, DAYS)
 
 
+@pytest.mark.slow
 def test_a_group_writes_the_bytes_of_dates_on_their_own(tmp_path: Path) -> None:
     together, apart = make(tmp_path / "together"), make(tmp_path / "apart")
     run(together, FS)
@@ -111,6 +113,7 @@ def test_a_group_writes_the_bytes_of_dates_on_their_own(tmp_path: Path) -> None:
     assert history_bytes(together) == history_bytes(apart)
 
 
+@pytest.mark.slow
 def test_a_disk_that_cannot_sync_fails_all_and_publishes_none(tmp_path: Path) -> None:
     layout = make(tmp_path)
 
@@ -131,6 +134,7 @@ def test_a_disk_that_cannot_sync_fails_all_and_publishes_none(tmp_path: Path) ->
     check_all(layout, DAYS)
 
 
+@pytest.mark.slow
 def test_more_dates_do_not_wait_for_the_disk_more_often(tmp_path: Path) -> None:
     class Waiting(QuickFs):
         def __init__(self) -> None:

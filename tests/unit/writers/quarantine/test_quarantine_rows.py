@@ -79,6 +79,7 @@ def places(table: QuarantineRows, chosen: Chosen = EVERY, limit: int = 0) -> lis
 ALL = [("f/1", 1), ("f/1", 2), ("f/10", 1), ("f/2", 1), ("t*/0", 7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [1, 2, 10_000])
 def test_rows_are_those_of_the_stream_in_order(place: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(quarantine_rows, "AT_ONCE", at_once)

@@ -176,6 +176,7 @@ def test_a_lost_merge_record_of_a_truncated_date(tmp_path: Path, lost: str) -> N
     assert errors(db.layout, deep=False)
 
 
+@pytest.mark.slow
 def test_no_bit_of_an_overflow_file_can_flip_unseen(sound: IntradayRows) -> None:
     place = history(sound.layout)
     overflow(place)
@@ -202,6 +203,7 @@ def test_no_bit_of_an_overflow_file_can_flip_unseen(sound: IntradayRows) -> None
         path.write_bytes(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", range(40))
 def test_no_bit_of_the_location_index_can_flip_unseen(sound: IntradayRows, at: int) -> None:
     path = sound.layout.metadata_index(TABLE)

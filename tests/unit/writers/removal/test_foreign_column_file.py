@@ -57,6 +57,7 @@ def test_before_the_merge(tmp_path: Path, act: Callable[[Layout], object]) -> No
     assert newest(FS, db.layout, TABLE, DAY) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "tier"), [(read, "history"), (validate, "history"), (validate, "intraday"), (remove, "history")]
 )

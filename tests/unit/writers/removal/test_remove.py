@@ -237,6 +237,7 @@ def test_other_rules_make_a_validation_stale(tmp_path: Path) -> None:
     assert reported == [f"{DAY}: merge 1 was validated with other rules; validating it"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flipped", "cut", "foreign", "newer"])
 def test_a_damaged_validation_is_never_a_passed_one(tmp_path: Path, damage: str) -> None:
     db = ruled(tmp_path, '<assertSize min="1" max="20"/>')

@@ -88,6 +88,7 @@ def late_and_other(root: Path) -> list[list[FileId]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["cut-tails:after", "collect:after", "quarantine:after", "commit-record:before"])
 @pytest.mark.parametrize("together", [True, False])
 def test_the_batch_is_run_again_and_its_late_rows_are_quarantined(tmp_path: Path, at: str, together: bool) -> None:
@@ -108,6 +109,7 @@ def test_the_batch_is_run_again_and_its_late_rows_are_quarantined(tmp_path: Path
     assert not (tmp_path / ".spool").exists() or not any((tmp_path / ".spool").rglob("*again*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_between_two_tasks_that_meet_at_the_location(tmp_path: Path, order: tuple[int, int]) -> None:
     """One task has appended before the truncate, the other comes after it."""

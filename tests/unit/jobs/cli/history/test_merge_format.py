@@ -20,6 +20,7 @@ def database(base: Path) -> Path:
     return made.root
 
 
+@pytest.mark.slow
 def test_a_date_as_parquet_through_all_commands(tmp_path: Path) -> None:
     root = database(tmp_path)
     merge = "merge", NAME, "--date", DAY, "--local"

@@ -37,6 +37,7 @@ def database(base: Path) -> Path:
     return made.root
 
 
+@pytest.mark.slow
 def test_few_rows_are_merged_in_this_process_to_the_same_bytes(tmp_path: Path) -> None:
     root, other = database(tmp_path / "a"), database(tmp_path / "b")
     found = run(root, "merge", NAME, "--date", DAY, "--json")

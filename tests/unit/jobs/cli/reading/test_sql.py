@@ -61,6 +61,7 @@ def test_json_says_what_was_read(root: Path) -> None:
     assert run_json(root, "sql", "select * from NS.T", "--tier", "history")[1]["rows"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".csv"])
 def test_all_rows_into_a_file(root: Path, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"out{suffix}"

@@ -206,6 +206,7 @@ def _copy(root: Path, to: Path) -> None:
     shutil.copytree(root, to, copy_function=lambda source, target: Path(target).hardlink_to(source))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [_truncated, _torn, _emptied])
 @pytest.mark.parametrize("folded", [False, True])
 def test_a_copy_of_hard_links_and_its_tree_remove_each_for_itself(
@@ -242,6 +243,7 @@ def test_a_copy_of_hard_links_of_an_empty_file(tmp_path: Path) -> None:
 # --- ends in the middle ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["removals-fold", "removals-replace"])
 def test_a_kill_or_a_power_cut_around_a_replace_loses_nothing(made: Path, name: str) -> None:
     old, seen = _entries(made), set()

@@ -254,7 +254,7 @@ def test_a_kill_or_a_power_cut_at_any_change_is_reported_and_the_same_call_ends_
     plain = CrashingFs()
     _rebuild(plain, tmp_path / "plain")
     for after in range(plain.changes):
-        for seed in (None, 0, 1, 2, 3, 4):
+        for seed in (None, 2 * after, 2 * after + 1):
             root = tmp_path / f"{after}-{seed}"
             root.mkdir()
             _tiny(root)

@@ -161,6 +161,7 @@ def test_a_lost_log_is_not_taken_for_a_new_stream(tmp_path: Path) -> None:
             load_stream(FS, Layout(tmp_path), TABLE, STREAM)
 
 
+@pytest.mark.slow
 def test_a_tail_torn_at_any_byte_is_the_epoch_before(tmp_path: Path) -> None:
     with open_log(FS, tmp_path) as log:
         write_batch(FS, tmp_path, log, {A: [1, 2]}, 1)

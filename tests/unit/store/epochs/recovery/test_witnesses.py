@@ -154,6 +154,7 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_every_command_tells_of_a_log_that_is_lost_or_older(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     damage(tmp_path)
@@ -242,6 +243,7 @@ def test_history_that_was_moved_without_its_streams_is_read(tmp_path: Path) -> N
     assert "commit log" not in str(run_json(tmp_path, "verify")[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_numbers_beyond_a_log_that_went_down_with_the_machine_are_passed_over(tmp_path: Path, seed: int) -> None:
     a, b = LocationKey("a", DAY), LocationKey("b", DAY)

@@ -182,6 +182,7 @@ def test_a_bound_that_one_side_does_not_know_is_unknown_but_nulls_bound_nothing(
     assert (known.low, known.high, known.nulls, known.nans) == ("c", "d", 1, 1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=40) | st.text("ab\u00e9\U0010ffff\ud7ff", min_size=20, max_size=40), min_size=1))
 def test_a_long_text_has_short_bounds_that_hold(texts: list[str]) -> None:
     found = only(RangeStats(0, 9, 0, 0, min(texts), max(texts)))
