@@ -95,7 +95,7 @@ test-deephaven: setup setup-deephaven ## the tests of `serve` with a real engine
 
 test-fast: setup ## quick tests without a JVM, with fewer examples; their files are kept in memory where that is offered
 	$(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )SPARKHAVEN_EXAMPLES=0.25 $(BIN)/python -m pytest -q -n auto \
-	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not slow"
+	  -o tmp_path_retention_policy=failed -m "not jvm and not spark and not kafka and not airflow and not deephaven and not browser and not slow"
 
 check: $(STAMP) $(DOCS) ## format, lint, types, import rules, the documentation and its links
 	$(BIN)/ruff format --check .

@@ -121,31 +121,57 @@ class Symbols:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """Bytes of all files and of those that are waste, by volume; symbol tables by column."""
+    """Bytes of all files and of those that are waste, by volume; symbol tables by column.
+
+    ``growth``: the same by date, each date once. ``unlisted``: directories whose files were not looked at.
+    """
 
     volumes: dict[str, tuple[int, int]]
     symbols: dict[str, Symbols]
+    growth: dict[str, dict[str, Symbols]]
+    unlisted: int = 0
 
 
-def disk_use(fs: Fs, layout: Layout, name: TableName) -> DiskUse:
-    """The disk use of a table. A volume is ``intraday``, or a storage partition with all of its generations."""
+def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None) -> DiskUse:
+    """The disk use of a table. A volume is ``intraday``, or a storage partition with all of its generations.
+
+    ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes.
+    """
     table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
-    for directory in _directories(fs, layout, name):
+    directories = sorted(_directories(fs, layout, name), key=lambda at: at.parent.name, reverse=True)
+    listed = len(directories) if most is None else most
+    for number, directory in enumerate(directories):
         internal = directory.parent.parent
         volume = "intraday" if internal.parent == layout.intraday(name) else without_generation(internal.name)
         used, wasted = volumes.get(volume, (0, 0))
-        size = sum(_size(fs, file) for file in files_below(fs, directory))
-        volumes[volume] = used + size, wasted + _waste(fs, directory, live.get(directory))
+        if number < listed:
+            used += sum(_size(fs, file) for file in files_below(fs, directory))
+            wasted += _waste(fs, directory, live.get(directory))
+        else:
+            used += _bytes(live[directory]) if directory in live else 0
+        volumes[volume] = used, wasted
+    return DiskUse(volumes, *_symbols(live.values()), max(0, len(directories) - listed))
+
+
+def _symbols(slices: Iterable[Slice]) -> tuple[dict[str, Symbols], dict[str, dict[str, Symbols]]]:
+    """Symbol tables by column; and by column and date, those of history where a date has such."""
     symbols: dict[str, Symbols] = {}
-    for slice_ in live.values():
+    growth: dict[str, dict[str, dict[str, Symbols]]] = {}
+    for slice_ in slices:
         for file, state in slice_.files.items():
             if file.endswith(".sym"):
-                found = symbols.setdefault(file.removesuffix(".sym"), Symbols())
-                found.ids += state.size // WIDTH
-                found.rows += slice_.rows
-    return DiskUse(volumes, symbols)
+                column = file.removesuffix(".sym")
+                tiers = growth.setdefault(column, {}).setdefault(slice_.key.value, {})
+                for found in (symbols.setdefault(column, Symbols()), tiers.setdefault(slice_.tier, Symbols())):
+                    found.ids += state.size // WIDTH
+                    found.rows += slice_.rows
+    of_dates = {
+        column: {date: tiers.get("history") or tiers["intraday"] for date, tiers in dates.items()}
+        for column, dates in growth.items()
+    }
+    return symbols, of_dates
 
 
 def _bytes(slice_: Slice) -> int:

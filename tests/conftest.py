@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
-LONGEST_FIRST = ({"spark", "kafka", "jvm", "deephaven"}, {"slow"})
+LONGEST_FIRST = ({"spark", "kafka", "jvm", "deephaven"}, {"slow", "browser"})
 RANK: dict[Path, int] = {}  # of each file by its tests, in this order
 
 # typer's runner builds the command line anew for every call, which takes longer than most commands

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("jobs.cli.reading.read", "Reads rows of one snapshot of a table."),
     "sql": ("jobs.cli.reading.sql", "Runs a SELECT over snapshots of tables."),
     "serve": ("jobs.cli.reading.serve", "Serves tables live, by a Deephaven engine."),
+    "page": ("jobs.cli.reading.page", "Serves the operations page, or writes it to a file."),
     "tables": ("jobs.cli.reading.stats", "Lists tables with rows, dates and epochs."),
     "stats": ("jobs.cli.reading.stats", "Reports rows, bytes, epochs and positions of tables."),
     "epochs": ("jobs.cli.streams.epochs", "List, show and roll back epochs of a stream."),

@@ -61,7 +61,7 @@ def doctor(
     """
     cli: CliContext = ctx.obj
     name, files = table_and_files(cli, words, feeds)
-    only = TableName.parse(name) if name is not None else None
+    only = [TableName.parse(name)] if name is not None else []
     asked, unread = load_streams(files)
     context = CheckContext(Fs(), cli.layout(), time.time(), socket.gethostname(), os.environ, only, asked)
     found = findings(context)
@@ -80,22 +80,31 @@ def doctor(
 
 def findings(context: CheckContext) -> list[Finding]:
     """All findings, in the order of the checks."""
-    found = [each for name, check in CHECKS.items() for each in checked(name, check, context)]
+    return [*of_machine(context), *of_data(context)]
+
+
+def of_machine(context: CheckContext) -> list[Finding]:
+    """The findings about machine and volumes; they start the JDK to ask its version."""
+    return [each for name, check in CHECKS.items() for each in checked(name, check, context)]
+
+
+def of_data(context: CheckContext) -> list[Finding]:
+    """The findings about the root, its streams and dates."""
     if context.fs.stat(context.layout.root) is None:
         what = f"{context.layout.root} does not exist: ingest creates it"
-        return [*found, Finding("root", "note", what, context.command("ingest", "STREAM.toml"))]
-    readable = checked("root", _root, context)
-    found += readable
-    if not any(each.state == "wrong" for each in readable):
+        return [Finding("root", "note", what, context.command("ingest", "STREAM.toml"))]
+    found = checked("root", _root, context)
+    if not any(each.state == "wrong" for each in found):
         found += [each for name, check in OF_DATA.items() for each in checked(name, check, context)]
     return found
 
 
 def _root(context: CheckContext) -> list[Found]:
     tables = deployed_tables(context.fs, context.layout)
-    if context.only is not None and context.only not in tables:
+    missing = [name for name in context.only if name not in tables]
+    if missing:
         raise TableNotFoundError(
-            f"no table {context.only}", where=context.layout.root, found=", ".join(map(str, tables)) or "no table",
+            f"no table {missing[0]}", where=context.layout.root, found=", ".join(map(str, tables)) or "no table",
             hint=context.command("stats"),
         )  # fmt: skip
     return [("ok", f"{context.layout.root} has {len(tables):,} tables", None)]

@@ -42,21 +42,22 @@ Found = tuple[State, str, str | None]  # state, what, next; the caller knows the
 
 @dataclass(slots=True)
 class CheckContext:
-    """What all checks read. ``now_s``: seconds since the epoch; ``feeds``: streams whose sources are asked for lag."""
+    """What all checks read. ``now_s``: seconds since the epoch; ``only``: these tables, empty: all; ``feeds``: streams
+    whose sources are asked for lag."""
 
     fs: Fs
     layout: Layout
     now_s: float
     host: str
     environ: Mapping[str, str]
-    only: TableName | None = None
+    only: Sequence[TableName] = ()
     feeds: Sequence[StreamSettings] = ()
     _states: dict[tuple[TableName, str], StreamState | Exception] = field(default_factory=dict)
 
     @property
     def tables(self) -> list[TableName]:
-        """The requested table, or all."""
-        return [self.only] if self.only is not None else deployed_tables(self.fs, self.layout)
+        """The requested tables, or all."""
+        return list(self.only) or deployed_tables(self.fs, self.layout)
 
     def streams(self) -> Iterator[tuple[TableName, str, StreamState | Exception]]:
         """Every stream with its newest state, or with the error of reading it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ AT_ONCE = 10_000  # rows whose payloads are held together
 UTC_TIME = pa.timestamp("us", tz="UTC")
 _CHOOSING = ("SourcePartition", "Position", "Reason", "Epoch", "RequeuedEpoch")
 _OWNER = ("Namespace", "TableName", "Stream")
+_WITHOUT_DATA = ("SourcePartition", "Position", "Reason", "Column", "Expected", "Epoch", "Time")
 
 Dead = Sequence[tuple[int, int | None]]
 
@@ -41,6 +43,22 @@ class QuarantineRows:
     def count(self, chosen: Chosen) -> int:
         """How many rows are chosen."""
         return sum(len(found) for _, found in self._keys(chosen))
+
+    def size(self) -> int:
+        """Bytes of the data files, which reading the rows reads whole."""
+        return sum(stat.size for path in self._files() if (stat := self.fs.stat(path)) is not None)
+
+    def pending(self, newest: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
+        """Pending rows by reason; and the ``newest`` of them, without payloads and values, the last one first."""
+        counts: Counter[str] = Counter()
+        parts = []
+        for path in self._files():
+            table = self._read(path, (*_OWNER, *_WITHOUT_DATA, "RequeuedEpoch"))
+            found = table.filter(self._fits(table, Chosen(state="pending"))).select(list(_WITHOUT_DATA))
+            counts.update(found["Reason"].to_pylist())
+            parts.append(_last(found, newest))
+        rows = _last(pa.concat_tables(parts), newest).to_pylist() if parts else []
+        return dict(sorted(counts.items())), rows
 
     def rows(self, chosen: Chosen, limit: int = 0) -> Iterator[dict[str, Any]]:
         """Chosen rows by source and position, as mappings of the table's columns; ``limit`` 0: all of them.
@@ -124,6 +142,12 @@ class QuarantineRows:
                 hint="restore it from a backup of the table; `quarantine requeue` ingests the other rows again",
             ) from error
         return table
+
+
+def _last(rows: pa.Table, count: int) -> pa.Table:
+    """The newest rows, the last one first."""
+    order = [("Time", "descending"), ("SourcePartition", "ascending"), ("Position", "descending")]
+    return rows.sort_by(order).slice(0, count)
 
 
 def _equal(column: pa.ChunkedArray, value: str) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from store.errors import FormatError
 from store.io.fs import Fs
@@ -16,12 +16,22 @@ from writers.merge.cleaning import Replaced, replaced_by
 from writers.merge.plan.pins import Pins
 
 
+@dataclass(slots=True)
+class SourceRows:
+    """Rows of one internal partition of a date: not in history, in history, and of those still in intraday too."""
+
+    unmerged: int = 0
+    merged: int = 0
+    untruncated: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class DateStatus:
     """One date. ``merged`` and ``unmerged`` are rows; ``generation`` is 0 before the first merge.
 
     ``validation``: passed, failed, stale, damaged or missing; None without a merge. ``untruncated``: merged rows that
-    are still in intraday. ``unfinished``: the last phase of a merge that runs or was interrupted.
+    are still in intraday. ``unfinished``: the last phase of a merge that runs or was interrupted. ``sources``: rows by
+    internal partition; a merge whose own input was history has them as the merges before it took them in.
     """
 
     value: str
@@ -32,6 +42,7 @@ class DateStatus:
     untruncated: int
     unfinished: str | None
     replaced: tuple[Replaced, ...] = ()
+    sources: Mapping[str, SourceRows] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:
@@ -49,21 +60,25 @@ def table_status(fs: Fs, layout: Layout, table: TableName, now_s: float) -> list
         complete = [each for each in records if each.complete]
         record, last = complete[-1] if complete else None, records[-1] if records else None
         taken = merged_rows(record)
-        unmerged, untruncated = pins.waiting(value), 0
+        sources = {internal: SourceRows(unmerged=rows) for internal, rows in pins.waiting_by_source(value).items()}
+        for (_, internal, _), rows in taken.items():
+            sources.setdefault(internal, SourceRows()).merged += rows
         for stream, at in pins.locations(value, complete):
             merged = min(taken.get((stream, at.key.internal, at.since), 0), at.rows)
-            untruncated += merged
-            unmerged += at.rows - merged
+            source = sources.setdefault(at.key.internal, SourceRows())
+            source.untruncated += merged
+            source.unmerged += at.rows - merged
         found.append(
             DateStatus(
                 value,
                 sum(output.rows for output in record.outputs) if record else 0,
-                unmerged,
+                sum(source.unmerged for source in sources.values()),
                 record.generation if record else 0,
                 _validation(fs, layout, table, record, schema.rules) if record else None,
-                untruncated,
+                sum(source.untruncated for source in sources.values()),
                 last.phase if last is not None and last.phase != "clean" else None,
                 tuple(replaced_by(fs, layout, table, complete, now_s)),
+                sources,
             )
         )
     return found

@@ -49,7 +49,8 @@ class Loaded:
 class EpochEntry:
     """One epoch of the list of epochs; ``live`` is False if it was rolled back. ``ranges`` and ``gaps`` of offsets.
 
-    ``counts`` are those of its batch: rows rejected by reason, fields not stored by name, and the like.
+    ``counts`` are those of its batch: rows rejected by reason, fields not stored by name, and the like. ``oldest_ns``:
+    the oldest modification time of its files (ns since the epoch), None without files.
     """
 
     epoch: int
@@ -66,6 +67,7 @@ class EpochEntry:
     ranges: tuple[OffsetRange, ...] = ()
     gaps: tuple[OffsetRange, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    oldest_ns: int | None = None
 
     @property
     def messages(self) -> int:
@@ -145,4 +147,6 @@ def _entry(record: CommitRecord | RollbackRecord, live: bool) -> EpochEntry:
     batch = record.batch
     counts = batch.rows, len(batch.reports), len(batch.files)
     names = batch.time_ms, batch.query_id, batch.batch_id
-    return EpochEntry(made, "commit", generation, *names, *counts, None, live, batch.ranges, batch.gaps, batch.counts)
+    oldest = min((file.mtime_ns for file in batch.files), default=None)
+    spans = batch.ranges, batch.gaps
+    return EpochEntry(made, "commit", generation, *names, *counts, None, live, *spans, batch.counts, oldest)

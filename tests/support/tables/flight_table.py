@@ -26,23 +26,25 @@ def write_flights(root: Path, dates: dict[str, tuple[str, ...]], *, name: str = 
     table.now = WRITTEN_S
     until = max(dates)
     days: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for row in takewhile(lambda row: _day(row) <= until, rows()):
-        days.setdefault((_day(row), row["origin"]), []).append(row)
+    for row in takewhile(lambda row: day_of(row) <= until, rows()):
+        days.setdefault((day_of(row), row["origin"]), []).append(row)
     written: dict[str, int] = {}
     for (day, origin), flights in sorted(days.items()):
         if origin in dates.get(day, ()):
-            columns = {column.name: _values(column, flights) for column in table.schema.stored}
+            columns = {column.name: column_values(column, flights) for column in table.schema.stored}
             table.add(origin, day, columns, stream=STREAM)
             written[day] = written.get(day, 0) + len(flights)
     table.log(STREAM).close()
     return written
 
 
-def _day(row: dict[str, str]) -> str:
+def day_of(row: dict[str, str]) -> str:
+    """The date of a flight."""
     return f"{int(row['year'])}-{int(row['month']):02d}-{int(row['day']):02d}"
 
 
-def _values(column: Column, flights: Iterable[dict[str, str]]) -> list[Any]:
+def column_values(column: Column, flights: Iterable[dict[str, str]]) -> list[Any]:
+    """The values of a column of flights."""
     return [_value(column.name, row[column.name]) for row in flights]
 
 

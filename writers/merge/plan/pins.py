@@ -27,7 +27,7 @@ class Pins:
         self._stamp: _Stamp | None = None
         self._states: tuple[StreamState, ...] = ()
         self._by_value: dict[str, list[tuple[str, LocationState]]] = {}
-        self._waiting: dict[str, int] = {}
+        self._waiting: dict[str, dict[str, int]] = {}
         self._witnesses = Witnesses(fs, layout, table, ())
         self._asked: set[str] = set()
         self._asked_all = False
@@ -82,7 +82,11 @@ class Pins:
 
     def waiting(self, value: str) -> int:
         """Rows of a date that were committed but not synced when the states were loaded."""
-        return self._waiting.get(value, 0)
+        return sum(self.waiting_by_source(value).values())
+
+    def waiting_by_source(self, value: str) -> dict[str, int]:
+        """The same by internal partition."""
+        return self._waiting.get(value, {})
 
     def values(self) -> list[str]:
         """Dates with intraday rows, sorted. CorruptFileError: more was published than the logs have."""
@@ -98,14 +102,15 @@ def after_sync(table: TableName) -> str:
     return f"wait for the stream's next sync; if the stream is stopped, run `sparkhaven recover {table}`"
 
 
-def _waiting(newest: Sequence[StreamState], durable: Sequence[StreamState]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _waiting(newest: Sequence[StreamState], durable: Sequence[StreamState]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
     for now, then in zip(newest, durable, strict=True):
         for key, location in now.locations.items():
             before = then.locations.get(key)
             rows = location.rows - (before.rows if before is not None and before.since == location.since else 0)
             if now is not then and rows > 0:
-                found[key.value] = found.get(key.value, 0) + rows
+                sources = found.setdefault(key.value, {})
+                sources[key.internal] = sources.get(key.internal, 0) + rows
     return found
 
 

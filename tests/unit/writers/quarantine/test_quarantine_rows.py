@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, timedelta
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from jobs.operations import quarantine_rows
@@ -19,35 +16,12 @@ from store.epochs.files.ledger import Ledger, write_ledger
 from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.rejected import REJECTED
 from store.schema.deployed.deploy import deploy
 from tests.support.streams.stream_logs import open_stream_log
+from tests.support.writers.quarantine_tables import FIELDS, FIRST, OWNER, TIME, added, row, version
 from writers.quarantine.table import Chosen
 
 EVERY = Chosen()
-OWNER = ("Test", "Event", "feed")
-TIME = datetime(2026, 11, 21, 12, 0, 0, 250_000)
-FIELDS = [pa.field(name, pa.string()) for name in ("Namespace", "TableName", "Stream")]
-FIELDS += [*REJECTED, pa.field("Epoch", pa.int64()), pa.field("Time", pa.timestamp("us"))]
-FIELDS += [pa.field("RequeuedEpoch", pa.int64()), pa.field("RequeuedTime", pa.timestamp("us"))]
-
-
-def row(source: str, position: int, epoch: int, requeued: int | None = None, **more: object) -> dict[str, Any]:
-    owner = dict(zip(("Namespace", "TableName", "Stream"), OWNER, strict=True))
-    made = {"SourcePartition": source, "Position": position, "Reason": "overflow", "Payload": b"x", "PayloadBytes": 1}
-    times = {"Time": TIME, "RequeuedTime": None if requeued is None else TIME}
-    return {**owner, **made, "Epoch": epoch, "RequeuedEpoch": requeued, **times, **more}
-
-
-def version(place: Path, number: int, *actions: dict[str, Any]) -> None:
-    (place / "_delta_log").mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(action) + "\n" for action in actions)
-    (place / "_delta_log" / f"{number:020}.json").write_text(text)
-
-
-def added(place: Path, name: str, rows: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema(FIELDS)), place / name, row_group_size=2, **options)
-    return {"add": {"path": name, "size": 1, "modificationTime": 1, "dataChange": True}}
 
 
 @pytest.fixture
@@ -55,8 +29,7 @@ def place(tmp_path: Path) -> Path:
     """Two files of rows, one of them as Spark writes times, and one that was replaced."""
     table = tmp_path / "q"
     table.mkdir()
-    metadata = {"metaData": {"id": "q", "configuration": {}}}, {"protocol": {"minReaderVersion": 1}}
-    version(table, 0, *metadata, added(table, "old", [row("f/1", 9, 1)]))
+    version(table, 0, *FIRST, added(table, "old", [row("f/1", 9, 1)]))
     other = [
         row("f/1", 3, 1, Stream="another"),
         row("f/1", 2, 1),
@@ -116,6 +89,21 @@ def test_dead_epochs_are_left_out_and_what_they_sent_again_is_pending(place: Pat
     assert places(table, Chosen(state="pending")) == [ALL[0], ALL[1], ALL[3]]
     assert [each["RequeuedEpoch"] for each in table.rows(Chosen())] == [None, None, 5, None]
     assert next(table.rows(Chosen()))["RequeuedTime"] is None
+
+
+def test_pending_rows_by_reason_and_the_newest_of_them_without_what_they_say(place: Path) -> None:
+    newer = row("f/3", 1, 6, Reason="late", Time=TIME + timedelta(seconds=1), Column="At", Value="a secret")
+    version(place, 3, added(place, "three", [newer, row("f/3", 2, 6, 7, Reason="late")]))
+    table = QuarantineRows(Fs(), place, OWNER)
+    counts, rows = table.pending(2)
+    assert counts == {"late": 2, "overflow": 2}
+    assert [(each["SourcePartition"], each["Position"], each["Column"]) for each in rows] == [
+        ("f/3", 1, "At"),
+        ("f/1", 2, None),
+    ]
+    assert not {"Value", "Payload", "Key"} & set(rows[0])
+    assert QuarantineRows(Fs(), place, OWNER, [(5, None)]).pending(9)[0] == {"late": 1, "overflow": 3}
+    assert table.size() == sum((place / name).stat().st_size for name in ("one", "two", "three"))
 
 
 def test_a_damaged_file_is_named(place: Path) -> None:

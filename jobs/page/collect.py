@@ -1,0 +1,125 @@
+"""Collects the facts of a page: from commit logs, merge and validation records, listings, and the checks of ``doctor``.
+
+No column is read. What a table's files say is kept until one of them changes, at most ``KEPT_S`` seconds; findings
+about data likewise, at most ``CHECKED_S`` seconds, because ages are in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs.doctor.command import of_data, of_machine
+from jobs.doctor.finding import CheckContext, Finding
+from jobs.page.facts import PageFacts, TableFacts
+from jobs.page.tables import table_facts
+from jobs.settings.stream_file import StreamSettings
+from store.epochs.files.ledger import read_ledger
+from store.epochs.reading.load import list_streams
+from store.errors import SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+from store.merges.records import all_values
+
+MOST_TABLES = 12
+KEPT_S, CHECKED_S = 600.0, 60.0
+Signature = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a page is about. ``tables``: empty for those with the newest epochs; ``feeds``: streams to ask for lag."""
+
+    tables: Sequence[TableName] = ()
+    feeds: Sequence[StreamSettings] = ()
+    hours: float = 24.0
+
+
+@dataclass(slots=True)
+class Collector:
+    """Collects facts again and again. ``clock``: seconds since the epoch. For one thread at a time."""
+
+    fs: Fs
+    layout: Layout
+    asked: Asked
+    clock: Callable[[], float]
+    host: str
+    environ: Mapping[str, str]
+    _tables: dict[TableName, tuple[Signature, float, TableFacts]] = field(default_factory=dict)
+    _machine: tuple[float, list[Finding]] | None = None
+    _data: tuple[list[Signature], float, list[Finding]] | None = None
+
+    def collect(self) -> PageFacts:
+        """The facts now. What cannot be read is itself a fact or a finding."""
+        now_s = self.clock()
+        only = [*self.asked.tables, *(feed.table for feed in self.asked.feeds)]
+        context = CheckContext(
+            self.fs, self.layout, now_s, self.host, self.environ, list(dict.fromkeys(only)), self.asked.feeds
+        )
+        try:
+            names = context.tables
+        except (SparkhavenError, OSError):  # a finding of ``of_data``
+            names = []
+        shown = names if only else sorted(names, key=lambda name: (-self._changed_ns(name), name))[:MOST_TABLES]
+        signed = {name: self._signed(name, now_s) for name in sorted(shown)}
+        return PageFacts(
+            str(self.layout.root),
+            context.command(),
+            round(now_s * 1000),
+            self.asked.hours,
+            tuple(self._table(name, signature, now_s) for name, signature in signed.items()),
+            tuple(str(name) for name in names if name not in signed),
+            tuple(self._findings(context, list(signed.values()))),
+        )
+
+    def _table(self, name: TableName, signature: Signature, now_s: float) -> TableFacts:
+        known = self._tables.get(name)
+        if known is None or known[0] != signature or now_s >= known[1] + KEPT_S:
+            feeds = [feed for feed in self.asked.feeds if feed.table == name]
+            known = signature, now_s, table_facts(self.fs, self.layout, name, now_s, feeds)
+            if not feeds:  # their sources change without a file of ours
+                self._tables[name] = known
+        return known[2]
+
+    def _findings(self, context: CheckContext, signatures: list[Signature]) -> list[Finding]:
+        now_s = context.now_s
+        if self._machine is None or now_s >= self._machine[0] + KEPT_S:
+            self._machine = now_s, of_machine(context)
+        known = self._data
+        if known is None or known[0] != signatures or now_s >= known[1] + CHECKED_S or self.asked.feeds:
+            known = self._data = signatures, now_s, of_data(context)
+        return [*self._machine[1], *known[2]]
+
+    def _signed(self, name: TableName, now_s: float) -> Signature:
+        """The signature of a table; one that cannot be read differs each time, and its facts say why."""
+        try:
+            return tuple(self._signature(name))
+        except (SparkhavenError, OSError):
+            return (now_s,)
+
+    def _signature(self, name: TableName) -> Iterator[object]:
+        """What is different after any commit, merge, validation, removal, or write to the quarantine."""
+        streams, merges = self.layout.streams(name), self.layout.merges(name)
+        paths = [streams / each for each in self.fs.names(streams) if not each.endswith((".lock", ".head"))]
+        paths += [merges / value for value in all_values(self.fs, self.layout, name)]
+        paths += [self.layout.schema(name), *self._quarantines(name)]
+        for path in paths:
+            found = self.fs.stat(path)
+            yield str(path), found and (found.inode, found.size, found.mtime_ns)
+
+    def _quarantines(self, name: TableName) -> Iterator[Path]:
+        for stream in list_streams(self.fs, self.layout, name):
+            try:
+                ledger = read_ledger(self.fs, self.layout, name, stream)
+            except (SparkhavenError, OSError):  # found by the facts too
+                continue
+            yield (Path(ledger.place) if ledger and ledger.place else self.layout.quarantine(stream)) / "_delta_log"
+
+    def _changed_ns(self, name: TableName) -> int:
+        """When a log of the table was last written to; 0 if that is not known."""
+        try:
+            logs = [self.layout.stream_log(name, stream) for stream in list_streams(self.fs, self.layout, name)]
+            return max((found.mtime_ns for log in logs if (found := self.fs.stat(log)) is not None), default=0)
+        except OSError:  # its facts say it
+            return 0

@@ -1,0 +1,204 @@
+"""Bounds what a page shows: however many epochs, dates and sources there are, pictures and tables stay small."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jobs.page.facts import TIERS, Cell, EpochFacts, ErrorFacts, PageFacts, SymbolFacts
+
+MOST_POINTS, BINS = 200, 96
+MOST_SPANS, SINGLE_DATES = 60, 30
+MOST_SOURCES, MOST_LINES, MOST_ROWS = 20, 6, 100
+BANDS = 5
+LEAST_ROWS, RARELY, OFTEN_MORE = 1000, 2.0, 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One epoch, or those of a span of time. ``seconds`` and ``lag`` are the largest of them."""
+
+    start_ms: int
+    stop_ms: int
+    first: int
+    last: int
+    epochs: int
+    rows: int
+    rejected: int
+    seconds: float | None
+    lag: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One date, or a run of dates that have rows."""
+
+    first: str
+    last: str
+    count: int
+
+    @property
+    def label(self) -> str:
+        """The first date, and how many more."""
+        return self.first if self.count == 1 else f"{self.first} +{self.count - 1}"
+
+    @property
+    def words(self) -> str:
+        """Both ends."""
+        return self.first if self.count == 1 else f"{self.first} to {self.last} ({self.count:,} dates)"
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """Dates by sources: rows and tier of each cell that has rows, by the places of its span and its source."""
+
+    spans: tuple[Span, ...]
+    sources: tuple[str, ...]
+    cells: dict[tuple[int, int], tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Entries per date of the symbol tables of a column, by span; None where it has none."""
+
+    column: str
+    entries: tuple[float | None, ...]
+
+
+def window(facts: PageFacts) -> tuple[int, int]:
+    """The first and last moment of the epochs that are shown, in ms; the end is rounded up to a bin."""
+    length = max(1, round(facts.hours * 3_600_000))
+    step = max(1, length // BINS)
+    stop = -(-facts.now_ms // step) * step
+    return stop - length, stop
+
+
+def points(epochs: Iterable[EpochFacts], start_ms: int, stop_ms: int) -> list[Point]:
+    """The live commits in a span of time: each by itself, or if they are many in equal parts of it."""
+    inside = [one for one in epochs if one.live and one.kind == "commit" and start_ms <= one.time_ms < stop_ms]
+    if len(inside) <= MOST_POINTS:
+        return [_point([one], one.time_ms, one.time_ms) for one in inside]
+    step = (stop_ms - start_ms) / BINS
+    parts: dict[int, list[EpochFacts]] = {}
+    for one in inside:
+        parts.setdefault(int((one.time_ms - start_ms) / step), []).append(one)
+    return [
+        _point(part, round(start_ms + number * step), round(start_ms + (number + 1) * step))
+        for number, part in sorted(parts.items())
+    ]
+
+
+def _point(part: Sequence[EpochFacts], start_ms: int, stop_ms: int) -> Point:
+    return Point(
+        start_ms,
+        stop_ms,
+        part[0].epoch,
+        part[-1].epoch,
+        len(part),
+        sum(one.rows for one in part),
+        sum(sum(one.rejected.values()) for one in part),
+        max((one.seconds for one in part if one.seconds is not None), default=None),
+        max((one.lag for one in part if one.lag is not None), default=None),
+    )
+
+
+def rejected(epochs: Iterable[EpochFacts], start_ms: int, stop_ms: int) -> dict[str, int]:
+    """Rejected rows of the live epochs in a span of time, by reason."""
+    counts: Counter[str] = Counter()
+    for one in epochs:
+        if one.live and start_ms <= one.time_ms < stop_ms:
+            counts.update(one.rejected)
+    return dict(sorted(counts.items()))
+
+
+def spans(dates: Iterable[str]) -> tuple[Span, ...]:
+    """Dates in order, each by itself; of very many the newest by themselves and the others in equal runs."""
+    ordered = sorted(set(dates))
+    if len(ordered) <= MOST_SPANS:
+        return tuple(Span(date, date, 1) for date in ordered)
+    old, new = ordered[:-SINGLE_DATES], ordered[-SINGLE_DATES:]
+    size = -(-len(old) // (MOST_SPANS - SINGLE_DATES))
+    runs = [old[at : at + size] for at in range(0, len(old), size)]
+    return (*(Span(run[0], run[-1], len(run)) for run in runs), *(Span(date, date, 1) for date in new))
+
+
+def heat(cells: Sequence[Cell]) -> Heat:
+    """Dates by sources. A run of dates is as far as the one that is least far; so are sources that share a line."""
+    found = spans(cell.date for cell in cells)
+    place = _places(found, {cell.date for cell in cells})
+    totals: Counter[str] = Counter()
+    for cell in cells:
+        totals[cell.source] += cell.rows
+    names = sorted(totals, key=lambda name: (-totals[name], name))
+    many = len(names) > MOST_SOURCES
+    shown = sorted(names[: MOST_SOURCES - 1] if many else names)
+    rank = {name: number for number, name in enumerate(shown)}
+    made: dict[tuple[int, int], tuple[int, str]] = {}
+    for cell in cells:
+        key = place[cell.date], rank.get(cell.source, len(shown))
+        rows, tier = made.get(key, (0, cell.tier))
+        made[key] = rows + cell.rows, min(tier, cell.tier, key=TIERS.index)
+    labels = (*shown, f"{len(names) - len(shown):,} other sources") if many else tuple(shown)
+    return Heat(found, labels, made)
+
+
+def _places(found: Sequence[Span], dates: Iterable[str]) -> dict[str, int]:
+    """The place of each date's span."""
+    places, number = {}, 0
+    for date in sorted(dates):
+        while date > found[number].last:
+            number += 1
+        places[date] = number
+    return places
+
+
+def bands(values: Iterable[int]) -> list[tuple[int, int]]:
+    """At most ``BANDS`` ranges of about as many values each, both ends included."""
+    ordered = sorted(values)
+    if not ordered:
+        return []
+    edges = [ordered[min(len(ordered) - 1, len(ordered) * part // BANDS)] for part in range(BANDS)]
+    starts = sorted(set(edges))
+    stops = [*(start - 1 for start in starts[1:]), ordered[-1]]
+    return list(zip(starts, stops, strict=True))
+
+
+def growth(symbols: Sequence[SymbolFacts]) -> tuple[tuple[Span, ...], list[Growth]]:
+    """The columns with the largest symbol tables: entries per date over the dates of all columns."""
+    largest = sorted(symbols, key=lambda one: (-one.ids, one.column))[:MOST_LINES]
+    dates = {date for one in largest for date, _, _ in one.dates}
+    found = spans(dates)
+    place = _places(found, dates)
+    lines = []
+    for one in sorted(largest, key=lambda one: one.column):
+        sums: list[list[int]] = [[] for _ in found]
+        for date, ids, _ in one.dates:
+            sums[place[date]].append(ids)
+        lines.append(Growth(one.column, tuple(sum(ids) / len(ids) if ids else None for ids in sums)))
+    return found, lines
+
+
+def advice(symbols: SymbolFacts) -> str:
+    """What to do about the symbol tables of a column."""
+    if symbols.rows < LEAST_ROWS or not symbols.ids:
+        return "too few rows to judge"
+    times = symbols.rows / symbols.ids
+    if times < RARELY:
+        return (
+            f"a text occurs {times:.1f} times in a location: "
+            f'declare {symbols.column} with symbolTable="None" before the next dates, it takes less space'
+        )
+    entries = [ids for _, ids, _ in sorted(symbols.dates)]
+    half = len(entries) // 2
+    before, after = sum(entries[:half]) / max(1, half), sum(entries[half:]) / max(1, len(entries) - half)
+    if half and after > OFTEN_MORE * before:
+        return f"grew from {before:,.0f} to {after:,.0f} entries per date: look whether its texts hold ids or times"
+    return f"none: a text occurs {times:,.0f} times in a location"
+
+
+def newest(errors: Iterable[ErrorFacts]) -> list[ErrorFacts]:
+    """The newest errors first, those without a time before all others."""
+    ordered = sorted(errors, key=lambda one: (-(math.inf if one.time_ms is None else one.time_ms), one.where, one.what))
+    return ordered[:MOST_ROWS]

@@ -1,0 +1,45 @@
+"""Texts of the tree and numbers in the form in which a page shows them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+MOST = 500  # characters of a text
+
+
+def plain(text: object) -> str:
+    """A text in one line without characters that a browser would not show, or would show as something else."""
+    shown = "".join(c if c.isprintable() else " " if c in "\n\t" else _escaped(c) for c in str(text))
+    return shown if len(shown) <= MOST else f"{shown[: MOST - 1]}…"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def moment(time_ms: int) -> str:
+    """A time as ISO text with seconds, UTC; one beyond the calendar as its number."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"
+
+
+def number(value: float | None) -> str:
+    """A number with thousands separators, three digits of a fraction at most; a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}".rstrip("0").rstrip(".")
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size(value: int) -> str:
+    """Bytes with a unit."""
+    left, units = float(value), ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while left >= 1024 and len(units) > 1:
+        left, units = left / 1024, units[1:]
+    return f"{value:,} bytes" if units[0] == "bytes" else f"{left:,.1f} {units[0]}"

@@ -1,0 +1,285 @@
+"""The facts of a page, collected from real roots: what they say, what is read for them, and what happens to damage."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.doctor.finding import Finding
+from jobs.page import collect, tables
+from jobs.page.collect import Asked, Collector
+from jobs.page.document import page
+from jobs.page.drawing import Drawings
+from jobs.page.facts import Cell, PageFacts, QuarantineFacts, TableFacts
+from jobs.page.tables import table_facts
+from store.epochs.files.ledger import Ledger, write_ledger
+from store.epochs.state.values import Batch, OffsetRange
+from store.io.fs import Fs
+from store.layout import Layout
+from store.merges.records import newest
+from store.merges.validations import RuleResult, Validation, binding, store_validation
+from tests.support.commands import run, run_json
+from tests.support.html_tree import parse
+from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
+from tests.support.writers.quarantine_tables import FIRST, added, row, version
+
+NOW = 1_800_086_400.0
+
+
+class Watched(Unsynced):
+    """Remembers which files were opened or read."""
+
+    def __init__(self) -> None:
+        self.opened: set[str] = set()
+        self.listed = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name in ("read", "open", "read_range", "map", "map_range"):
+            return lambda path, *rest: (self.opened.add(Path(path).name), found(path, *rest))[1]
+        if name == "names":
+            self.listed += 1
+        return found
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> SmallTable:
+    """Two sources on three dates; the first date is merged."""
+    made = SmallTable(tmp_path / "db")
+    made.now = NOW - 3600
+    for number, date in enumerate(("2026-01-01", "2026-01-02", "2026-01-03")):
+        for source in ("a", "b"):
+            made.add(source, date, {"Sym": ["x", "y"][: number + 1], "Size": [1, 2][: number + 1]})
+    made.merge_by_hand("2026-01-01", 1)
+    return made
+
+
+def collector(root: Path, fs: Fs | None = None, *, now: float = NOW, asked: Asked | None = None) -> Collector:
+    environ: Mapping[str, str] = {"JAVA_HOME": "/no/such/jdk", "HOME": os.environ.get("HOME", "/")}
+    return Collector(fs or Fs(), Layout(root), asked or Asked(), lambda: now, "here", environ)
+
+
+def one(found: PageFacts) -> TableFacts:
+    (table,) = found.tables
+    return table
+
+
+def test_the_facts_of_a_table(small: SmallTable) -> None:
+    found = one(collector(small.root).collect())
+    (stream,) = found.streams
+    assert (stream.name, stream.epoch, stream.durability) == ("s", 6, "fsync")
+    assert [(epoch.epoch, epoch.rows, epoch.seconds, epoch.lag) for epoch in stream.epochs[:3]] == [
+        (1, 1, None, 0.0),
+        (2, 1, 60.0, 0.0),
+        (3, 2, 60.0, 0.0),
+    ]
+    merged = [Cell("2026-01-01", source, 1, "merged") for source in ("a", "b")]
+    later = [Cell(date, source, 2, "intraday") for date in ("2026-01-02", "2026-01-03") for source in ("a", "b")]
+    assert list(found.cells) == [*merged, *later]
+    (symbols,) = found.symbols
+    assert symbols.column == "Sym" and {date: rows for date, _, rows in symbols.dates}["2026-01-02"] == 4
+    used = {volume.name: volume.used for volume in found.volumes}
+    assert set(used) == {"intraday", "storage partition 0", "storage partition 1"} and min(used.values()) > 0
+    assert found.errors == ()
+
+
+def test_tiers_of_a_date_on_its_way(small: SmallTable) -> None:
+    def tiers() -> dict[tuple[str, str], tuple[int, str]]:
+        found = table_facts(small.fs, small.layout, small.table, NOW)
+        assert found.errors == ()
+        return {(cell.date, cell.source): (cell.rows, cell.tier) for cell in found.cells}
+
+    day = "2026-01-01"
+    assert tiers()[day, "a"] == (1, "merged")
+    record = newest(small.fs, small.layout, small.table, day)
+    assert record is not None
+    rule = RuleResult("assertSize", None, 1, 0, 9, True)
+    passed = Validation(str(small.table), day, 1, 2, (rule,), binding=binding(record, small.schema.rules), time_ms=5)
+    store_validation(small.fs, small.layout, small.table, passed)
+    assert tiers()[day, "b"] == (1, "validated")
+    late = small.append("b", day, {"Size": [3]})
+    small.commit(late)
+    assert tiers()[day, "b"] == (2, "intraday") and tiers()[day, "a"] == (1, "validated")
+
+
+def test_a_failed_validation_is_an_error_with_its_rule(small: SmallTable) -> None:
+    day = "2026-01-01"
+    record = newest(small.fs, small.layout, small.table, day)
+    assert record is not None
+    results = RuleResult("assertSize", None, 1, 5, 9, False, "1 row"), RuleResult("assertNotNull", "Px", 2, 0, 0, True)
+    failed = Validation(str(small.table), day, 1, 2, results, binding=binding(record, small.schema.rules), time_ms=7)
+    store_validation(small.fs, small.layout, small.table, failed)
+    (error,) = one(collector(small.root).collect()).errors
+    assert (error.time_ms, error.where) == (7, "NS.T 2026-01-01")
+    assert error.what == "validation: assertSize failed: 1 row"
+
+
+def test_gaps_and_rejected_rows_of_epochs(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "db")
+    first = small.append("a", "d", {"Size": [1]})
+    small.commit(first, ranges=(OffsetRange("t", 0, 0, 2),))
+    gap = OffsetRange("t", 0, 2, 5)
+    batch = Batch(
+        "q", 2, (), (small.append("a", "d", {"Size": [1]}),), 1, 1, ranges=(OffsetRange("t", 0, 5, 6),), gaps=(gap,)
+    )
+    small.log().commit(replace(batch, counts={"rejected": 3, "rejected.late": 3, "ignored.x": 9}))
+    found = table_facts(small.fs, small.layout, small.table, NOW)
+    epoch = found.streams[0].epochs[1]
+    assert (epoch.lag, dict(epoch.rejected)) == (None, {"late": 3})
+    (error,) = found.errors
+    assert "missing offsets" in error.what and "t/0" in error.what and error.where == "NS.T s, epoch 2"
+
+
+def quarantined(small: SmallTable) -> Path:
+    place = small.root / "Quarantine" / "s"
+    place.mkdir(parents=True)
+    owner = {"Namespace": "NS", "TableName": "T", "Stream": "s"}
+    secret = {"Value": "hunter2", "Payload": b"hunter2", "Key": b"hunter2", "Detail": "hunter2"}
+    rows = [row("/feed/1.json", n, 1, **owner, **secret, Column="Size", Expected="a number") for n in range(3)]
+    version(place, 0, *FIRST, added(place, "rows", [*rows, row("/feed/2.json", 1, 2, **owner, Reason="late")]))
+    write_ledger(small.fs, small.layout, small.table, "s", Ledger(str(place), "", 6))
+    return place
+
+
+def test_pending_rows_by_reason_without_what_they_say(small: SmallTable) -> None:
+    quarantined(small)
+    collected = collector(small.root).collect()
+    found = one(collected)
+    assert found.quarantine == (QuarantineFacts("s", {"late": 1, "overflow": 3}),)
+    assert "NS.T s: /feed/1.json at 2" in {error.where for error in found.errors}
+    at = round(datetime(2026, 11, 21, 12, 0, 0, 250_000, UTC).timestamp() * 1000)
+    assert {error.time_ms for error in found.errors} == {at}
+    assert "row rejected: overflow in column Size, expected a number" in {error.what for error in found.errors}
+    assert b"hunter2" not in page(collected, Drawings())
+
+
+def test_a_large_quarantine_is_not_read(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    quarantined(small)
+    monkeypatch.setattr(tables, "MOST_QUARANTINE", 10)
+    found = one(collector(small.root).collect())
+    assert found.quarantine[0].unread and not found.errors
+
+
+def test_no_column_is_opened_and_what_has_not_changed_is_not_read_again(small: SmallTable) -> None:
+    fs = Watched()
+    again = collector(small.root, fs)
+    first = again.collect()
+    assert not [name for name in fs.opened if name.endswith((".dat", ".sym", ".bytes", ".parquet", ".tbl", ".ovr"))]
+    fs.opened.clear()
+    unchanged = again.collect()
+    assert one(unchanged) is one(first) and unchanged.findings == first.findings
+    assert not [name for name in fs.opened if name.endswith((".log", ".checkpoint", ".head", ".json"))]
+    small.add("c", "2026-01-04", {"Size": [1]})
+    second = one(again.collect())
+    assert second is not one(first) and second.cells[-1] == Cell("2026-01-04", "c", 1, "intraday")
+    small.merge_by_hand("2026-01-02", 1)
+    third = one(again.collect())
+    assert third is not second and third.cells[2].tier == "merged"
+    assert one(again.collect()) is third
+
+
+def test_only_so_many_directories_are_looked_at(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    stray = small.location("b", "2026-01-03") / "left.dat"
+    stray.write_bytes(b"x" * 1000)
+    whole = one(collector(small.root).collect())
+    assert {volume.name: volume.waste for volume in whole.volumes}["intraday"] == 1000 and whole.unlisted == 0
+    monkeypatch.setattr(tables, "MOST_LISTED", 1)
+    some = one(collector(small.root).collect())
+    assert some.unlisted == 7  # of six intraday and two historical
+    assert 0 < sum(volume.used for volume in some.volumes) < sum(volume.used for volume in whole.volumes)
+
+
+def test_damage_is_an_error_and_the_rest_is_there(small: SmallTable) -> None:
+    record = small.layout.merges(small.table) / "2026-01-01" / "1.json"
+    record.write_bytes(record.read_bytes()[:-3])
+    found = collector(small.root).collect()
+    assert one(found).streams[0].epoch == 6 and one(found).cells == ()
+    assert {error.where for error in one(found).errors} == {"NS.T: dates", "NS.T: disk use"}
+    assert str(record) in one(found).errors[0].what
+    assert [each.check for each in found.findings if each.state == "wrong" and "merge record" in each.what] == ["dates"]
+    for path in small.layout.streams(small.table).iterdir():
+        path.write_bytes(b"\0" * 64)
+    assert one(collector(small.root).collect()).errors
+
+
+def test_a_table_that_may_not_be_read_leaves_the_page_as_it_is(small: SmallTable) -> None:
+    class Refusing(Fs):
+        def names(self, path: Path) -> list[str]:
+            if path.name == ".streams":
+                raise PermissionError(13, "Permission denied", str(path))
+            return super().names(path)
+
+    found = collector(small.root, Refusing()).collect()
+    assert one(found).streams == () and "Permission denied" in one(found).errors[0].what
+    assert "wrong" in {each.state for each in found.findings}
+
+
+def test_an_empty_root_and_one_with_many_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "db").mkdir()
+    found = collector(tmp_path / "db").collect()
+    assert found.tables == () and "no stream has run" in next(f for f in found.findings if f.check == "streams").what
+    monkeypatch.setattr(collect, "MOST_TABLES", 2)
+    made = [SmallTable(tmp_path / "db", SCHEMA.replace('"T"', f'"T{number}"')) for number in range(4)]
+    for number, table in enumerate(made):
+        table.add("a", "2026-01-01", {"Size": [1]})
+        log = table.layout.stream_log(table.table, "s")
+        os.utime(log, (1_700_000_000 + number, 1_700_000_000 + number))
+    found = collector(tmp_path / "db").collect()
+    assert [table.name for table in found.tables] == ["NS.T2", "NS.T3"] and found.others == ("NS.T0", "NS.T1")
+    named = collector(tmp_path / "db", asked=Asked([table.table for table in made])).collect()
+    assert len(named.tables) == 4 and named.others == ()
+
+
+def test_the_command_writes_a_file(small: SmallTable, tmp_path: Path) -> None:
+    for log in small.logs.values():
+        log.close()
+    out = tmp_path / "page.html"
+    code, value = run_json(small.root, "page", "NS.T", "--hours", "48", "--out", str(out))
+    assert (code, value["out"], value["bytes"], value["tables"]) == (0, str(out), out.stat().st_size, ["NS.T"])
+    assert "epochs of the last 48 hours; 1 table." in parse(out.read_bytes()).one("header").text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "page.html"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "{}/page.html", "--port", "1"], "--out serves nothing"),
+        (["--out", "{}/none/page.html"], "no such directory"),
+        (["--out", "{}"], "--out names a directory"),
+        (["NS.Other", "--out", "{}/page.html"], "NS.Other"),
+        (["{}/none.toml", "--out", "{}/page.html"], "no such stream file"),
+        (["--hours", "0"], "--hours"),
+    ],
+)
+def test_what_the_command_refuses(small: SmallTable, tmp_path: Path, words: list[str], said: str) -> None:
+    found = run(small.root, "page", *(word.format(tmp_path) for word in words), "--json")
+    assert found.exit_code == 2 and said in json.loads(found.stdout)["error"]["what"]
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_without_the_library_the_way_to_get_it_is_said(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.page.drawing.LIBRARY", "no_such_library")
+    code, value = run_json(small.root, "page", "--port", "0")
+    assert code == 2 and "pip install 'sparkhaven[page]'" in value["error"]["hint"]
+
+
+def test_the_same_root_at_the_same_time_gives_the_same_bytes(small: SmallTable) -> None:
+    for log in small.logs.values():
+        log.close()
+    first, second = (page(collector(small.root).collect(), Drawings()) for _ in range(2))
+    assert first == second
+    assert page(collector(small.root, now=NOW + 1).collect(), Drawings()) != first
+
+
+def test_findings_are_those_of_doctor(small: SmallTable) -> None:
+    found = collector(small.root).collect()
+    assert Finding("root", "ok", f"{small.root} has 1 tables") in found.findings
+    next_ = {each.next for each in found.findings if each.check == "dates"}
+    assert f"sparkhaven --root {small.root} merge NS.T --date 2026-01-02" in next_
