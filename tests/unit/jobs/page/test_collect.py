@@ -270,6 +270,7 @@ def test_without_the_library_the_way_to_get_it_is_said(small: SmallTable, monkey
     assert code == 2 and "pip install 'sparkhaven[page]'" in value["error"]["hint"]
 
 
+@pytest.mark.slow
 def test_the_same_root_at_the_same_time_gives_the_same_bytes(small: SmallTable) -> None:
     for log in small.logs.values():
         log.close()

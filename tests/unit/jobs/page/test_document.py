@@ -128,23 +128,18 @@ def test_a_served_page_has_one_program_and_no_policy_of_its_own(draw: Drawings) 
 
 def hostile() -> PageFacts:
     """Every text of the facts is hostile."""
-    tables = []
-    for number, bad in enumerate(HOSTILE):
-        symbols = SymbolFacts(bad, ((bad, 2000, 5000), ("2026-09-01", 9000, 10_000)))
-        tables.append(
-            TableFacts(
-                f"{bad}{number}",
-                (StreamFacts(bad, 1, 0, bad, epochs(3), bad),),
-                tuple(Cell(date, source, 5, "merged") for date in HOSTILE for source in HOSTILE),
-                (symbols,),
-                (VolumeFacts(bad, 10, 5),),
-                3,
-                (QuarantineFacts(bad, {bad: 3}, bad),),
-                (ErrorFacts(10**18, bad, bad),),
-            )
-        )
+    table = TableFacts(
+        "".join(HOSTILE),
+        tuple(StreamFacts(bad, 1, 0, bad, epochs(3), bad) for bad in HOSTILE),
+        tuple(Cell(date, source, 5, "merged") for date in HOSTILE for source in HOSTILE),
+        tuple(SymbolFacts(bad, ((bad, 2000, 5000), ("2026-09-01", 9000, 10_000))) for bad in HOSTILE),
+        tuple(VolumeFacts(bad, 10, 5) for bad in HOSTILE),
+        3,
+        tuple(QuarantineFacts(bad, {bad: 3}, bad) for bad in HOSTILE),
+        tuple(ErrorFacts(10**18, bad, bad) for bad in HOSTILE),
+    )
     found = tuple(Finding(bad, "wrong", bad, bad) for bad in HOSTILE)
-    return facts(*tables, findings=found, others=HOSTILE, root=HOSTILE[0], command=HOSTILE[1])
+    return facts(table, findings=found, others=HOSTILE, root=HOSTILE[0], command=HOSTILE[1])
 
 
 def test_names_of_the_tree_cannot_become_markup(draw: Drawings) -> None:
@@ -177,6 +172,7 @@ def test_of_a_drawing_only_shapes_and_texts_are_taken() -> None:
     assert "alert" not in figure.text
 
 
+@pytest.mark.slow
 def test_three_thousand_dates_of_fifty_sources_stay_small(draw: Drawings) -> None:
     dates = [f"{2010 + n // 365}-{n % 365:03}" for n in range(3000)]
     cells = tuple(Cell(date, f"s{n:02}", 7, "truncated") for date in dates for n in range(50))
@@ -207,6 +203,7 @@ def test_many_tables_are_named_and_no_table_is_no_mistake(draw: Drawings) -> Non
     assert "sparkhaven --root /db page A.B C.D" in others.one("header").one("code").text
 
 
+@pytest.mark.slow
 def test_the_same_facts_give_the_same_bytes(draw: Drawings) -> None:
     assert page(facts(small_table()), Drawings()) == page(facts(small_table()), draw)
 
