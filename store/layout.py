@@ -180,6 +180,10 @@ class Layout:
         """Location index (``.tlmi``) of a table's history."""
         return self.system(table.namespace) / "MetadataIndex" / f"{table.table}.tlmi"
 
+    def extended(self, table: TableName) -> Path:
+        """Tree of a table's history in the extended layout of its schema."""
+        return self.system(table.namespace) / "Extended" / table.table
+
     def merges(self, table: TableName) -> Path:
         """Merge plans, records, proofs and tombstones of a table, one directory a date below it."""
         return self.system(table.namespace) / "MetadataIndex" / f".{table.table}.merges"

@@ -25,11 +25,11 @@ PER_FILE = b"deephaven_per_file_"
 
 
 def write_metadata(
-    fs: Fs, root: Path, partitioning: Column, columns: Sequence[Column], paths: Sequence[str], codec: str
+    fs: Fs, out: Path, root: Path, partitioning: Column, columns: Sequence[Column], paths: Sequence[str], codec: str
 ) -> list[Path]:
-    """Writes both files of a tree; ``paths``: its leaves below the root, in order. Returns the files."""
+    """Writes both files of a tree into ``out``; ``paths``: its leaves below ``root``, in order. Returns the files."""
     schema = file_schema(columns, Footer())
-    common, whole = root / COMMON_METADATA, root / METADATA
+    common, whole = out / COMMON_METADATA, out / METADATA
     first = pa.field(partitioning.name, pa.string(), metadata=field_of(partitioning).metadata)
     _empty(fs, common, pa.schema([first, *schema], schema.metadata), codec)
     own = {PER_FILE + path.replace("/", "_").encode(): encode_footer(Footer()) for path in paths}

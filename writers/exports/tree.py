@@ -71,7 +71,7 @@ def export_tree(
             fs.remove_tree(target.stage)
             return Exported("unchanged", plan, found)
         try:
-            manifest = _Tree(fs, table, target, plan, now_ms, on_progress).write()
+            manifest = TreeWriter(fs, table, target, plan, now_ms, on_progress).write()
             with fs.during("export-publish"):
                 publish(fs, target)
         except (SparkhavenError, OSError):
@@ -82,7 +82,9 @@ def export_tree(
     return Exported("exported", plan, manifest)
 
 
-class _Tree:
+class TreeWriter:
+    """Writes leaves, and what describes a tree, into the staging directory of a target; ``files``: all of them."""
+
     def __init__(
         self,
         fs: Fs,
@@ -101,9 +103,9 @@ class _Tree:
         fs = self.fs
         with fs.sync_guard(self.root) as guard:
             with fs.during("export-stage"):
-                written = [self._leaf(number) for number in range(len(self.plan.dates))]
+                written = [self.leaf(number, self._path(number)) for number in range(len(self.plan.dates))]
                 leaves = [leaf for leaf, _ in written]
-                self._describe(leaves)
+                self.describe(leaves, self.root)
             with fs.during("export-check"):
                 for leaf, found in written:
                     check_leaf(fs, self.root / leaf.path, self.plan.columns, found.rows, found.digests)
@@ -115,35 +117,39 @@ class _Tree:
                 guard.sync([*self.files, self.root / MANIFEST], [*directories, self.root])
         return manifest
 
-    def _leaf(self, number: int) -> tuple[Leaf, Written]:
+    def _path(self, number: int) -> str:
+        plan, (value, _) = self.plan, self.plan.dates[number]
+        name, layout = self.table.snapshot.table.table, plan.options.layout
+        path = leaf_path(layout, name, plan.partitioning.name, value, plan.id, number if layout == "flat" else 0)
+        return str(path.with_suffix("") if plan.options.leaf == "deephaven" else path)
+
+    def leaf(self, number: int, path: str) -> tuple[Leaf, Written]:
+        """Writes the leaf of a date of the plan; ``path`` is below the root."""
         plan, (value, slices) = self.plan, self.plan.dates[number]
-        flat = plan.options.layout == "flat"
-        name = self.table.snapshot.table.table
-        path = leaf_path(plan.options.layout, name, plan.partitioning.name, value, plan.id, number if flat else 0)
         batches = self._batches(slices)
         if plan.options.leaf == "deephaven":
-            path = path.with_suffix("")
             found = write_column_leaf(self.fs, self.root / path, self._schema(), batches, self.now_ms)
         else:
-            self.fs.mkdirs(self.root / path.parent)
+            self.fs.mkdirs((self.root / path).parent)
             found = write_parquet_leaf(self.fs, self.root / path, plan.columns, batches, plan.codec)
         self.files += found.files
         self.on_progress(f"{value}: {rows_of(slices):,} rows written, {number + 1} of {len(plan.dates)} dates")
         digests = {column: to_hex(digest) for column, digest in found.digests.items()}
-        return Leaf(str(path), value, found.rows, found.bytes, digests), found
+        return Leaf(path, value, found.rows, found.bytes, digests), found
 
     def _batches(self, slices: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
         columns = self.plan.columns
         rows = STEP_ROWS_OF_TEXTS if any(c.storage is Storage.BLOB for c in columns) else STEP_ROWS
         return self.table.read(slices, [column.name for column in columns], batch_rows=rows)
 
-    def _describe(self, leaves: Sequence[Leaf]) -> None:
+    def describe(self, leaves: Sequence[Leaf], where: Path) -> None:
+        """Writes the files that name all leaves, which lie below ``where``."""
         plan = self.plan
         if plan.options.layout == "metadata":
             paths = [leaf.path for leaf in leaves]
-            self.files += write_metadata(self.fs, self.root, plan.partitioning, plan.columns, paths, plan.codec)
+            self.files += write_metadata(self.fs, self.root, where, plan.partitioning, plan.columns, paths, plan.codec)
         elif plan.options.layout == "hive":
-            self._locations(leaves)
+            self._locations(leaves, where)
 
     def _schema(self) -> TableSchema:
         """The definition of a leaf of column files."""
@@ -151,12 +157,12 @@ class _Tree:
         columns = (self.plan.partitioning, *self.plan.columns)
         return TableSchema(whole.namespace, whole.name, columns, version=whole.version)
 
-    def _locations(self, leaves: Sequence[Leaf]) -> None:
+    def _locations(self, leaves: Sequence[Leaf], where: Path) -> None:
         """The Locations table, which is read back like the leaves."""
         fs, entries = self.fs, []
         for leaf in leaves:
-            stat = fs.stat(self.root / leaf.path)
-            assert stat is not None  # noqa: S101  it was written just now
+            stat = fs.stat(where / leaf.path)
+            assert stat is not None  # noqa: S101  it was written or looked at just now
             columns = stat.is_dir
             kind, version = (DEEPHAVEN, COLUMN_VERSION) if columns else (PARQUET, None)
             entries.append(LocationEntry(leaf.value, leaf.path, leaf.rows, kind, stat.mtime_ns, version))

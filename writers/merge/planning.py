@@ -26,6 +26,7 @@ from store.errors import (
     TooEarlyError,
     UnsupportedVersionError,
 )
+from store.format.parquet.trees import EXTENDED
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges.records import PHASES, InputKey, MergeInput, MergeRecord, merged_rows, newest
@@ -192,20 +193,13 @@ def merged_schema(fs: Fs, layout: Layout, table: TableName) -> TableSchema:
             expected="a Partitioning column",
             hint="only partitioned tables can be merged",
         )
-    if schema.extended is not None:
-        kind = schema.extended.partition(":")[2]
-        layout_option = {"flat": "flat", "kv": "kv", "metadata": "metadata", "hive": "hive"}.get(kind)
+    if schema.extended not in (None, *EXTENDED):
         raise UnsupportedVersionError(
             "history of this table would have a layout that merges do not write",
             where=f"{table}, ExtendedStorage",
-            expected="the nested layout, a schema without ExtendedStorage",
+            expected=", ".join(EXTENDED),
             found=schema.extended,
-            hint="remove ExtendedStorage from the schema"
-            + (
-                f"; `sparkhaven export --layout {layout_option}` writes the layout from history"
-                if layout_option
-                else ""
-            ),
+            hint="choose one of these types, or remove ExtendedStorage from the schema",
         )
     for column in schema.stored:
         if not column.type.stored:

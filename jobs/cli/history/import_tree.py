@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from jobs.cli.history.extended import follow
 from jobs.context import CliContext, error_json
 from jobs.options import DryRun, Json, TableArgument, Verbose, WorkersOption, help_end, memory_bytes
 from store.errors import EXIT_DONE, SettingsError
@@ -93,6 +94,8 @@ def import_tree(
             on_progress=cli.note,
         )
         code = _show(cli, name, tree, results, dry_run)
+        if not dry_run:
+            follow(cli, fs, cli.layout(), definition)
     if code:
         raise typer.Exit(code)
 

@@ -34,6 +34,7 @@ from jobs.options import (
 from jobs.session.spark_session import build_session, end_session, is_submitted
 from store.epochs.state.replay import StreamState
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoundError
+from store.format.parquet.trees import EXTENDED
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
 from store.layout import TableName
@@ -164,6 +165,10 @@ def merge(
             values=values, executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note
         )
         code = _show(cli, name, results, dry_run)
+        if not dry_run and schema.extended in EXTENDED:
+            from jobs.cli.history.extended import follow  # which few tables need
+
+            follow(cli, fs, layout, schema)
     if code:
         raise typer.Exit(code)
 

@@ -27,6 +27,12 @@ from store.layout import check_partition
 
 TreeLayout = Literal["nested", "flat", "kv", "metadata", "hive"]
 LAYOUTS: tuple[TreeLayout, ...] = get_args(TreeLayout)
+EXTENDED: dict[str, TreeLayout] = {  # types of ExtendedStorage
+    "parquet:flat": "flat",
+    "parquet:kv": "kv",
+    "parquet:metadata": "metadata",
+    "coreplus:hive": "hive",
+}
 METADATA, COMMON_METADATA = "_metadata", "_common_metadata"
 MANIFEST = "_manifest.json"
 LOCATIONS_TABLE, LOCATIONS_TABLES = ".locations_table", (".locations_table", ".location_table")

@@ -56,18 +56,32 @@ def test_a_new_table_brings_its_schema(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["merge", "import"])
-@pytest.mark.parametrize("kind", ["parquet:kv", "coreplus:iceberg"])
-def test_a_layout_that_merges_do_not_write_is_refused(tmp_path: Path, command: str, kind: str) -> None:
-    schema = tmp_path / "NS.T.schema"
-    schema.write_bytes((SMALL % b"int").replace(b"</Table>", f'<ExtendedStorage type="{kind}"/></Table>'.encode()))
-    write(tmp_path / "tree" / "Date=d" / "a.parquet", [1])
-    more = "--from", str(tmp_path / "tree"), "--schema", str(schema)
-    code, value = run_json(tmp_path / "db", "import", "NS.T", *more)
+def test_a_layout_that_merges_do_not_write_is_refused(tmp_path: Path, command: str) -> None:
+    code, value = run_json(tmp_path / "db", *extended(tmp_path, "coreplus:iceberg"))
     if command == "merge":
         code, value = run_json(tmp_path / "db", "merge", "NS.T", "--date", "d", "--local")
     error = value["error"]
-    assert (code, error["found"]) == (1, kind)
-    assert ("export --layout kv" in error["hint"]) is (kind == "parquet:kv")
+    assert (code, error["found"]) == (1, "coreplus:iceberg")
+    assert "parquet:kv" in error["expected"]
+
+
+def test_commands_that_change_history_bring_the_extended_tree_in_step(tmp_path: Path) -> None:
+    found = run(tmp_path / "db", *extended(tmp_path, "parquet:kv"))
+    tree = tmp_path / "db" / "Systems" / "NS" / "Extended" / "T"
+    assert (found.exit_code, f"parquet:kv: 1 dates written, 0 removed, {tree}" in found.stderr) == (0, True)
+    (leaf,) = tree.rglob("*.parquet")
+    assert leaf.relative_to(tree).as_posix() == "Date=d/part-history-00000.parquet"
+    leaf.unlink()
+    found = run(tmp_path / "db", "merge", "NS.T", "--date", "d", "--local")
+    assert (found.exit_code, leaf.is_file()) == (0, True)
+
+
+def extended(place: Path, kind: str) -> tuple[str, ...]:
+    """Words that import a date into a new table with an extended layout."""
+    schema = place / "NS.T.schema"
+    schema.write_bytes((SMALL % b"int").replace(b"</Table>", f'<ExtendedStorage type="{kind}"/></Table>'.encode()))
+    write(place / "tree" / "Date=d" / "a.parquet", [1])
+    return "import", "NS.T", "--from", str(place / "tree"), "--schema", str(schema)
 
 
 def test_a_second_partitioning_column_is_refused_before_rows_are_stored(tmp_path: Path) -> None:

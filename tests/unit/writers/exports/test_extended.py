@@ -1,0 +1,92 @@
+"""The tree of an extended layout follows history: date by date, once, and through kills."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from readers import open_table
+from store.io.fs import Fs
+from tests.support.tables import naive_reader
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.export_cases import NEXT, by_pyarrow, files, found, wanted
+from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
+from tests.support.writers.merge_runs import FS, Killed, KillingFs, merge
+from writers.exports.extended import Followed, follow_history
+
+KINDS = {"parquet:flat": "flat", "parquet:kv": "kv", "parquet:metadata": "metadata", "coreplus:hive": "hive"}
+Rows = list[tuple[str, dict[str, Any]]]
+
+
+def table(root: Path, kind: str) -> IntradayRows:
+    return IntradayRows(root, SCHEMA.replace(b"</Table>", f'<ExtendedStorage type="{kind}"/></Table>'.encode()), fs=FS)
+
+
+def add(db: IntradayRows, rows: Rows, day: str, number: int) -> None:
+    rng = random.Random(number)
+    fresh = [random_row(rng) for _ in range(number)]
+    db.commit({("a", day): as_table(fresh)})
+    rows += [(day, row) for row in fresh]
+
+
+def follow(db: IntradayRows, fs: Fs = FS) -> Followed:
+    return follow_history(fs, db.layout, open_table(db.root, str(TABLE), fs=fs), now_ms=1_700_000_000_000)
+
+
+def rows_of(db: IntradayRows, kind: str) -> list[Any]:
+    return found(by_pyarrow(db.layout.extended(TABLE), KINDS[kind]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_changed_dates_are_written(tmp_path: Path, kind: str) -> None:
+    db, rows = table(tmp_path, kind), Rows()
+    assert follow(db).written == ()
+    add(db, rows, DAY, 20)
+    add(db, rows, NEXT, 9)
+    merge(db.layout, DAY, NEXT)
+    assert follow(db).written == (DAY, NEXT)
+    assert rows_of(db, kind) == wanted(rows)
+    tree = db.layout.extended(TABLE)
+    before = {path.stat().st_ino for path in tree.rglob("*.parquet")}
+    assert (follow(db).written, {path.stat().st_ino for path in tree.rglob("*.parquet")}) == ((), before)
+    add(db, rows, NEXT, 5)
+    merge(db.layout, NEXT)
+    assert follow(db).written == (NEXT,)
+    assert rows_of(db, kind) == wanted(rows)
+    after = {path.stat().st_ino for path in tree.rglob("*.parquet")}
+    assert (len(after), len(after & before)) == (2, 1)
+    assert sorted(path.name for path in tree.parent.iterdir()) == ["Every"]
+    if kind == "coreplus:hive":
+        place = tree / ".locations_table"
+        names = naive_reader.read(place, "Filename", "blob", 2)
+        assert sorted(names) == sorted(str(path.relative_to(tree)) for path in tree.rglob("*.parquet"))
+        assert naive_reader.read(place, "Size", "long", 2) == [20, 14]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_each_step_the_next_one_ends_it(tmp_path: Path, kind: str) -> None:
+    db, rows = table(tmp_path / "db", kind), Rows()
+    whole = table(tmp_path / "whole", kind)
+    for day, number in ((DAY, 12), (NEXT, 7)):
+        add(db, rows, day, number)
+        add(whole, Rows(), day, number)
+    merge(whole.layout, DAY, NEXT)
+    follow(whole)
+    merge(db.layout, DAY)
+    follow(db)
+    merge(db.layout, NEXT)
+    tree = db.layout.extended(TABLE)
+    for phase in ("stage", "publish", "describe", "record", "clean"):
+        for when in ("before", "after"):
+            manifest = tree / "_manifest.json"
+            kept = manifest.read_bytes()
+            with pytest.raises(Killed):
+                follow(db, KillingFs(step=f"extended-{phase}:{when}"))
+            follow(db)
+            assert rows_of(db, kind) == wanted(rows)
+            assert files(tree).keys() == files(whole.layout.extended(TABLE)).keys()
+            assert sorted(path.name for path in tree.parent.iterdir()) == ["Every"]
+            manifest.write_bytes(kept)  # so that the next one has as much to do

@@ -1,0 +1,218 @@
+"""Keeps the tree of an extended layout in step with history: what ``ExtendedStorage`` of a schema asks for.
+
+History itself is nested, with merge records as its truth; the tree below ``Extended/<Table>`` has the same rows, one
+leaf a date. A leaf is in step where the manifest of the tree has the rows and digests of the date's merge record.
+
+1. *stage*: leaves of dates that are not in step, in a locked directory beside the tree; read back, synced;
+2. *publish*: each leaf is renamed into place. In ``kv`` and ``flat`` trees it has the name of the one that it replaces,
+   so each date changes at once. In ``metadata`` and ``hive`` trees it has a name of its own, and counts from the next
+   step on;
+3. *describe*: ``_common_metadata``, then ``_metadata``, are replaced; a Locations table is renamed aside, then the new
+   one to its place;
+4. *record*: the manifest is replaced. Killed before it, the next merge does all of this again;
+5. *clean*: leaves that the manifest no longer names are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from readers.arrow.table import Table
+from store.digest import add, from_hex, to_hex
+from store.errors import CorruptFileError, SparkhavenError, TableNotFoundError
+from store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, decode_manifest, encode_manifest
+from store.format.parquet.trees import (
+    COMMON_METADATA,
+    EXTENDED,
+    LOCATIONS_TABLE,
+    MANIFEST,
+    METADATA,
+    SUFFIX,
+    TreeLayout,
+    part_name,
+    value_directory,
+)
+from store.framing.canonical import dump
+from store.io.fs import Fs
+from store.layout import Layout
+from store.merges.records import newest
+from writers.exports.check import check_leaf
+from writers.exports.leaves import bytes_of
+from writers.exports.plan import ExportOptions, ExportPlan, plan_export
+from writers.exports.target import Target, clear, locked
+from writers.exports.tree import TreeWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What was done: dates whose leaf was written, and dates whose leaf was removed."""
+
+    path: Path
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def follow_history(
+    fs: Fs,
+    layout: Layout,
+    table: Table,
+    *,
+    now_ms: int,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Followed:
+    """Brings the extended tree of a table in step with its history. ``now_ms``: the time in the Locations table.
+
+    Raises what reading history and ``check_leaf`` raise; LockLostError: another process is at it.
+    """
+    name = table.snapshot.table
+    target = Target(layout.extended(name))
+    kind = EXTENDED[table.schema.extended or ""]
+    fs.keep_dirs(target.path, layout.root)
+    with locked(fs, target):
+        try:
+            done = _Follow(fs, layout, table, target, kind, now_ms, on_progress).run()
+        except (SparkhavenError, OSError):
+            fs.remove_tree(target.stage)
+            raise
+        fs.remove_tree(target.stage)
+    return done
+
+
+class _Follow:
+    def __init__(
+        self,
+        fs: Fs,
+        layout: Layout,
+        table: Table,
+        target: Target,
+        kind: TreeLayout,
+        now_ms: int,
+        on_progress: Callable[[str], None],
+    ) -> None:
+        self.fs, self.layout, self.table, self.target, self.kind = fs, layout, table, target, kind
+        self.named = kind in ("metadata", "hive")  # something names the leaves
+        self.now_ms, self.on_progress = now_ms, on_progress
+        self.known = self._manifest()
+
+    def _manifest(self) -> dict[str, Leaf]:
+        """Leaves of the tree by date; none where the tree is new, or its manifest is damaged: it is written anew."""
+        path = self.target.path / MANIFEST
+        if self.fs.stat(path) is None:
+            return {}
+        try:
+            return {leaf.value: leaf for leaf in decode_manifest(self.fs.read(path), path).files}
+        except CorruptFileError as error:
+            self.on_progress(f"{error.what}: the tree is written anew")
+            return {}
+
+    def run(self) -> Followed:
+        """All steps."""
+        fs, root = self.fs, self.target.path
+        try:
+            plan = plan_export(self.table, ExportOptions(self.kind, tier="history"))
+        except TableNotFoundError:  # no history yet
+            return Followed(root, (), ())
+        writer = TreeWriter(fs, self.table, self.target, plan, self.now_ms, self.on_progress)
+        leaves, stale = self._stage(plan, writer)
+        gone = tuple(sorted(self.known.keys() - {leaf.value for leaf in leaves}))
+        if not stale and not gone:
+            self._clean({leaf.path for leaf in leaves})  # what a killed one has left
+            return Followed(root, (), ())
+        with fs.during("extended-publish"):
+            for leaf in stale:
+                fs.mkdirs((root / leaf.path).parent)
+                fs.rename(self.target.stage / leaf.path, root / leaf.path)
+            places = {(root / leaf.path).parent for leaf in stale}
+            fs.sync_dirs([*places, root])
+        with fs.during("extended-describe"):
+            self._describe(writer, leaves)
+        columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
+        rows = sum(leaf.rows for leaf in leaves)
+        digests = {c.name: _sum([leaf.digests for leaf in leaves], c.name) for c in plan.columns}
+        form = self.kind, "parquet", plan.codec, plan.id
+        manifest = Manifest(self.table.name, *form, self.table.epochs, columns, rows, digests, tuple(leaves))
+        with fs.during("extended-record"):
+            fs.replace(root / MANIFEST, encode_manifest(manifest))
+        with fs.during("extended-clean"):
+            self._clean({leaf.path for leaf in leaves})
+        return Followed(root, tuple(leaf.value for leaf in stale), gone)
+
+    def _stage(self, plan: ExportPlan, writer: TreeWriter) -> tuple[list[Leaf], list[Leaf]]:
+        """The leaves that the tree shall have, and those of them that are new."""
+        fs, leaves, stale = self.fs, list[Leaf](), list[Leaf]()
+        with fs.sync_guard(self.target.stage) as guard, fs.during("extended-stage"):
+            for number, (value, _) in enumerate(plan.dates):
+                rows, digests = self._merged(value)
+                path = self._path(plan, value, rows, digests)
+                known = self.known.get(value)
+                if known is not None and known.path == path and self._in_step(plan, known, rows, digests):
+                    leaves.append(known)
+                    continue
+                leaf, found = writer.leaf(number, path)
+                check_leaf(fs, self.target.stage / path, plan.columns, found.rows, found.digests)
+                leaves.append(leaf)
+                stale.append(leaf)
+            guard.sync(writer.files)
+        return leaves, stale
+
+    def _merged(self, value: str) -> tuple[int, dict[str, str]]:
+        """Rows of a date in history, and digests of the columns that all of its locations have."""
+        record = newest(self.fs, self.layout, self.table.snapshot.table, value)
+        outputs = record.outputs if record is not None else ()
+        names = {name for output in outputs for name in output.digests}
+        common = sorted(name for name in names if all(name in output.digests for output in outputs))
+        digests = {name: _sum([output.digests for output in outputs], name) for name in common}
+        return sum(output.rows for output in outputs), digests
+
+    def _in_step(self, plan: ExportPlan, leaf: Leaf, rows: int, digests: dict[str, str]) -> bool:
+        """Whether a leaf has the columns of the table, and the rows of the date."""
+        same = leaf.rows == rows and leaf.digests.keys() == {column.name for column in plan.columns}
+        same = same and all(leaf.digests.get(name) == digest for name, digest in digests.items())
+        return same and bytes_of(self.fs, self.target.path / leaf.path) == leaf.bytes
+
+    def _path(self, plan: ExportPlan, value: str, rows: int, digests: dict[str, str]) -> str:
+        if self.kind == "flat":
+            return part_name(value, 0) + SUFFIX
+        mark = sha256(dump({"rows": rows, "digests": digests})).hexdigest()[:12] if self.named else "history"
+        return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{SUFFIX}"
+
+    def _describe(self, writer: TreeWriter, leaves: Sequence[Leaf]) -> None:
+        """Writes what names the leaves into the staging directory, and renames it into place."""
+        fs, root, stage = self.fs, self.target.path, self.target.stage
+        before = len(writer.files)
+        writer.describe(leaves, root)
+        fs.sync(writer.files[before:])
+        if self.kind == "metadata":
+            for name in (COMMON_METADATA, METADATA):
+                fs.rename(stage / name, root / name)
+        elif self.kind == "hive":
+            fs.sync_dirs([stage / LOCATIONS_TABLE])
+            old = stage / f"{LOCATIONS_TABLE}.old"
+            if fs.stat(root / LOCATIONS_TABLE) is not None:
+                fs.rename(root / LOCATIONS_TABLE, old)
+            fs.rename(stage / LOCATIONS_TABLE, root / LOCATIONS_TABLE)
+        fs.sync_dirs([root])
+
+    def _clean(self, kept: set[str]) -> None:
+        """Removes leaves that are not named, and directories of dates without one."""
+        fs, root = self.fs, self.target.path
+        for name in fs.names(root):
+            if name[0] in "._":
+                continue
+            place = root / name
+            found = fs.stat(place)
+            if found is None or not found.is_dir:
+                if name not in kept:
+                    clear(fs, place)
+                continue
+            for inner in fs.names(place):
+                if f"{name}/{inner}" not in kept:
+                    clear(fs, place / inner)
+            fs.rmdir(place)
+
+
+def _sum(parts: Sequence[Mapping[str, str]], name: str) -> str:
+    return to_hex(add(*(from_hex(part[name]) for part in parts)))
