@@ -1,0 +1,30 @@
+"""The manifest of an exported tree: its bytes, which have to open for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, decode_manifest, encode_manifest
+
+GOLDEN = Path(__file__).with_name("export-v1-manifest.json")
+MANIFEST = Manifest(
+    table="NS.T",
+    layout="kv",
+    leaf="parquet",
+    codec="SNAPPY",
+    id="0123456789ab",
+    epochs={"ticks": 7},
+    columns=(ExportedColumn("Sym", "String", 1), ExportedColumn("X", "int", 2)),
+    rows=3,
+    digests={"Sym": "0" * 31 + "3", "X": "f" * 32},
+    files=(
+        Leaf("Date=ä/part-0123456789ab-00000.parquet", "ä", 1, 100, {"Sym": "0" * 31 + "1", "X": "1" * 32}),
+        Leaf("Date=b/part-0123456789ab-00000.parquet", "b", 2, 200, {"Sym": "0" * 31 + "2", "X": "e" * 32}),
+    ),
+)
+
+
+def test_version_1_has_these_bytes_and_opens() -> None:
+    data = GOLDEN.read_bytes()
+    assert encode_manifest(MANIFEST) == data
+    assert decode_manifest(data, GOLDEN) == MANIFEST
