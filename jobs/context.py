@@ -12,9 +12,10 @@ import logging
 import math
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from jobs.arrow_start import forgo_pandas
+from jobs.logs.logged import logged_command
 from jobs.plain_values import plain_values
 from jobs.xml_start import forgo_http
 from store.errors import (
@@ -46,6 +48,9 @@ class CliContext:
     root: Path | None = None
     json: bool = False
     verbose: bool = False
+    logs: bool = False
+    words: tuple[str, ...] = ()  # the command with its arguments
+    results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged
 
     def layout(self) -> Layout:
         """The database root that the user has named, which may not exist yet; SettingsError without one."""
@@ -78,6 +83,27 @@ class CliContext:
 
     def result(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
         """Prints one result: ``value`` as a JSON line with ``--json``, else ``show``, a text or what prints one."""
+        if logged_command(self.words):
+            self.results.append(value)
+        self._print(value, show)
+
+    def failure(self, value: dict[str, Any]) -> None:
+        """Prints an error as a result with ``--json``; the message is printed by who calls this."""
+        if logged_command(self.words):
+            self.results.append(value)
+        if self.json:
+            self._print(value, "")
+
+    def log(self, code: int, seconds: float) -> None:
+        """Adds what the command has done to the log tables, if it is one that they log."""
+        command = logged_command(self.words)
+        if not self.logs or command is None or not self.results or self.root is None or not self.root.is_dir():
+            return
+        from jobs.logs.command_rows import log_command  # most commands write nothing
+
+        log_command(Layout(self.root.absolute()), command, self.words, self.results, code, seconds, self.note)
+
+    def _print(self, value: dict[str, Any], show: Callable[[], object] | str) -> None:
         if self.json:
             print(json_text(value), flush=True)
         elif isinstance(show, str):
@@ -174,7 +200,7 @@ class Commands(TyperGroup):
         """Runs one command. Exit codes: 0 done, 1 bad data, 2 usage or settings, 3 worth retrying, 130 stopped."""
         plain_values()
         forgo_http()
-        words = list(sys.argv[1:] if args is None else args)
+        words, began = list(sys.argv[1:] if args is None else args), time.monotonic()
         cli = extra.setdefault("obj", CliContext())
         cli.json = "--json" in words  # a usage error comes before the option is read
         try:
@@ -186,9 +212,16 @@ class Commands(TyperGroup):
             code = EXIT_DONE
         except BaseException as error:  # noqa: BLE001  every error ends here
             code = exit_code(cli, error)
+        cli.log(code, time.monotonic() - began)
         if standalone_mode:
             sys.exit(code)
         return code
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of these words, which the context remembers."""
+        if isinstance(ctx.obj, CliContext):
+            ctx.obj.words = tuple(args)
+        return super().resolve_command(ctx, args)
 
 
 def exit_code(cli: CliContext, error: BaseException) -> int:
@@ -214,8 +247,7 @@ def exit_code(cli: CliContext, error: BaseException) -> int:
 def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
     """Prints an error on standard error, with ``--json`` also as a result with ``about``; returns its exit code."""
     cli.note(f"sparkhaven: {error}")
-    if cli.json:
-        cli.result({**about, "error": error_json(error)}, "")
+    cli.failure({**about, "error": error_json(error)})
     return error.exit_code
 
 
@@ -228,7 +260,5 @@ def error_json(error: SparkhavenError) -> dict[str, Any]:
 
 def _report_text(cli: CliContext, kind: str, what: str, code: int, *, hint: str | None) -> int:
     cli.note(f"sparkhaven: {what}" + (f"\n  to do: {hint}" if hint else ""))
-    if cli.json:
-        parts = {"type": kind, "what": what, "hint": hint, "exit_code": code, "retryable": False}
-        cli.result({"error": parts}, "")
+    cli.failure({"error": {"type": kind, "what": what, "hint": hint, "exit_code": code, "retryable": False}})
     return code

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from readers.arrow.opening import open_table
+from readers.checks.symbol_tables import SymbolFile
 from store.epochs.files.publish import physical_size
 from store.epochs.reading.load import EpochEntry, list_epochs, load_stream
 from store.epochs.state.values import add_count, ignored_in
@@ -46,10 +47,10 @@ class Total:
         return {"rows": self.rows, "bytes": self.bytes, "locations": self.locations}
 
 
-def tables(fs: Fs, layout: Layout) -> list[dict[str, Any]]:
-    """One object a table, sorted by name; a table that cannot be read has ``error`` instead of numbers."""
+def tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> list[dict[str, Any]]:
+    """One object a table (default: all); a table that cannot be read has ``error`` instead of numbers."""
     found: list[dict[str, Any]] = []
-    for name in deployed_tables(fs, layout):
+    for name in deployed_tables(fs, layout) if names is None else names:
         try:
             table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
             slices = table.plan().slices
@@ -123,13 +124,16 @@ class Symbols:
 class DiskUse:
     """Bytes of all files and of those that are waste, by volume; symbol tables by column.
 
-    ``growth``: the same by date, each date once. ``unlisted``: directories whose files were not looked at.
+    ``growth``: the same by date, each date once. ``unlisted``: directories whose files were not looked at. ``files``:
+    the number of the others by volume. ``symbol_files``: the symbol tables themselves.
     """
 
     volumes: dict[str, tuple[int, int]]
     symbols: dict[str, Symbols]
     growth: dict[str, dict[str, Symbols]]
     unlisted: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+    symbol_files: list[SymbolFile] = field(default_factory=list)
 
 
 def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None) -> DiskUse:
@@ -141,18 +145,30 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
     directories = sorted(_directories(fs, layout, name), key=lambda at: at.parent.name, reverse=True)
+    files: Counter[str] = Counter()
     listed = len(directories) if most is None else most
     for number, directory in enumerate(directories):
         internal = directory.parent.parent
         volume = "intraday" if internal.parent == layout.intraday(name) else without_generation(internal.name)
         used, wasted = volumes.get(volume, (0, 0))
         if number < listed:
-            used += sum(_size(fs, file) for file in files_below(fs, directory))
+            below = list(files_below(fs, directory))
+            used, files[volume] = used + sum(_size(fs, file) for file in below), files[volume] + len(below)
             wasted += _waste(fs, directory, live.get(directory))
         else:
             used += _bytes(live[directory]) if directory in live else 0
         volumes[volume] = used, wasted
-    return DiskUse(volumes, *_symbols(live.values()), max(0, len(directories) - listed))
+    unlisted = max(0, len(directories) - listed)
+    return DiskUse(volumes, *_symbols(live.values()), unlisted, dict(files), _symbol_files(live.values()))
+
+
+def _symbol_files(slices: Iterable[Slice]) -> list[SymbolFile]:
+    return [
+        SymbolFile(slice_.directory / file, state.size, texts.size)
+        for slice_ in slices
+        for file, state in slice_.files.items()
+        if file.endswith(".sym") and (texts := slice_.files.get(f"{file}.bytes")) is not None
+    ]
 
 
 def _symbols(slices: Iterable[Slice]) -> tuple[dict[str, Symbols], dict[str, dict[str, Symbols]]]:

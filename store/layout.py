@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from store.errors import InvalidNameError
 
+INTERNAL_NAMESPACE = "SparkhavenInternal"  # of the log tables
 MAX_NAME = 200  # bytes; leaves room for suffixes below the 255 of common file systems
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXAMPLES = "SPARKHAVEN_EXAMPLES"  # the share of its examples that a property test tries; `make test-fast` sets it
+os.environ.setdefault("SPARKHAVEN_LOGS", "off")  # tests compare trees; those of the log tables switch them on
+
 LONGEST_FIRST = ({"spark", "kafka", "jvm", "deephaven"}, {"slow", "browser"})
 RANK: dict[Path, int] = {}  # of each file by its tests, in this order
 

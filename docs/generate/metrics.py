@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from docs.generate.markdown import code, table
-from jobs.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX, Metric
+from jobs.metrics.catalogue import CATALOGUE, OF_LOGS, OF_TABLES, PREFIX, Metric
 
 
 def metric_tables() -> str:
-    """Metrics of streams, then those of tables."""
-    return f"## Of a stream\n\n{_table(CATALOGUE)}\n## Of a table\n\n{_table(OF_TABLES)}"
+    """Metrics of streams, of tables, of log tables."""
+    parts = (("stream", CATALOGUE), ("table", OF_TABLES), ("log table", OF_LOGS))
+    return "\n".join(f"## Of a {of}\n\n{_table(metrics)}" for of, metrics in parts)
 
 
 def _table(metrics: tuple[Metric, ...]) -> str:

@@ -37,6 +37,7 @@ SECTIONS: tuple[tuple[str, type[SettingsModel]], ...] = (
     ("`value` of `[partition]`", stream_model.ValueModel),
     ("`[bad_rows]`", stream_model.BadRowsModel),
     ("`[commit]`", stream_model.CommitModel),
+    ("`[logs]`", stream_model.LogsModel),
 )
 SPANS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 KINDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}

@@ -94,6 +94,7 @@ def ingest(
     if not streams:
         _end(report_failed(cli, failed))
     # Spark and DuckDB take a second to import: only where a job starts
+    from jobs.logs.writer import LogWriter
     from jobs.streams.process import run_streams
     from jobs.streams.reports.metrics import Metrics, served
     from jobs.streams.reports.progress import Progress
@@ -106,7 +107,11 @@ def ingest(
     with ExitStack() as opened:
         if metrics is not None:
             cli.note(f"metrics at {opened.enter_context(served(metrics, metrics_port or 0, metrics_address))}")
-        options = Options(once, workers, heap, verbose, metrics, stop_on_error or stop_on_failure, where)
+        logs = None
+        if cli.logs and any(settings.logs for settings in streams):
+            on_failure = None if metrics is None else metrics.log_failed
+            logs = opened.enter_context(LogWriter(Fs(), layout, warn=cli.note, on_failure=on_failure))
+        options = Options(once, workers, heap, verbose, metrics, stop_on_error or stop_on_failure, where, logs)
         runs = run_streams(fs, layout, streams, options, progress)
     code = EXIT_DONE
     for run in runs:

@@ -41,13 +41,17 @@ def options(
         Path | None,
         typer.Option("--root", envvar="SPARKHAVEN_ROOT", help="Database root, with Intraday, Systems and Schemas."),
     ] = None,
+    logs: Annotated[
+        bool,
+        typer.Option("--logs/--no-logs", envvar="SPARKHAVEN_LOGS", help="Log to tables of SparkhavenInternal."),
+    ] = True,
     _asked: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options of every command."""
     if isinstance(ctx.obj, CliContext):
-        ctx.obj.root = root
+        ctx.obj.root, ctx.obj.logs = root, logs
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ Kind = Literal["counter", "gauge", "histogram"]
 PREFIX = "sparkhaven_"
 STREAM = ("table", "stream")  # labels of all metrics of streams
 TABLE = ("table",)
+MODE = (*STREAM, "mode")  # the durability of the stream
+DATED = ("table", "date")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +83,21 @@ LAG_SECONDS = Metric(
 )
 LAG_FILES = Metric("source_lag_files", "gauge", "Feed files, or files of a Delta table, that wait.")
 COMMIT = Metric(
-    "commit_seconds", "histogram", "Seconds to write and sync the record that commits a batch.", buckets=SECONDS
+    "commit_seconds", "histogram", "Seconds to write and sync the record that commits a batch.", MODE, SECONDS
 )
 FSYNC = Metric(
     "fsync_seconds",
     "histogram",
     "Seconds that the tasks of a batch waited for syncs, summed.",
-    buckets=SECONDS,
+    MODE,
+    SECONDS,
 )
 SYNC_BYTES = Metric(
     "sync_batch_bytes",
     "histogram",
     "Bytes that a batch has appended to column files; durability fsync waits until they are synced.",
-    buckets=SIZES,
+    MODE,
+    SIZES,
 )
 BATCH = Metric("batch_seconds", "histogram", "Seconds that a batch took, from plan to commit.", buckets=LONG_SECONDS)
 RUNNING = Metric("stream_up", "gauge", "1 while the stream runs, 0 once it has ended or failed, and between restarts.")
@@ -108,6 +112,7 @@ LOSS_WINDOW = Metric(
     "loss_window_seconds",
     "gauge",
     "Seconds of commits that a power failure may lose; they are ingested again. +Inf: since the start.",
+    MODE,
 )
 RECOVERY = Metric("recovery_seconds", "gauge", "Seconds that opening the stream took, including recovery.")
 DATES = Metric("open_dates", "gauge", "Dates with intraday data of the stream.")
@@ -149,17 +154,32 @@ CATALOGUE = (
     DATES,
     FREE,
 )
+LOG_FAILURES = Metric(
+    "log_failures_total",
+    "counter",
+    "Failed writes of the log table, which stop no stream; a minute later again.",
+    TABLE,
+)
+LOG_LOST = Metric("log_rows_lost_total", "counter", "Rows of the log table that were given up.", TABLE)
+OF_LOGS = (LOG_FAILURES, LOG_LOST)
+"""Metrics of log tables: ``table`` is one of ``SparkhavenInternal``."""
 OF_TOPICS = (END_AGE, REACHABLE)  # only where there is a broker
 
-MERGE_SECONDS = Metric("merge_seconds", "gauge", "Seconds that the newest finished merge of a date took.", TABLE)
+MERGE_SECONDS = Metric("merge_seconds", "gauge", "Seconds that the newest finished merge of a date took.", DATED)
 MERGE_AT = Metric("merge_end_seconds", "gauge", "When the newest finished merge was published, as Unix time.", TABLE)
-MERGE_ROWS = Metric("merge_rows", "gauge", "Rows that the newest finished merge of a date has written.", TABLE)
+MERGE_ROWS = Metric("merge_rows", "gauge", "Rows that the newest finished merge of a date has written.", DATED)
 MERGE_BYTES = Metric("merge_bytes", "gauge", "Bytes of columns that the newest finished merge has written.", TABLE)
 MERGE_DATES = Metric(
     "merge_dates",
     "gauge",
     "Dates by the result of their last merge: merged, or unfinished (it runs, was interrupted or failed).",
     (*TABLE, "result"),
+)
+MERGE_PHASE = Metric(
+    "merge_phase",
+    "gauge",
+    "1 for the last finished phase of each date whose merge runs, was interrupted or failed.",
+    (*DATED, "phase"),
 )
 AMPLIFICATION = Metric(
     "write_amplification", "gauge", "Bytes that all merges have written, over the bytes of history in use.", TABLE
@@ -168,6 +188,12 @@ SYMBOLS = Metric(
     "symbol_ids",
     "gauge",
     "Entries of the symbol tables in use, summed over locations; a location has no text twice.",
+    (*TABLE, "column"),
+)
+DUPLICATES = Metric(
+    "symbol_duplicates",
+    "gauge",
+    "Entries that repeat a text of the same symbol table, summed over locations; a merge removes them.",
     (*TABLE, "column"),
 )
 SYMBOL_HITS = Metric(
@@ -186,6 +212,10 @@ WASTE = Metric(
     "waste_bytes", "gauge", "Bytes of disk_bytes that no read of the newest snapshot needs.", (*TABLE, "volume")
 )
 OPEN_FILES = Metric("open_files", "gauge", "Files of the table that this process has open.", TABLE)
+PINS = Metric("pins", "gauge", "Streams of the table whose snapshot this process has pinned, once a reader.", TABLE)
+OLDEST_PIN = Metric(
+    "oldest_pin_seconds", "gauge", "Seconds since the oldest of these pins was first seen by a scrape; 0: none.", TABLE
+)
 FIGURES_AGE = Metric(
     "table_figures_age_seconds",
     "gauge",
@@ -199,12 +229,16 @@ OF_TABLES = (
     MERGE_ROWS,
     MERGE_BYTES,
     MERGE_DATES,
+    MERGE_PHASE,
     AMPLIFICATION,
     SYMBOLS,
+    DUPLICATES,
     SYMBOL_HITS,
     DISK,
     WASTE,
     OPEN_FILES,
+    PINS,
+    OLDEST_PIN,
     FIGURES_AGE,
 )
 """Metrics of a table over all of its streams."""

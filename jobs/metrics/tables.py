@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as MetricFamily
@@ -17,7 +18,9 @@ from prometheus_client.registry import Collector
 
 from jobs.metrics import catalogue as named
 from jobs.metrics.catalogue import OF_TABLES, PREFIX
+from readers.checks.symbol_tables import SymbolTables
 from readers.stats import DiskUse, disk_use
+from store.epochs.pins import Pin, held
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
@@ -33,6 +36,7 @@ class Merges:
 
     newest: MergeRecord | None = None
     results: dict[str, int] = field(default_factory=lambda: {"merged": 0, "unfinished": 0})
+    phases: dict[str, str] = field(default_factory=dict)  # of unfinished dates
     written: int = 0
     used: int = 0
 
@@ -43,6 +47,8 @@ class TableFigures:
     def __init__(self, fs: Fs, layout: Layout, table: TableName, clock: Callable[[], float]) -> None:
         self._fs, self._layout, self.table, self._clock = fs, layout, table, clock
         self._values: dict[str, dict[Labels, float]] = {}
+        self._symbols = SymbolTables(fs)
+        self._pins: WeakKeyDictionary[Pin, float] = WeakKeyDictionary()  # and when they were first seen
         self._read_at: float | None = None
         self._due = 0.0
 
@@ -53,14 +59,20 @@ class TableFigures:
         if self._read_at is None or now >= self._due:
             with suppress(SparkhavenError, OSError):  # their age shows it, and `verify` reports the damage
                 merges = read_merges(self._fs, self._layout, self.table)
-                self._values = _of_merges(merges) | _of_disk(disk_use(self._fs, self._layout, self.table))
+                use = disk_use(self._fs, self._layout, self.table)
+                duplicates = self._symbols.duplicates(use.symbol_files)
+                self._values = _of_merges(merges) | _of_disk(use) | {named.DUPLICATES.name: duplicates}
                 self._read_at = now
             began, now = now, self._clock()
             self._due = now + max(LEAST_S, SHARE * (now - began))
         return self._values | self._of_process(now)
 
     def _of_process(self, now: float) -> dict[str, dict[Labels, float]]:
+        pins = held(self._fs, self._layout, self.table)
+        ages = [now - self._pins.setdefault(pin, now) for pin in pins]
         return {
+            named.PINS.name: {(): len(pins)},
+            named.OLDEST_PIN.name: {(): max(ages, default=0.0)},
             named.OPEN_FILES.name: {(): _open_files(self._fs, self._layout, self.table)},
             named.FIGURES_AGE.name: {(): float("inf") if self._read_at is None else now - self._read_at},
         }
@@ -99,6 +111,8 @@ def read_merges(fs: Fs, layout: Layout, table: TableName) -> Merges:
         if not records:
             continue
         found.results["merged" if records[-1].complete else "unfinished"] += 1
+        if not records[-1].complete:
+            found.phases[value] = records[-1].phase
         complete = [record for record in records if record.complete]
         known: set[str] = set()
         for record in complete:
@@ -121,13 +135,14 @@ def _of_merges(merges: Merges) -> dict[str, dict[Labels, float]]:
     found: dict[str, dict[Labels, float]] = {
         named.MERGE_DATES.name: {(result,): count for result, count in merges.results.items()}
     }
+    found[named.MERGE_PHASE.name] = dict.fromkeys(merges.phases.items(), 1)
     record = merges.newest
     if record is not None:
         own = {entry[1] for entry in record.details.get("destinations", ())} or {o.internal for o in record.outputs}
         mine = [output for output in record.outputs if output.internal in own]
-        found[named.MERGE_ROWS.name] = {(): sum(output.rows for output in mine)}
+        found[named.MERGE_ROWS.name] = {(record.value,): sum(output.rows for output in mine)}
         found[named.MERGE_BYTES.name] = {(): sum(state.size for output in mine for state in output.files.values())}
-        found[named.MERGE_SECONDS.name] = {(): max(0, record.published_ms - record.time_ms) / 1000}
+        found[named.MERGE_SECONDS.name] = {(record.value,): max(0, record.published_ms - record.time_ms) / 1000}
         found[named.MERGE_AT.name] = {(): record.published_ms / 1000}
     if merges.used:
         found[named.AMPLIFICATION.name] = {(): merges.written / merges.used}

@@ -33,7 +33,7 @@ from writers.batch.maintenance import SYNC_SECONDS
 class StreamSettings:
     """One stream file, checked. ``trigger_s`` and ``sync_s`` in seconds; ``quarantine`` None: the default place.
 
-    ``sync_s``: seconds between the syncs of durability ``periodic``.
+    ``sync_s``: seconds between the syncs of durability ``periodic``. ``logs``: the stream writes to the log tables.
     """
 
     file: Path
@@ -45,6 +45,7 @@ class StreamSettings:
     trigger_s: float
     quarantine: Path | None
     sync_s: float = SYNC_SECONDS
+    logs: bool = True
 
     @property
     def feed(self) -> PlannedFeed[Any, Any]:
@@ -159,6 +160,7 @@ def _settings(part: StreamModel, path: Path, fs: Fs) -> StreamSettings:
         trigger_s=part.commit.trigger,
         quarantine=None if quarantine is None else beside(base, quarantine),
         sync_s=SYNC_SECONDS if part.commit.sync_interval is None else part.commit.sync_interval,
+        logs=part.logs.enabled,
     )
 
 

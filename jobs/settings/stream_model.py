@@ -172,6 +172,13 @@ class CommitModel(SettingsModel):
         return self
 
 
+class LogsModel(SettingsModel):
+    """``[logs]``."""
+
+    enabled: bool = True
+    """Log batches, epochs and failures of this stream to `SparkhavenInternal.IngestLog` and `EpochLog`."""
+
+
 class StreamModel(SettingsModel):
     """The whole file, but for the keys of ``[feed]``: ``stream_model`` adds those."""
 
@@ -193,6 +200,8 @@ class StreamModel(SettingsModel):
     """What happens to rows that cannot be stored."""
     commit: CommitModel = CommitModel()
     """When and how batches are committed."""
+    logs: LogsModel = LogsModel()
+    """Whether the stream writes to the log tables."""
 
 
 @lru_cache

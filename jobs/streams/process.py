@@ -63,6 +63,9 @@ def run_streams(
             progress.stopped(one.label, one.error)
             if options.metrics is not None and one.name is not None:
                 options.metrics.failed(one.table, one.name, one.error)
+            if one.name is not None:
+                allowed = next((each for each in streams if each.file == one.file), None)
+                options.recorder(one.table, one.name, allowed).failed(one.error)
         for run in runs:
             look_at_source(run, opened, progress, options)
         if all(run.error is not None for run in runs) or (failed and options.stop_on_error):

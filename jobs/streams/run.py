@@ -15,6 +15,8 @@ from typing import Any
 
 from ingest.options.files import DAY_S
 from ingest.spec import NO_BAD_ROWS
+from jobs.logs.stream_rows import StreamRecorder
+from jobs.logs.writer import LogWriter
 from jobs.session.choice import Where
 from jobs.settings.stream_file import StreamSettings
 from jobs.settings.stream_schema import checked_schema
@@ -33,7 +35,7 @@ from store.epochs.log import StreamLog
 from store.epochs.retention import Retention
 from store.errors import SparkhavenError
 from store.io.fs import Fs
-from store.layout import Layout
+from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deploy
 from store.types.model import TableSchema
 from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
@@ -97,6 +99,7 @@ class Options:
     log; ``where``: in Spark, in this process (only with ``once``), or as much as waits decides.
 
     ``metrics`` are updated by the streams. ``stop_on_error``: a stream that fails for good ends the others too.
+    ``logs`` None: no log tables.
     """
 
     once: bool = False
@@ -106,6 +109,12 @@ class Options:
     metrics: Metrics | None = None
     stop_on_error: bool = False
     where: Where = "spark"
+    logs: LogWriter | None = None
+
+    def recorder(self, table: str, stream: str, settings: StreamSettings | None = None) -> StreamRecorder:
+        """What adds the rows of a stream to the log tables; without ``settings`` its stream file allows it."""
+        writer = self.logs if settings is None or settings.logs else None
+        return StreamRecorder(writer, TableName.parse(table), stream, settings.durability if settings else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +151,7 @@ def fail(run: Run, error: SparkhavenError, progress: Progress, options: Options)
     """Sets and reports the error of a stream that has not run yet."""
     run.error = error
     progress.stopped(run.name, error)
+    options.recorder(run.settings.spec.table, run.name, run.settings).failed(error)
     if options.metrics is not None:
         options.metrics.failed(str(run.settings.table), run.name, error)
 
@@ -220,8 +230,11 @@ def run_one(app: Application, run: Run) -> None:
         metrics.on_disk(fs, layout, settings.durability, settings.sync_s, run.opened_s)
     listen, partitions = run.listener(progress), PartitionProgress(run.log.state.offsets.positions())
     budget, unit = Budget(spec.bad_rows), spec.feed.traits.unit
+    recorder, query_id = options.recorder(spec.table, run.name, settings), str(uuid.uuid4())
+    before = run.log.state.offsets.positions()
 
     def batch(done: BatchProgress) -> None:
+        nonlocal before
         run.so_far.add(done.outcome)
         budget.committed(done.outcome)
         if metrics is not None:
@@ -233,6 +246,8 @@ def run_one(app: Application, run: Run) -> None:
         if run.watch is not None:
             ends = run.watch.fresh(ENDS_AGE_SECONDS).ends
             done = replace(done, lag=total_lag(positions, ends))
+        recorder.batch(done, run.log, before, query_id)
+        before = positions
         line = partitions.line(positions, ends, done.seconds, shown=progress.partitions_shown)
         progress.batch(run.name, done, line, unit=unit)
 
@@ -242,7 +257,7 @@ def run_one(app: Application, run: Run) -> None:
         listen(said)
 
     plan = StreamPlan(
-        query_id=str(uuid.uuid4()),
+        query_id=query_id,
         trigger={"availableNow": True} if options.once else {"processingTime": f"{milliseconds} milliseconds"},
         decode=Decoder(fs, spec, run.schema),
         check_budget=budget,
@@ -259,9 +274,11 @@ def run_one(app: Application, run: Run) -> None:
             settle(fs, layout, settings.table, run.log.state, quarantine, where)
         run.totals = app.runner.run(fs, settings, run.log, target, plan, app.stop)
         progress.ended(run.name, run.totals)
+        recorder.ended(run.totals.epoch)
     except Exception as error:  # noqa: BLE001  reported by the command, after the other streams have ended
         run.error = app.runner.cause(error)
         progress.stopped(run.name, run.error)
+        recorder.failed(run.error)
     finally:
         if metrics is not None:
             metrics.ended()

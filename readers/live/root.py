@@ -13,7 +13,7 @@ from store.errors import SettingsError, SparkhavenError
 from store.io.fs import Fs, Stat
 from store.layout import Layout, TableName
 from store.scan.checksums import Checks
-from store.schema.deployed.deploy import deployed_tables, load_deployed
+from store.schema.deployed.deploy import load_deployed, user_tables
 
 LOOK_SECONDS = 0.010  # between looks at the heads of logs
 WIDE_SECONDS = 0.200  # between looks for new tables, streams, schemas and merged dates
@@ -75,7 +75,7 @@ class LiveRoot:
         self._lag_ms: int | None = None
         self._wide_at = 0.0
         self.backend = LiveBackend()
-        self._open_new(deployed_tables(fs, layout) if names is None else names, 0.0)
+        self._open_new(user_tables(fs, layout) if names is None else names, 0.0)
 
     @property
     def keys(self) -> dict[str, TableKey]:
@@ -137,7 +137,7 @@ class LiveRoot:
                 if self._reopen(served, now, bind):
                     self._older.append(served)  # what is attached to it goes on
             if self._all:
-                for served in self._open_new(deployed_tables(self._fs, self._layout), now):
+                for served in self._open_new(user_tables(self._fs, self._layout), now):
                     bind(variable(served.name), served.key)
 
     def _deliver(self, served: _Served, gate: Callable[[], AbstractContextManager[object]]) -> None:

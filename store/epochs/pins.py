@@ -6,16 +6,18 @@ recorded before the first file changes, and both leave existing mappings intact.
 then reads the records: if they show nothing, its mappings are good whatever happens later.
 
 A pin exists only in the memory of its reader: without a lease on disk, readers need no write permission, nothing waits
-for a dead reader, and no process can count the pins of others. A reader that is too late gets a SnapshotMovedError;
+for a dead reader, and a process can count its own pins only. A reader that is too late gets a SnapshotMovedError;
 its mappings stay intact until it releases them.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from weakref import WeakSet
 
 from store.epochs.files.publish import TABLE_SIZE
 from store.epochs.files.removals import read_removals
@@ -35,6 +37,17 @@ from store.io.fs import Fs, Stat
 from store.layout import Layout, LocationKey, TableName
 
 AGAIN = "open the table again"
+
+
+_HELD: WeakSet[Pin] = WeakSet()
+_HELD_LOCK = threading.Lock()
+
+
+def held(fs: Fs, layout: Layout, table: TableName) -> list[Pin]:
+    """The pins of a table that this process holds, one a stream and reader; ``layout`` has no links in its root."""
+    with _HELD_LOCK:
+        pins = list(_HELD)
+    return [pin for pin in pins if pin.of_table(fs, layout, table)]
 
 
 class Pin:
@@ -61,7 +74,14 @@ class Pin:
         """Loads a stream at its newest epoch, or a kept one; raises what ``load_stream`` raises."""
         paths = layout.stream_log(table, stream), layout.stream_removals(table, stream)
         seen = fs.stat(paths[0]), fs.stat(paths[1])  # before reading: a change in between is read again
-        return cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
+        pin = cls(fs, layout, table, load_read(fs, layout, table, stream, epoch=epoch), seen)
+        with _HELD_LOCK:
+            _HELD.add(pin)
+        return pin
+
+    def of_table(self, fs: Fs, layout: Layout, table: TableName) -> bool:
+        """Whether it is a pin of this table."""
+        return table == self._table and fs.resolve(self._layout.root) == layout.root
 
     def narrowed(self, keys: Iterable[LocationKey]) -> Pin:
         """A pin of some of its locations, for another process: without the positions of the source, nothing open."""

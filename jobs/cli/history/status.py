@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import typer
 
@@ -11,7 +12,7 @@ from jobs.options import AnyTableArgument, DryRun, Json, Verbose, help_end
 from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deployed_tables, load_deployed
+from store.schema.deployed.deploy import deployed_tables, load_deployed, user_tables
 from writers.merge.cleaning import Replaced, clean
 from writers.merge.status import DateStatus, table_status
 
@@ -26,7 +27,7 @@ def register(app: typer.Typer) -> None:
 def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> int:
     """Prints totals and a line for every unfinished date, with ``-v`` for all; returns the exit code."""
     code = EXIT_DONE
-    for one in _tables(fs, layout, name):
+    for one in _tables(fs, layout, name, user_tables):
         try:
             found = table_status(fs, layout, one, time.time())
         except SparkhavenError as error:  # report the other tables all the same
@@ -98,7 +99,7 @@ def clean_command(
     cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.database()
     code = EXIT_DONE
-    for one in _tables(fs, layout, name):
+    for one in _tables(fs, layout, name, deployed_tables):
         try:
             gone, later = clean(fs, layout, one, time.time, dry_run=dry_run)
         except SparkhavenError as error:
@@ -115,9 +116,11 @@ def clean_command(
         raise typer.Exit(code)
 
 
-def _tables(fs: Fs, layout: Layout, name: str | None) -> list[TableName]:
+def _tables(
+    fs: Fs, layout: Layout, name: str | None, every: Callable[[Fs, Layout], list[TableName]]
+) -> list[TableName]:
     if name is None:
-        return deployed_tables(fs, layout)
+        return every(fs, layout)
     one = TableName.parse(name)
     load_deployed(fs, layout, one)
     return [one]

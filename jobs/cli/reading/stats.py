@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,8 +16,10 @@ from readers.stats import tables as list_tables
 from store.epochs.reading.load import list_streams, load_stream
 from store.errors import EXIT_BAD_DATA, SparkhavenError, TableNotFoundError
 from store.io.fs import Fs
-from store.layout import TableName
-from store.schema.deployed.deploy import deployed_tables
+from store.layout import Layout, TableName
+from store.schema.deployed.deploy import deployed_tables, user_tables
+
+AllOption = Annotated[bool, typer.Option("--all", help="Also the log tables, of namespace SparkhavenInternal.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,10 +30,10 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=help_end(*lines, bad_data="a table cannot be read", retry=retry))(stats)
 
 
-def tables(ctx: typer.Context, as_json: Json = False, verbose: Verbose = False) -> None:
+def tables(ctx: typer.Context, every: AllOption = False, as_json: Json = False, verbose: Verbose = False) -> None:
     """Lists tables with rows, dates and epochs."""
     cli: CliContext = ctx.obj
-    found = list_tables(Fs(), cli.database())
+    found = list_tables(Fs(), cli.database(), _listed(cli.database(), every))
     header = ["table", "rows", "dates", "first", "last", "epochs"]
 
     def people() -> None:
@@ -49,6 +51,7 @@ def stats(
     ctx: typer.Context,
     words: TableAndFilesArgument = None,
     feeds: OldFeedOption = None,
+    every: AllOption = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -61,7 +64,7 @@ def stats(
     layout = cli.database()
     name, files = table_and_files(cli, words, feeds)
     asked, unread = load_streams(files)
-    chosen = [TableName.parse(name)] if name is not None else deployed_tables(Fs(), layout)
+    chosen = [TableName.parse(name)] if name is not None else _listed(layout, every)
     for settings in asked:
         if settings.table not in chosen or settings.spec.stream not in list_streams(Fs(), layout, settings.table):
             raise TableNotFoundError(
@@ -85,6 +88,10 @@ def stats(
         cli.result(found, lambda found=found: _show_stats(found, verbose))  # type: ignore[misc]
     if code:
         raise typer.Exit(code)
+
+
+def _listed(layout: Layout, every: bool) -> list[TableName]:
+    return deployed_tables(Fs(), layout) if every else user_tables(Fs(), layout)
 
 
 def _show_stats(found: dict[str, Any], verbose: bool) -> None:

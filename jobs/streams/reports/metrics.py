@@ -18,7 +18,7 @@ from ingest.bad_rows import reason_code
 from ingest.feeds.base import DATA_BYTES
 from ingest.router import NULL_DATE, OUT_OF_BOUNDS
 from jobs.metrics import catalogue as named
-from jobs.metrics.catalogue import CATALOGUE, OF_TOPICS, PREFIX, STREAM, Metric
+from jobs.metrics.catalogue import CATALOGUE, MODE, OF_LOGS, OF_TOPICS, PREFIX, STREAM, Metric
 from jobs.metrics.tables import TableCollector, TableFigures
 from jobs.streams.reports.source_watch import SourceWatch
 from store.epochs.log import StreamLog
@@ -43,7 +43,9 @@ class Metrics:
         self._clock = clock
         self._streams: dict[tuple[str, str], StreamMetrics] = {}
         self.registry.register(_Refresh(self._streams))  # first: it updates the values that the others return
-        self._made: dict[str, MetricWrapperBase] = {item.name: _made(item, self.registry) for item in CATALOGUE}
+        self._made: dict[str, MetricWrapperBase] = {
+            item.name: _made(item, self.registry) for item in (*CATALOGUE, *OF_LOGS)
+        }
         self._tables = TableCollector()
         self.registry.register(self._tables)
 
@@ -62,6 +64,11 @@ class Metrics:
             if isinstance(error, kind):
                 self._made[item.name].labels(**labels).inc()  # type: ignore[attr-defined]
         self._made[named.FAILURES.name].labels(**labels, error=type(error).__name__).inc()  # type: ignore[attr-defined]
+
+    def log_failed(self, log_table: str, lost: int) -> None:
+        """A log table could not be written; ``lost`` rows of it are not tried again."""
+        self._made[named.LOG_FAILURES.name].labels(table=log_table).inc()  # type: ignore[attr-defined]
+        self._made[named.LOG_LOST.name].labels(table=log_table).inc(lost)  # type: ignore[attr-defined]
 
     def restarted(self, table: str, stream: str) -> None:
         """A stream that had failed is started again."""
@@ -101,7 +108,11 @@ class StreamMetrics:
         self._files_since: float | None = None
         self._before = log.state.offsets.positions()
         for item in CATALOGUE:
-            if item.labels == STREAM and item is not named.LAG_FILES and (watch is not None or item not in OF_TOPICS):
+            if (
+                item.labels in (STREAM, MODE)
+                and item is not named.LAG_FILES
+                and (watch is not None or item not in OF_TOPICS)
+            ):
                 self._of(item)  # exported from the start, with 0
         self._of(named.CUT).set(log.recovery.cut_bytes)
         self._of(named.EPOCH).set_function(lambda: log.state.epoch)
@@ -185,6 +196,8 @@ class StreamMetrics:
         self._before = positions
 
     def _of(self, item: Metric, **labels: str) -> Any:
+        if item.labels == MODE:
+            labels["mode"] = self._log.state.durability
         return self._made[item.name].labels(**self._labels, **labels)
 
 

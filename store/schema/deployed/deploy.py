@@ -31,7 +31,7 @@ from store.errors import (
     UnsupportedVersionError,
 )
 from store.io.fs import Fs
-from store.layout import Layout, TableName
+from store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from store.schema.deployed.history import ColumnRecord, Version, decode_history, encode_history
 from store.schema.document.xmlfile import SchemaFile, load_schema, parse_schema
 from store.schema.findings import Collector
@@ -131,6 +131,11 @@ def deployed_tables(fs: Fs, layout: Layout) -> list[TableName]:
     """Every table with a deployed schema, sorted."""
     names = [n.removesuffix(".schema") for n in fs.names(layout.schemas()) if n.endswith(".schema") and n[0] != "."]
     return sorted(TableName.parse(name) for name in names)
+
+
+def user_tables(fs: Fs, layout: Layout) -> list[TableName]:
+    """The deployed tables without the log tables: what commands list by default."""
+    return [table for table in deployed_tables(fs, layout) if table.namespace != INTERNAL_NAMESPACE]
 
 
 def _check_supported(file: SchemaFile) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,6 +15,7 @@ from jobs.metrics.catalogue import OF_TABLES, PREFIX
 from jobs.metrics.tables import TableFigures
 from jobs.streams.reports.metrics import Metrics, served
 from readers.arrow.opening import open_table
+from readers.checks.symbol_tables import SymbolFile, SymbolTables
 from store.layout import LocationKey
 from store.merges.records import newest, store_record
 from tests.support.tables.intraday_rows import IntradayRows
@@ -71,8 +74,8 @@ def test_merges_symbols_and_disk(db: IntradayRows) -> None:
         record = newest(FS, db.layout, TABLE, DAY)
         assert record is not None
         size = sum(state.size for output in record.outputs for state in output.files.values())
-        assert (after["merge_rows", ""], after["merge_bytes", ""], after["merge_dates", "merged"]) == (60, size, 1)
-        assert (after["merge_seconds", ""], after["merge_end_seconds", ""]) == (0, 1_700_000_000)
+        assert (after["merge_rows", DAY], after["merge_bytes", ""], after["merge_dates", "merged"]) == (60, size, 1)
+        assert (after["merge_seconds", DAY], after["merge_end_seconds", ""]) == (0, 1_700_000_000)
         assert after["write_amplification", ""] == 2  # the date was written twice
         base = db.layout.partitions("Test")
         for volume in "01":
@@ -87,7 +90,7 @@ def test_merges_symbols_and_disk(db: IntradayRows) -> None:
         last = scraped(url)
         assert (last["waste_bytes", "0"], last["waste_bytes", "1"]) == (0, 0)
         assert (last["merge_dates", "merged"], last["merge_dates", "unfinished"]) == (0, 1)
-        assert last["merge_rows", ""] == 60
+        assert (last["merge_rows", DAY], last["merge_phase", f"{DAY},stage"]) == (60, 1)
 
 
 @pytest.mark.slow
@@ -104,7 +107,7 @@ def test_a_merge_of_rows_that_came_later_counts_only_its_own(db: IntradayRows) -
     both = newest(FS, db.layout, TABLE, DAY)
     assert first is not None and both is not None
     own = [output for output in both.outputs if output.internal not in {o.internal for o in first.outputs}]
-    assert (found["merge_rows", ""], found["write_amplification", ""]) == (7, 1)
+    assert (found["merge_rows", DAY], found["write_amplification", ""]) == (7, 1)
     assert found["merge_bytes", ""] == sum(state.size for output in own for state in output.files.values())
 
 
@@ -122,13 +125,38 @@ def test_open_files_of_this_process(db: IntradayRows) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_reported_of_the_snapshots_of_other_processes_which_nobody_knows(db: IntradayRows) -> None:
-    metrics = Metrics()
+def test_pins_of_this_process(db: IntradayRows) -> None:
+    now = [100.0]
+    metrics = Metrics(lambda: now[0])
     metrics.stream(str(TABLE), db.log).on_disk(FS, db.layout, "fsync", 0.0, 0.1)
-    opened = open_table(db.root, str(TABLE))
     with served(metrics, 0) as url:
-        assert [name for name, _ in scraped(url) if "pin" in name] == []
-    assert opened is not None
+        gc.collect()
+        found = scraped(url)
+        assert (found["pins", ""], found["oldest_pin_seconds", ""]) == (0, 0)
+        opened = open_table(db.root, str(TABLE))
+        assert (scraped(url)["pins", ""], len(opened.epochs)) == (1, 1)
+        now[0] += 7
+        assert scraped(url)["oldest_pin_seconds", ""] == 7
+        del opened
+        gc.collect()
+        found = scraped(url)
+        assert (found["pins", ""], found["oldest_pin_seconds", ""]) == (0, 0)
+
+
+def test_texts_that_a_symbol_table_repeats(tmp_path: Path) -> None:
+    def table(name: str, *texts: bytes) -> SymbolFile:
+        path = tmp_path / f"{name}.sym"
+        path.write_bytes(np.cumsum([len(text) for text in texts]).astype("<i8").tobytes() + b"a tail")
+        path.with_name(f"{name}.sym.bytes").write_bytes(b"".join(texts) + b"a tail")
+        return SymbolFile(path, 8 * len(texts), sum(map(len, texts)))
+
+    symbols = SymbolTables(FS)
+    files = [table("A", b"x", b"", b"y", b"x", b"x"), table("B", b"x", b"y"), table("Empty")]
+    assert symbols.duplicates(files) == {("A",): 2, ("B",): 0, ("Empty",): 0}
+    (tmp_path / "A.sym").unlink()  # known: not read again
+    assert symbols.duplicates(files)["A",] == 2
+    assert symbols.duplicates(files[1:]) == {("B",): 0, ("Empty",): 0}
+    assert SymbolTables(FS, most_bytes=1).duplicates([table("C", b"z", b"z"), table("D", b"z", b"z")]) == {("C",): 1}
 
 
 @pytest.mark.slow

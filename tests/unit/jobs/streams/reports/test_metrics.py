@@ -107,23 +107,23 @@ def test_figures_of_batches(tmp_path: Path) -> None:
         ("source_lag_records", "source=ticks/0"): 4,
         ("source_lag_records", "source=ticks/1"): 0,
         ("source_lag_files", ""): 4,
-        ("commit_seconds_count", ""): 4,
-        ("fsync_seconds_count", ""): 4,
-        ("sync_batch_bytes_count", ""): 4,
-        ("sync_batch_bytes_sum", ""): written,
+        ("commit_seconds_count", "mode=fsync"): 4,
+        ("fsync_seconds_count", "mode=fsync"): 4,
+        ("sync_batch_bytes_count", "mode=fsync"): 4,
+        ("sync_batch_bytes_sum", "mode=fsync"): written,
         ("stream_up", ""): 1,
         ("source_reachable", ""): 1,
         ("source_end_age_seconds", ""): 0,
         ("source_lag_seconds", "source=ticks/0"): 15,  # since the first scrape
         ("source_lag_seconds", "source=ticks/1"): 0,
         ("batch_seconds_count", ""): 4,
-        ("loss_window_seconds", ""): 2.5,
+        ("loss_window_seconds", "mode=fsync"): 2.5,
         ("recovery_seconds", ""): 0.75,
         ("open_dates", ""): 1,
         ("restarts_total", ""): 0,
     }
     assert {name: found.get(name) for name in expected} == expected
-    assert 0 < found["commit_seconds_sum", ""] < 5 and found["fsync_seconds_sum", ""] > 0
+    assert 0 < found["commit_seconds_sum", "mode=fsync"] < 5 and found["fsync_seconds_sum", "mode=fsync"] > 0
     assert after["stream_up", ""] == 0 and found["disk_free_bytes", ""] > 0
     # what the broker has at the time of the scrape, also once the stream has ended
     assert (after["source_end", "source=ticks/0"], after["source_lag_records", "source=ticks/0"]) == (17, 11)

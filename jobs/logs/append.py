@@ -1,0 +1,123 @@
+"""Appends rows to a log table: one epoch of our own layout, by the steps of every other batch.
+
+Each process that writes at the same time has a stream of its own, ``log-0``, ``log-1``, ..., the first one that nobody
+has locked; its name is also the internal partition. So there are as many streams as processes ever wrote at once, not
+one a process. A stream is open for one append only: nobody waits for a process that only holds it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from jobs.logs.tables import TIMESTAMP, LogRow, LogTable
+from store.epochs.log import StreamLog
+from store.epochs.state.values import OffsetRange, Split
+from store.errors import LockLostError, SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey
+from store.schema.deployed.deploy import deploy
+from store.types.model import TableSchema
+from writers.append.empty_location import WorkerCache
+from writers.batch.commit import write_batch
+from writers.batch.maintenance import Maintenance
+from writers.batch.scratch import remove_scratch
+from writers.batch.task import Task, run_task
+from writers.target import SplitNotes, StreamTarget
+
+STREAMS = 64  # that one log table may have: processes that write to it at the same time
+PLACE = ("rows", 0)  # topic and partition of the positions: rows are counted from 0
+
+
+def stream_name(number: int) -> str:
+    """The stream, and internal partition, of the process that found the smaller numbers locked."""
+    return f"log-{number}"
+
+
+def append_rows(
+    fs: Fs,
+    layout: Layout,
+    table: LogTable,
+    rows: Sequence[LogRow],
+    *,
+    run_id: str,
+    clock: Callable[[], float],
+    warn: Callable[[SparkhavenError], None],
+) -> int:
+    """Commits rows as one epoch of a log table, durably; deploys its schema first. Returns the epoch.
+
+    ``warn`` receives errors after the commit. LockLostError: all streams of the table are locked. Others as
+    ``deploy``, ``StreamLog.open`` and ``write_batch``.
+    """
+    schema = deploy(fs, layout, table.schema())
+    with _open(fs, layout, table, schema, run_id, clock) as log:
+        stream, offsets = log.state.stream, log.state.offsets
+        remove_scratch(fs, layout.scratch(table.table, stream))  # of a process that was killed
+        start = offsets[PLACE].stop if PLACE in offsets else 0
+        added = OffsetRange(*PLACE, start, start + len(rows))
+        target = StreamTarget(layout, table.table, stream, schema, log.state.generation)
+        memory = WorkerCache()
+
+        def decode(split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
+            del split, notes
+            return by_day(schema, stream, rows)
+
+        outcome = write_batch(
+            fs,
+            log,
+            target,
+            memory,
+            lambda scratch, instead: [
+                run_task(fs, memory, target, decode, Task(0, 0, scratch, [added], alone=True, instead=instead))
+            ],
+            query_id=run_id,
+            batch_id=log.state.epoch + 1,
+            proposed=[added],
+        )
+        maintenance = Maintenance(log, target.durability, warn)
+        maintenance.after_batch()
+        maintenance.finish()
+    return outcome.epoch or 0
+
+
+def by_day(schema: TableSchema, internal: str, rows: Sequence[LogRow]) -> list[tuple[LocationKey, pa.RecordBatch]]:
+    """Rows as typed batches by the UTC day of their time, which is in nanoseconds since 1970."""
+    days: dict[str, list[LogRow]] = {}
+    for row in rows:
+        moment = datetime.fromtimestamp(int(str(row[TIMESTAMP])) // 10**9, UTC)
+        days.setdefault(f"{moment:%Y-%m-%d}", []).append(row)
+    return [(LocationKey(internal, day), _typed(schema, some)) for day, some in days.items()]
+
+
+def _typed(schema: TableSchema, rows: Sequence[LogRow]) -> pa.RecordBatch:
+    arrays = [pa.array([row.get(column.name) for row in rows], column.type.arrow) for column in schema.stored]
+    return pa.RecordBatch.from_arrays(arrays, [column.name for column in schema.stored])
+
+
+def _open(
+    fs: Fs, layout: Layout, table: LogTable, schema: TableSchema, run_id: str, clock: Callable[[], float]
+) -> StreamLog:
+    """The first stream of the table that no process has locked, as a new generation."""
+    number = 0
+    while True:
+        try:
+            return StreamLog.open(
+                fs,
+                layout,
+                table.table,
+                stream_name(number),
+                schema=schema,
+                query_id=run_id,
+                clock=clock,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+                zone="UTC",
+            )
+        except LockLostError:
+            number += 1
+            if number == STREAMS:
+                raise

@@ -1,0 +1,174 @@
+"""Rows of MergeLog, ValidationLog, AdminLog and StorageLog: what one call of the command line has done.
+
+They are made from the results that the command prints as JSON, and from its errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from jobs.logs.stream_rows import named
+from jobs.logs.tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable
+from jobs.logs.writer import LogWriter
+from readers.stats import disk_use
+from store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
+from store.io.fs import Fs
+from store.layout import Layout, TableName
+
+Result = Mapping[str, Any]
+Rows = Iterator[tuple[LogTable, LogRow]]
+AFFECTED = ("rows", "rows_dropped", "dropped", "sent")  # keys of a result with a number of rows
+
+
+def log_command(
+    layout: Layout,
+    command: str,
+    words: Sequence[str],
+    results: Sequence[Result],
+    code: int,
+    seconds: float,
+    warn: Callable[[str], None],
+) -> None:
+    """Writes the rows of a finished command; an error of writing them is a warning."""
+    from getpass import getuser  # imports slow modules
+
+    results = [result for result in results if not _wrong_usage(result)]
+    if not results:
+        return
+    fs, table = Fs(), table_of(words)
+    writer = LogWriter(fs, layout, warn=warn)
+    if command == "merge":
+        for row in merge_rows(table, results, round(seconds * 1000)):
+            writer.add(MERGE, row)
+        if table is not None and any("rows_out" in result for result in results):
+            try:
+                for row in storage_rows(fs, layout, table):
+                    writer.add(STORAGE, row)
+            except (SparkhavenError, OSError) as error:
+                warn(f"{STORAGE.table} has no row of this merge: {error}")
+    elif command == "validate":
+        for row in validation_rows(table, results):
+            writer.add(VALIDATION, row)
+    else:
+        user = None
+        with suppress(KeyError, OSError, ImportError):  # a user without a name
+            user = getuser()
+        for each, row in admin_rows(table, command, words, results, code):
+            known: LogRow = {"DurationMs": round(seconds * 1000), "User": user} if each is ADMIN else {}
+            writer.add(each, {**row, **known})
+    writer.flush()
+
+
+def table_of(words: Sequence[str]) -> TableName | None:
+    """The table that a command line names, by its first word of the form NS.T."""
+    for word in words:
+        if word.count(".") == 1 and not word.startswith("-") and not word.endswith(".toml"):
+            with suppress(InvalidNameError):
+                return TableName.parse(word)
+    return None
+
+
+def merge_rows(table: TableName | None, results: Sequence[Result], all_ms: int) -> Iterator[LogRow]:
+    """A row a date, and one for a command that failed before it had dates; ``all_ms``: how long all took."""
+    for result in results:
+        error = result.get("error")
+        rows_in, rows_out, seconds = result.get("rows_in"), result.get("rows_out"), result.get("seconds")
+        dropped = None
+        if isinstance(rows_in, int) and isinstance(rows_out, int) and not error and result.get("outcome") != "nothing":
+            dropped = rows_in - rows_out
+        yield {
+            **_table(table, result),
+            "Partition": result.get("date"),
+            "Phase": result.get("phase") or None,
+            "RowsIn": rows_in,
+            "RowsOut": rows_out,
+            "RowsDropped": dropped,
+            "Destinations": len(result.get("destinations") or ()),
+            "Generation": result.get("generation"),
+            "DurationMs": all_ms if seconds is None else round(seconds * 1000),
+            "Outcome": "failed" if error else result.get("outcome"),
+            "Message": _message(result),
+        }
+
+
+def validation_rows(table: TableName | None, results: Sequence[Result]) -> Iterator[LogRow]:
+    """A row a rule; a date that could not be validated has one row without a rule."""
+    for result in results:
+        about = {**_table(table, result), "Partition": result.get("date")}
+        if "rules" not in result:
+            yield {**about, "Passed": False, "Message": _message(result)}
+            continue
+        epochs = ", ".join(f"{stream}@{epoch}" for stream, epoch in sorted((result.get("epochs") or {}).items()))
+        for rule in result["rules"]:
+            yield {
+                **about,
+                "Mode": rule["mode"],
+                "Rule": rule["rule"],
+                "Column": rule["column"],
+                **{name: _text(rule[name.lower()]) for name in ("Measured", "Lower", "Upper")},
+                "Passed": rule["passed"],
+                "Epochs": epochs,
+                "Message": _text(rule["message"]) or None,
+            }
+
+
+def admin_rows(
+    table: TableName | None, command: str, words: Sequence[str], results: Sequence[Result], code: int
+) -> Rows:
+    """The row of the command, and a row of EpochLog for each epoch that it has made."""
+    affected = [result[key] for result in results for key in AFFECTED if isinstance(result.get(key), int)]
+    messages = [text for text in map(_message, results) if text]
+    yield (
+        ADMIN,
+        {
+            **_table(table, {}),
+            "Command": command,
+            "Arguments": " ".join(words[len(command.split()) :]),
+            "Affected": sum(affected) if affected else None,
+            "Outcome": "failed" if code else "done",
+            "ExitCode": code,
+            "Message": "; ".join(messages) or None,
+        },
+    )
+    for result in results:
+        if "error" in result:
+            continue
+        about = {**_table(table, result), "Stream": result.get("stream")}
+        if command == "epochs rollback":
+            yield EPOCH, {**about, "Epoch": result["epoch"], "Kind": "rollback", "Rows": -result["rows_dropped"]}
+        epochs = result.get("epochs", ()) if command == "quarantine requeue" else ()
+        for epoch in epochs:
+            yield (
+                EPOCH,
+                {**about, "Epoch": epoch, "Kind": "requeue", "Rows": result["sent"] if len(epochs) == 1 else None},
+            )
+
+
+def storage_rows(fs: Fs, layout: Layout, table: TableName) -> Iterator[LogRow]:
+    """A row a volume; raises the errors of reading the table."""
+    use = disk_use(fs, layout, table)
+    for volume, (size, wasted) in sorted(use.volumes.items()):
+        files = use.files.get(volume, 0)
+        yield {**named(table), "Volume": volume, "Bytes": size, "Files": files, "WasteBytes": wasted}
+
+
+def _wrong_usage(result: Result) -> bool:
+    """Whether a command has refused its words: then it has done nothing."""
+    error = result.get("error")
+    return isinstance(error, dict) and error["exit_code"] == EXIT_USAGE and "date" not in result
+
+
+def _table(table: TableName | None, result: Result) -> LogRow:
+    found = result.get("table") or table
+    return {} if found is None else named(found)
+
+
+def _message(result: Result) -> str | None:
+    error = result.get("error") or result.get("clean_error")
+    return f"{error['type']}: {error['what']}" if isinstance(error, dict) else result.get("message")
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

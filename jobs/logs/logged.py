@@ -1,0 +1,31 @@
+"""Which calls of the command line are logged. Imports nothing: every command asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+LOGGED = frozenset(
+    {
+        ("merge",),
+        ("validate",),
+        ("truncate",),
+        ("delete",),
+        ("clean",),
+        ("import",),
+        ("recover",),
+        ("epochs", "rollback"),
+        ("quarantine", "requeue"),
+        ("quarantine", "drop"),
+        ("checkpoint", "repair"),
+        ("partitions", "add"),
+    }
+)
+CHANGE_NOTHING = frozenset({"--help", "--dry-run", "--status"})
+
+
+def logged_command(words: Sequence[str]) -> str | None:
+    """The name of a command that is logged; None for one that is not. A log table's own commands are not."""
+    path = next((tuple(words[:count]) for count in (2, 1) if tuple(words[:count]) in LOGGED), None)
+    if path is None or CHANGE_NOTHING & set(words) or any(word.startswith("SparkhavenInternal.") for word in words):
+        return None
+    return " ".join(path)

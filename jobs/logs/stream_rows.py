@@ -1,0 +1,88 @@
+"""Rows of IngestLog and EpochLog: what one stream of a process does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ingest.feeds.base import DATA_BYTES
+from jobs.logs.tables import EPOCH, INGEST, LogRow
+from store.layout import INTERNAL_NAMESPACE, TableName
+
+if TYPE_CHECKING:
+    from jobs.logs.writer import LogWriter
+    from store.epochs.log import StreamLog
+    from writers.batch.stream import BatchProgress
+
+
+def named(table: TableName | str) -> LogRow:
+    """The columns that name a table."""
+    parsed = table if isinstance(table, TableName) else TableName.parse(table)
+    return {"Namespace": parsed.namespace, "TableName": parsed.table}
+
+
+class StreamRecorder:
+    """Adds the rows of one run of a stream; ``mode`` is its durability, where it is known.
+
+    ``writer`` None, or a stream of a log table: adds nothing.
+    """
+
+    def __init__(self, writer: LogWriter | None, table: TableName, stream: str, mode: str | None) -> None:
+        self._writer = None if table.namespace == INTERNAL_NAMESPACE else writer
+        self._about = {**named(table), "Stream": stream}
+        self._mode = mode
+
+    def batch(self, done: BatchProgress, log: StreamLog, before: Mapping[str, int], query_id: str) -> None:
+        """One batch, committed or skipped. ``before``: the positions of the source before it."""
+        if self._writer is None:
+            return
+        outcome, state = done.outcome, log.state
+        row = {
+            **self._about,
+            "BatchId": outcome.batch_id,
+            "Epoch": outcome.epoch,
+            "Rows": outcome.rows,
+            "Rejected": outcome.rejected,
+            "Bytes": outcome.bytes + outcome.counts.get(DATA_BYTES, 0),
+            **_offsets(before, state.offsets.positions()),
+            "Lag": done.lag,
+            "DurationMs": round(done.seconds * 1000),
+            "SyncMs": round(outcome.seconds.get("sync", 0.0) * 1000),
+            "Mode": self._mode,
+            "Outcome": "replayed" if outcome.epoch is None else "committed",
+        }
+        self._writer.add(INGEST, row)
+        if outcome.epoch is not None:
+            epoch = {
+                **self._about,
+                "Epoch": outcome.epoch,
+                "Kind": "commit",
+                "Locations": outcome.locations,
+                "Rows": outcome.rows,
+                "SchemaId": state.schema_version,
+                "Generation": state.generation,
+                "QueryId": query_id,
+            }
+            self._writer.add(EPOCH, epoch)
+
+    def ended(self, epoch: int) -> None:
+        """The run has ended well, at this epoch."""
+        self._end("ended", epoch, None)
+
+    def failed(self, error: BaseException) -> None:
+        """The stream has failed, or could not be opened."""
+        self._end("failed", None, f"{type(error).__name__}: {error}".splitlines()[0])
+
+    def _end(self, outcome: str, epoch: int | None, message: str | None) -> None:
+        if self._writer is not None:
+            row = {**self._about, "Epoch": epoch, "Mode": self._mode, "Outcome": outcome, "Message": message}
+            self._writer.add(INGEST, row)
+
+
+def _offsets(before: Mapping[str, int], after: Mapping[str, int]) -> LogRow:
+    """Source and offsets of a batch of one topic partition; of several the epoch itself has them."""
+    moved = [place for place, position in after.items() if before.get(place) != position]
+    if len(moved) != 1 or "/" not in moved[0]:
+        return {}
+    place = moved[0]
+    return {"Source": place, "FirstOffset": before.get(place), "LastOffset": after[place] - 1}
