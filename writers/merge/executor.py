@@ -31,6 +31,11 @@ class Executor(Protocol):
         """The results, in the order of ``tasks``."""
 
 
+def local_workers() -> int:
+    """Workers of this machine by default: a thread a core; without the compiled core one, as others are processes."""
+    return len(os.sched_getaffinity(0)) if core() is not None else 1
+
+
 class LocalExecutor:
     """This machine. Default: one worker, or one task, runs in the calling process; several in threads of it.
 

@@ -41,7 +41,7 @@ from store.layout import TableName
 from store.merges.records import all_values
 from store.schema.deployed.deploy import load_deployed
 from writers.merge.dates import DateResult, merge_dates
-from writers.merge.executor import Executor, LocalExecutor
+from writers.merge.executor import Executor, LocalExecutor, local_workers
 from writers.merge.plan.keys import parse_sort
 from writers.merge.plan.pins import after_sync
 from writers.merge.plan.plan import FORMATS, Format, MergeOptions
@@ -147,7 +147,8 @@ def merge(
         return
     run = partial(merge_dates, fs, layout, parsed, options=options, clock=time.time)
     with ExitStack() as opened:
-        here = opened.enter_context(LocalExecutor(workers or 1 if local else 1))
+        count = workers or local_workers()
+        here = opened.enter_context(LocalExecutor(count if local else min(count, local_workers())))
         executor: Executor = here
         if not dry_run:
             again = [value for value in values if value in merged]

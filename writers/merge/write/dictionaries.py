@@ -14,7 +14,7 @@ them translated to bytes of the right order.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from writers.merge.plan.keys import INT_NULL, ranked_symbols
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource
-from writers.merge.write.order import ranks_file, union_columns
+from writers.merge.write.order import Unions, ranks_file, union_columns
 
 MIN_SLICE = 4 << 20
 WHOLE = 2  # slices of symbols that are sorted at once, in memory
@@ -110,14 +110,27 @@ def union_path(plan: MergePlan, column: Column) -> Path:
     return plan.work / f"union-{column.id}"
 
 
-def store_unions(fs: Fs, plan: MergePlan) -> None:
-    """Writes the distinct texts of every column that needs them, and the ranks of each source's symbols."""
+def store_unions(fs: Fs, plan: MergePlan, late: Sequence[Column] = ()) -> None:
+    """Writes the distinct texts of every column that needs them, and the ranks of each source's symbols.
+
+    Those of ``late`` columns are left out.
+    """
     for column in union_columns(plan):
-        store_union(fs, plan, column)
+        if column not in late:
+            store_union(fs, UnionTask(plan, column))
 
 
-def store_union(fs: Fs, plan: MergePlan, column: Column) -> None:
-    """The same of one column."""
+@dataclass(frozen=True, slots=True)
+class UnionTask:
+    """A task: what ``store_unions`` writes of one column."""
+
+    plan: MergePlan
+    column: Column
+
+
+def store_union(fs: Fs, task: UnionTask) -> None:
+    """Writes the distinct texts of one column."""
+    plan, column = task.plan, task.column
     budget = Budget.of(plan)
     found = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
     if column.storage is Storage.SYMBOL and _stored(plan, column) <= WHOLE * budget.slice:
@@ -135,9 +148,27 @@ def store_union(fs: Fs, plan: MergePlan, column: Column) -> None:
         run.remove()
 
 
-def load_unions(fs: Fs, plan: MergePlan) -> dict[str, pa.StringArray]:
-    """The distinct texts of every column, mapped from the work files."""
-    return {column.name: load_texts(fs, union_path(plan, column)) for column in union_columns(plan)}
+def load_unions(fs: Fs, plan: MergePlan) -> Unions:
+    """The distinct texts of every column, each mapped from the work files when it is asked for."""
+    return _Stored(fs, plan)
+
+
+class _Stored(Mapping[str, pa.StringArray]):
+    def __init__(self, fs: Fs, plan: MergePlan) -> None:
+        self._fs, self._plan = fs, plan
+        self._columns = {column.name: column for column in union_columns(plan)}
+        self._loaded: dict[str, pa.StringArray] = {}
+
+    def __getitem__(self, name: str) -> pa.StringArray:
+        if name not in self._loaded:
+            self._loaded[name] = load_texts(self._fs, union_path(self._plan, self._columns[name]))
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 # --- runs ----------------------------------------------------------------------------------------------

@@ -49,6 +49,19 @@ def union_columns(plan: MergePlan) -> tuple[Column, ...]:
     return tuple(c for c in plan.columns if c.storage is Storage.SYMBOL or (ranked(plan, c) and c.name in ordering))
 
 
+def late_columns(plan: MergePlan) -> tuple[Column, ...]:
+    """Those of them that neither the order nor the destinations depend on."""
+    needed = {key.column for key in plan.ordering}
+    if len(plan.destinations) > 1:
+        needed |= set(formula_of(plan).columns)
+    return tuple(column for column in union_columns(plan) if column.name not in needed)
+
+
+def formula_of(plan: MergePlan) -> Formula:
+    """What distributes rows over the destinations."""
+    return parse_formula(plan.schema.key_formula or DEFAULT_FORMULA, plan.schema)
+
+
 def ranks_file(plan: MergePlan, index: int, column: Column) -> Path:
     """Where the tasks of a large date find the ranks of a source's symbols."""
     return plan.work / f"ranks-{index}-{column.id}"
@@ -64,7 +77,7 @@ class Keys:
         self._formula: Formula | None = None
         self._by_rank: tuple[str, npt.NDArray[np.int32]] | None = None
         if len(plan.destinations) > 1:
-            self._formula = parse_formula(plan.schema.key_formula or DEFAULT_FORMULA, plan.schema)
+            self._formula = formula_of(plan)
             self._by_rank = self._destinations_by_rank(self._formula)
 
     def open(self, index: int, column: Column) -> ColumnSource:

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from store.errors import MergeError
 from store.io.fs import Fs
-from store.types.model import Storage
+from store.types.model import Column, Storage
 from writers.merge.plan.plan import MergePlan
-from writers.merge.write.dictionaries import fits_slice, load_unions, store_unions
+from writers.merge.write.dictionaries import UnionTask, fits_slice, load_unions, store_union, store_unions
 from writers.merge.write.finish import Finished, finish, used_of
-from writers.merge.write.order import Keys, Unions, bounds
+from writers.merge.write.order import Keys, Unions, bounds, late_columns
 from writers.merge.write.parquet import ParquetTask, write_parquet
 from writers.merge.write.stage import (
     ColumnWrite,
@@ -52,8 +52,9 @@ def stage_date(
     """
     for destination in plan.destinations:
         fs.mkdirs(destination.stage(plan.table, plan.value))
-    found = prepare(fs, plan, stored=split or not fits_slice(plan))
-    if split and plan.by_columns():
+    by_columns = split and plan.by_columns()
+    found = prepare(fs, plan, stored=split or not fits_slice(plan), late=late_columns(plan) if by_columns else ())
+    if by_columns:
         written = _stage_columns(fs, plan, run, found)
     elif split:
         written = _stage_pieces(fs, plan, run, found)
@@ -73,20 +74,21 @@ def stage_date(
     return written, finished
 
 
-def prepare(fs: Fs, plan: MergePlan, *, stored: bool) -> Unions:
+def prepare(fs: Fs, plan: MergePlan, *, stored: bool, late: Sequence[Column] = ()) -> Unions:
     """The distinct texts of columns that need them, mapped from work files if ``stored``.
 
-    They are stored if the date is split into tasks, or if they are too many to sort at once.
+    They are stored if the date is split into tasks, or if they are too many to sort at once. Those of ``late`` columns
+    are left to tasks.
     """
     if not stored:
         return unions(fs, plan)
     fs.mkdirs(plan.work)
-    store_unions(fs, plan)
+    store_unions(fs, plan, late)
     return load_unions(fs, plan)
 
 
 def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
-    """Orders one piece per worker, then distributes the columns, largest first."""
+    """Orders one piece per worker beside the texts that the order does not need; then the columns, largest first."""
     cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
     orders = [
         OrderTask(plan, lower, upper, plan.work / f"order-{index}")
@@ -94,7 +96,9 @@ def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -
     ]
     written: list[Written] = []
     before = [0] * len(plan.destinations)
-    for ordered in run(partial(order_piece, fs), orders):
+    others = [UnionTask(plan, column) for column in late_columns(plan)]
+    results = list(run(partial(order_or_union, fs), [*others, *orders]))
+    for ordered in results[len(others) :]:
         written.append(Written(ordered.rows, {}, _moved(ordered, before), {}))
         before = [sum(pair) for pair in zip(before, ordered.rows, strict=True)]
     if sum(before) != plan.rows:
@@ -111,6 +115,14 @@ def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -
     tasks = [ColumnWrite(plan, column, tuple(before), paths) for column in columns]
     written += run(partial(write_column, fs), tasks)
     return written
+
+
+def order_or_union(fs: Fs, task: UnionTask | OrderTask) -> Ordered | None:
+    """Runs a task of either kind; only that of an order has a result."""
+    if isinstance(task, OrderTask):
+        return order_piece(fs, task)
+    store_union(fs, task)
+    return None
 
 
 def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | None, ...]]:
