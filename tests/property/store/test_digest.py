@@ -79,7 +79,7 @@ def test_entries_equal_the_naive_digest(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["int", "long", "double", "Instant"])
+@pytest.mark.parametrize("name", ["int", "long", "float", "double", "Instant"])
 def test_special_values_and_more_than_one_block(name: str) -> None:
     col = column(name)
     rng = np.random.default_rng(5)
@@ -97,17 +97,27 @@ def test_narrow_integers_are_counted_to_the_same_digest() -> None:
     assert digest_entries(col, raw) == plain_entries(col, raw) == naive(col, plain(col, raw))
 
 
+@pytest.mark.parametrize("width", [2047, 2048, 2049, 5000])
+def test_integers_about_the_width_that_is_counted(width: int) -> None:
+    col = column("int")
+    raw = (np.arange(20_000) % (width + 1) - 100).astype("<i4")
+    assert digest_entries(col, raw) == plain_entries(col, raw)
+
+
 def test_text_as_array_dictionary_and_counts() -> None:
     col = column("String", storage=Storage.SYMBOL)
     values = ["a", None, "", "é", "\U0001f600", "a"]
     array = pa.array(values, pa.string())
     expected = naive(col, values)
+    nulls = pa.array([None, "a"]), np.array([3, 2])
+    assert digest_counted_texts(col, *nulls) == naive(col, [None, None, None, "a", "a"])
     assert digest_array(col, array) == expected
     assert digest_array(col, array.dictionary_encode()) == expected
     texts, counts = pa.array(["a", "", "é", "\U0001f600", None, "unused"]), np.array([2, 1, 1, 1, 1, 0])
     assert digest_counted_texts(col, texts, counts) == plain_counted_texts(col, texts, counts) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.none() | st.text(max_size=20), max_size=20), st.booleans(), st.data())
 def test_texts_in_any_layout(values: list[str | None], wide: bool, data: st.DataObject) -> None:

@@ -45,6 +45,7 @@ def check(array: pa.Array) -> None:
     assert texts_ordered(union) is True
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(TEXTS, st.booleans(), st.data())
 def test_any_texts(texts: list[str | None], wide: bool, data: st.DataObject) -> None:
@@ -53,6 +54,7 @@ def test_any_texts(texts: list[str | None], wide: bool, data: st.DataObject) -> 
     check(array.slice(low, data.draw(st.integers(0, len(texts) - low))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [25, 1024, 1025, 6000])
 def test_many_texts_with_long_common_beginnings(count: int) -> None:
     """Each way of sorting: few, some, many; groups within groups."""
@@ -66,6 +68,7 @@ def test_groups_that_lose_one_text_each_time_do_not_nest() -> None:
     check(pa.array(["a" * (8 * length) for length in range(1500)][::-1]))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_order_of_neighbours(texts: list[str | None]) -> None:
@@ -73,6 +76,7 @@ def test_order_of_neighbours(texts: list[str | None]) -> None:
     assert texts_ordered(array) == plain_is_sorted(array)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(TEXTS, max_size=4))
 def test_tables_ranked_with_the_core_and_without(tables: list[list[str | None]]) -> None:
@@ -97,5 +101,8 @@ def test_damaged_offsets_and_picks_are_refused() -> None:
         for work in (rank_texts, texts_ordered, lambda texts: take_texts(texts, np.array([0, 1]))):
             with pytest.raises(ValueError, match="outside of its data"):
                 work(array)
+    behind = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 9, 6], np.int32)), pa.py_buffer(b"abcdef"))
+    with pytest.raises(ValueError, match="outside of its data"):
+        take_texts(behind, np.array([0]))
     with pytest.raises(ValueError, match="fewer texts"):
         take_texts(pa.array(["a"]), np.array([1]))

@@ -63,6 +63,7 @@ def test_several_workers_are_threads_of_this_process_and_one_task_needs_none() -
         assert list(executor.run(lambda _: current_thread(), [1])) == [current_thread()]
 
 
+@pytest.mark.slow
 def test_without_the_compiled_core_several_workers_are_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("writers.merge.executor.core", lambda: None)
     with LocalExecutor(2) as executor:

@@ -24,6 +24,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_bytes_with_the_core_and_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     pieces, by_columns = WAYS[way]["pieces"], WAYS[way].get("by_columns", False)
