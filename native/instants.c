@@ -20,7 +20,7 @@ static int64_t day_of(const uint8_t *p) {
 }
 
 int64_t sh_instant(struct sh_scan *scan, const uint8_t *p, const uint8_t *stop, int *local) {
-    if (stop - p < 19) {
+    if (stop - p < 10) {
         return SH_NO_INSTANT;
     }
     int64_t text, day;
@@ -38,22 +38,39 @@ int64_t sh_instant(struct sh_scan *scan, const uint8_t *p, const uint8_t *stop, 
         scan->date_rest = rest;
         scan->date_day = day;
     }
-    int hour = two_digits(p + 11), minute = two_digits(p + 14), second = two_digits(p + 17);
-    if ((p[10] != 'T' && p[10] != ' ') || p[13] != ':' || p[16] != ':' || hour > 23 || minute > 59 || second > 59) {
+    int64_t seconds = day * 86400, below = 0;
+    p += 10;
+    *local = p == stop;
+    if (p == stop) {
+        return seconds * 1000000000;
+    }
+    if ((*p != 'T' && *p != ' ') || stop - p < 3) {
         return SH_NO_INSTANT;
     }
-    int64_t seconds = day * 86400 + hour * 3600 + minute * 60 + second, below = 0;
-    p += 19;
-    if (p < stop && *p == '.') {
-        int count = 0;
-        for (p++; p < stop && *p >= '0' && *p <= '9' && count < 9; p++, count++) {
-            below = below * 10 + (*p - '0');
+    int hour = two_digits(p + 1), minute = 0, second = 0;
+    p += 3;
+    if (stop - p >= 3 && *p == ':') {
+        minute = two_digits(p + 1);
+        p += 3;
+        if (stop - p >= 3 && *p == ':') {
+            second = two_digits(p + 1);
+            p += 3;
+            if (p < stop && *p == '.') {
+                int count = 0;
+                for (p++; p < stop && *p >= '0' && *p <= '9' && count < 9; p++, count++) {
+                    below = below * 10 + (*p - '0');
+                }
+                if (count == 0) {
+                    return SH_NO_INSTANT;
+                }
+                below *= FRACTIONS[count];
+            }
         }
-        if (count == 0) {
-            return SH_NO_INSTANT;
-        }
-        below *= FRACTIONS[count];
     }
+    if (hour > 23 || minute > 59 || second > 59) {
+        return SH_NO_INSTANT;
+    }
+    seconds += hour * 3600 + minute * 60 + second;
     *local = p == stop;
     if (p == stop || (stop - p == 1 && *p == 'Z')) {
         return seconds * 1000000000 + below;

@@ -4,8 +4,6 @@
  * In doubt are, beside what is no JSON: doubled names, values that a column does not take, and what is rare enough to
  * be read by somebody slower.
  */
-#include <float.h>
-
 #include "parts.h"
 
 enum { MOST_UNKNOWN = 1024, LONGEST_ESCAPED = 256 };
@@ -20,97 +18,10 @@ struct line {
     int64_t unknown[MOST_UNKNOWN];
 };
 
-static void set_null(struct sh_column *column, int64_t row) {
-    column->valid[row] = 0;
-    column->some_null = 1;
-    switch (column->kind) {
-    case SH_BYTE:
-    case SH_BOOLEAN:
-        ((uint8_t *)column->values)[row] = 0;
-        break;
-    case SH_SHORT:
-    case SH_CHAR:
-        ((uint16_t *)column->values)[row] = 0;
-        break;
-    case SH_INT:
-    case SH_FLOAT:
-        ((uint32_t *)column->values)[row] = 0;
-        break;
-    case SH_TEXT:
-    case SH_TOKEN:
-        column->ends[row + 1] = column->ends[row];
-        break;
-    default:
-        ((uint64_t *)column->values)[row] = 0;
-    }
-    if (column->local != NULL) {
-        column->local[row] = 0;
-    }
-}
-
 static const uint8_t *take_number(struct line *line, struct sh_column *column, const uint8_t *p) {
     struct sh_number number;
-    int64_t whole, row = line->row;
-    double value;
     p = sh_number(p, line->end, &number);
-    if (p == NULL) {
-        return NULL;
-    }
-    switch (column->kind) {
-    case SH_DOUBLE:
-        if (!sh_double(&number, line->scan->powers, &value) || value >= DBL_MAX || value <= -DBL_MAX) {
-            return NULL;
-        }
-        ((double *)column->values)[row] = value;
-        return p;
-    case SH_FLOAT:
-        if (!sh_double(&number, line->scan->powers, &value) || value >= 3.4e38 || value <= -3.4e38) {
-            return NULL;
-        }
-        ((float *)column->values)[row] = (float)value;
-        return p;
-    case SH_EPOCH:
-        if (!sh_scaled(&number, column->digits, &whole)) {
-            return NULL;
-        }
-        ((int64_t *)column->values)[row] = whole;
-        return p;
-    default:
-        break;
-    }
-    if (!sh_whole(&number, &whole) || whole < column->low || whole > column->high) {
-        return NULL;
-    }
-    switch (column->kind) {
-    case SH_BYTE:
-        ((int8_t *)column->values)[row] = (int8_t)whole;
-        break;
-    case SH_SHORT:
-        ((int16_t *)column->values)[row] = (int16_t)whole;
-        break;
-    case SH_INT:
-        ((int32_t *)column->values)[row] = (int32_t)whole;
-        break;
-    default:
-        ((int64_t *)column->values)[row] = whole;
-    }
-    return p;
-}
-
-/* The bytes p to stop as the text of the row. `end` is how far may be read. */
-static int put_text(struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *stop, const uint8_t *end) {
-    int64_t used = column->ends[row], length = stop - p;
-    if (length > column->room - used || used + length > INT32_MAX) {
-        return 0;
-    }
-    uint8_t *out = column->bytes + used;
-    column->ends[row + 1] = (int32_t)(used + length);
-    if (length <= 16 && end - p >= 16 && column->room - used >= 16) {
-        memcpy(out, p, 16); /* of a known length: two moves, and what is too much is written over later */
-    } else {
-        memcpy(out, p, (size_t)length);
-    }
-    return 1;
+    return p != NULL && sh_put_number(line->scan, column, line->row, &number) ? p : NULL;
 }
 
 /* The only UTF-16 unit of a text with escapes, -1 if it has none or several. */
@@ -139,11 +50,11 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
         }
         column->ends[row + 1] = (int32_t)(used + length);
     } else if (column->kind == SH_TEXT) {
-        if (!put_text(column, row, start, stop, line->end)) {
+        if (!sh_put_text(column, row, start, stop, line->end)) {
             return NULL;
         }
     } else if (column->kind == SH_TOKEN) {
-        if (!put_text(column, row, p, stop + 1, line->end)) {
+        if (!sh_put_text(column, row, p, stop + 1, line->end)) {
             return NULL;
         }
     } else if (column->kind == SH_CHAR) {
@@ -173,7 +84,7 @@ static const uint8_t *take_word(struct line *line, struct sh_column *column, con
         return NULL;
     }
     if (column->kind == SH_TOKEN) {
-        return put_text(column, line->row, p, stop, line->end) ? stop : NULL;
+        return sh_put_text(column, line->row, p, stop, line->end) ? stop : NULL;
     }
     ((uint8_t *)column->values)[line->row] = yes != NULL;
     return stop;
@@ -189,7 +100,7 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
     if (*p == 'n') {
         p = sh_word(p, line->end, "null", 4);
         if (p != NULL) {
-            set_null(column, line->row);
+            sh_set_null(column, line->row);
         }
         return p;
     }
@@ -208,7 +119,7 @@ static const uint8_t *take(struct line *line, struct sh_column *column, const ui
             return take_word(line, column, p);
         } else {
             const uint8_t *stop = sh_skip_number(p, line->end);
-            return stop != NULL && put_text(column, line->row, p, stop, line->end) ? stop : NULL;
+            return stop != NULL && sh_put_text(column, line->row, p, stop, line->end) ? stop : NULL;
         }
     default:
         return take_number(line, column, p);
@@ -339,7 +250,7 @@ static void keep(struct line *line) {
     }
     for (int64_t i = 0; i < scan->column_count; i++) {
         if (scan->columns[i].line != line->number) {
-            set_null(scan->columns + i, line->row);
+            sh_set_null(scan->columns + i, line->row);
         }
     }
 }

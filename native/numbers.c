@@ -1,4 +1,4 @@
-/* JSON numbers: at most 19 digits exactly, to whole numbers and to the nearest double.
+/* Numbers: at most 19 digits exactly, to whole numbers and to the nearest double.
  *
  * The double is found as in D. Lemire, "Number parsing at a gigabyte per second" (2021): one product of the digits with
  * a power of five of 128 bits, which tells the nearest double unless it says itself that it does not. Then, as beyond
@@ -54,16 +54,19 @@ static const uint8_t *more_digits(const uint8_t *p, const uint8_t *end, uint64_t
     }
 }
 
-/* A number as JSON writes it; what follows is for the caller to look at. */
-const uint8_t *sh_number(const uint8_t *p, const uint8_t *end, struct sh_number *out) {
+/* A number; `strict` as JSON writes it. What follows is for the caller to look at. */
+static inline const uint8_t *number_at(const uint8_t *p, const uint8_t *end, struct sh_number *out, int strict) {
     uint64_t value = 0;
     int count = 0;
     int64_t power = 0;
     out->negative = p < end && *p == '-';
-    p += out->negative;
+    p += out->negative || (!strict && p < end && *p == '+');
+    while (!strict && end - p > 1 && *p == '0' && p[1] >= '0' && p[1] <= '9') {
+        p++;
+    }
     const uint8_t *first = p;
     p = more_digits(p, end, &value, &count);
-    if (p == NULL || p == first || (*first == '0' && p - first > 1)) {
+    if (p == NULL || (strict && (p == first || (*first == '0' && p - first > 1)))) {
         return NULL;
     }
     if (p < end && *p == '.') {
@@ -75,10 +78,12 @@ const uint8_t *sh_number(const uint8_t *p, const uint8_t *end, struct sh_number 
             count = 0;
         }
         p = more_digits(p, end, &value, &count);
-        if (p == NULL || p == point + 1) {
+        if (p == NULL || (p == point + 1 && (strict || point == first))) {
             return NULL;
         }
         power = -(p - point - 1);
+    } else if (p == first) {
+        return NULL;
     }
     if (p < end && (*p | 0x20) == 'e') {
         p++;
@@ -96,6 +101,14 @@ const uint8_t *sh_number(const uint8_t *p, const uint8_t *end, struct sh_number 
     out->digits = value;
     out->power = power;
     return p;
+}
+
+const uint8_t *sh_number(const uint8_t *p, const uint8_t *end, struct sh_number *out) {
+    return number_at(p, end, out, 1);
+}
+
+const uint8_t *sh_text_number(const uint8_t *p, const uint8_t *end, struct sh_number *out) {
+    return number_at(p, end, out, 0);
 }
 
 /* digits * 10^power with a sign, if it is whole and larger than the smallest int64. */

@@ -9,10 +9,11 @@
 
 #include <stdint.h>
 
-#define SH_ABI 3
+#define SH_ABI 4
 #define SH_API __attribute__((visibility("default")))
 
-/* Kinds of columns: what JSON value they take, and what is stored for it. */
+/* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;
+ * numbers may have a plus sign or zeros in front, and true and false may be written True or TRUE, False or FALSE. */
 enum sh_kind {
     SH_BYTE,    /* int8: a whole number from low to high */
     SH_SHORT,   /* int16 */
@@ -79,6 +80,30 @@ struct sh_scan {
     int64_t date_day;
 };
 
+/* The dialect of a CSV feed, where its fields go, and what a scan found. */
+struct sh_csv {
+    struct sh_scan *scan;      /* its columns and powers; names and first are not used */
+    const int64_t *fields;     /* for each field of a record its first column, or -1 */
+    int64_t field_count;
+    int64_t delimiter, quote;  /* quote is -1 where there is none */
+    int64_t trailing;          /* whether a record may end with one delimiter more */
+    int64_t framed;            /* whether each line is a record, followed by one line feed, whatever it has inside */
+    const uint8_t *comment;    /* lines that begin so where a record could are passed over */
+    int64_t comment_length;
+    const uint8_t *nulls;      /* texts that mean null, one behind the other */
+    const int64_t *null_ends;  /* where each of them ends */
+    int64_t null_count;
+    int64_t null_lengths;      /* a bit for each length that one of them has, the last for 62 and more */
+    int64_t quoted_null;       /* whether they mean it in quotes too */
+    int64_t longest;           /* bytes of a record over lines; longer ones are in doubt */
+    int64_t alone;             /* a line whose quote is known to stay open, or -1 */
+    int64_t last;              /* whether nothing follows: then a quote that stays open spoils its own line alone */
+    int64_t *rows, *stops;     /* accepted records: the first line of each, and the first line behind it */
+    int64_t *odd, *odd_stops;  /* the same of those in doubt */
+    int64_t odd_count;
+    int64_t open;              /* line of a record whose quote is open at the end, if not `last`; or -1 */
+};
+
 SH_API int64_t sh_abi(void);
 SH_API const char *sh_sources(void);
 SH_API int64_t sh_line_ends(const uint8_t *data, int64_t size, int32_t *ends, int64_t room);
@@ -86,6 +111,7 @@ SH_API int64_t sh_declare(struct sh_names *names, const uint8_t *name, int64_t l
                           int64_t inner);
 SH_API int64_t sh_json_scan(struct sh_scan *scan, const uint8_t *data, const int32_t *ends, int64_t lines,
                             int64_t *rows);
+SH_API int64_t sh_csv_scan(struct sh_csv *csv, const uint8_t *data, const int32_t *ends, int64_t first, int64_t lines);
 
 /* What the entries of a fixed-width column are. */
 enum sh_entry {

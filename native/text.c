@@ -28,8 +28,7 @@ static inline const uint8_t *plain_end(const uint8_t *p, const uint8_t *end) {
 
 static inline int follows(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
-/* Bytes of the character at p, whose first is no ASCII; 0 if it is none. */
-static int64_t character(const uint8_t *p, const uint8_t *end) {
+int64_t sh_character(const uint8_t *p, const uint8_t *end) {
     uint8_t lead = *p;
     int64_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
     if (length == 0 || end - p < length || !follows(p[1])) {
@@ -108,7 +107,7 @@ const uint8_t *sh_string(const uint8_t *p, const uint8_t *end, int64_t last_lead
             length = escape(p, end, &meant);
             *escaped = 1;
         } else {
-            length = *p > last_lead ? 0 : character(p, end);
+            length = *p > last_lead ? 0 : sh_character(p, end);
         }
         if (length == 0) {
             return NULL;

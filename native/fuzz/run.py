@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ingest.formats.json.scan_layout import powers_of_five
+from ingest.formats.scan.layout import powers_of_five
 
 HERE = Path(__file__).resolve().parent
 SANITIZED = ("-std=c11", "-g", "-O1", "-fno-sanitize-recover=all", "-fsanitize=address,undefined")

@@ -1,42 +1,53 @@
-"""CSV records to typed rows: plain records by PyArrow, all others by a small exact reader.
+"""CSV records to typed rows: a fast pass that takes what it knows for certain, all else by a small exact reader.
 
-A record is plain if it stands on one physical line, and each field that begins with a quote ends with its closing one,
-with doubled ones between; in other fields quotes are taken as they stand. Everything else is read character by
-character: records whose quoted fields span lines, and errors.
-A record is bad as a whole, with all of its lines (``ingest.formats.csv.spans``).
+The fast pass is the compiled scanner (``ingest.formats.csv.scanner``); where there is none, PyArrow takes the plain
+records (``ingest.formats.csv.plain``). Everything else is read character by character: errors, and without a scanner
+the records whose quoted fields span lines. A record is bad as a whole, with all of its lines
+(``ingest.formats.csv.spans``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
 from ingest.bad_rows import MAX_VALUE, BadRow, Rejects, bad_row, too_long
-from ingest.content.lines import BOM, LineBlock
+from ingest.content.lines import LineBlock
 from ingest.declared import require_columns
+from ingest.formats.csv.plain import plain_records
 from ingest.formats.csv.records import (
     Header,
     commented,
-    ends_with_delimiter,
     read_header,
     read_record,
     repeated,
     sort_lines,
 )
-from ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, Span, Spans, long_bytes
+from ingest.formats.csv.scanner import CsvScanner, csv_scanner
+from ingest.formats.csv.spans import MAX_RECORD, TOO_LONG, Found, Span, Spans, fault_of, long_bytes
 from ingest.options.formats import CsvOptions, MissingColumns
 from ingest.spec import Target
-from ingest.values.columns import compact
 from ingest.values.exact import from_text
 from ingest.values.refusals import Refusal, Value
 from ingest.values.rows import Ints, Rows, merge_rows
-from ingest.values.typed import csv_texts
 from store.errors import SettingsError
 
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
+
+
+@dataclass(slots=True)
+class _Decoded:
+    """Records of a block taken by a fast pass with their columns, and those left to the exact pass."""
+
+    fast: Ints
+    columns: list[pa.Array]
+    todo: list[Span]
+    used: int
+    starts: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # of the records over lines, ascending
+    stops: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class CsvRows:
@@ -50,8 +61,10 @@ class CsvRows:
         *,
         alias: bool = False,
         exact: bool = False,
+        compiled: bool = True,
         missing: MissingColumns = "fail",
     ) -> None:
+        """``exact``: no fast pass is used; without ``compiled`` the scanner is not, as where there is none."""
         self._only_exact, self._missing = exact, missing
         for name, mark in (("delimiter", options.delimiter), ("quote", options.quote or '"')):
             if len(mark) != 1 or (not 0x20 <= ord(mark) < 0x7F and mark != "\t"):
@@ -72,7 +85,9 @@ class CsvRows:
         self._alias = alias
         self._null, self._unquoted_null = frozenset(options.null), not options.quoted_null
         self._spans = Spans(options)
-        self._held: tuple[LineBlock, dict[int, Span]] = (LineBlock.empty(), {})
+        self._held: tuple[LineBlock, Ints, Ints] = (LineBlock.empty(), np.empty(0, np.int64), np.empty(0, np.int64))
+        self._scanner: CsvScanner | None = None
+        self._compiled = compiled and not exact  # whether a scanner may be made, once there is a header
         self._header: Header | None = None if options.header else Header(options.names)
         self._head_lines = options.skip_lines  # of a file, with its header once that is known
         if self._header is not None:
@@ -95,20 +110,16 @@ class CsvRows:
         first = max(first, self.start(block, file))
         header = self._header or Header(())
         rejects.header = header.names
-        plain, odd = sort_lines(block, first, self._options)
-        found = self._spans.cut(block, odd, last)
-        plain = plain[~found.inner(len(block))[plain]]
-        self._held = block, {int(block.numbers[s.start]): s for s in found.spans}
-        if block.too_long:
-            self._reject_long_lines(block, [(0, hidden), *found.numbers(block)], file, rejects)
-        fast, columns, doubtful = self._fast(block, plain, header)
-        rejects.read += len(fast)
-        todo = sorted([*found.spans, *(Span(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
-        exact, values = self._exact(block, todo, header, file, rejects)
+        made = self._scanned(block, first, header, last)
+        if made is None:
+            made = self._sorted(block, first, header, last, hidden, file, rejects)
+        self._held = block, made.starts, made.stops
+        rejects.read += len(made.fast)
+        exact, values = self._exact(block, made.todo, header, file, rejects)
         for name in header.names:
-            if name not in self._known and len(fast):
-                rejects.ignored[name] += len(fast)
-        return merge_rows(block.numbers, fast, columns, exact, values, self._targets), found.used
+            if name not in self._known and len(made.fast):
+                rejects.ignored[name] += len(made.fast)
+        return merge_rows(block.numbers, made.fast, made.columns, exact, values, self._targets), made.used
 
     def unclosed(self) -> int | None:
         """To be called at the end of a file: the number of a line whose quote nothing closes and that was not decoded.
@@ -123,9 +134,12 @@ class CsvRows:
 
     def record_of(self, number: int) -> bytes:
         """The record of the block decoded last that begins at a physical line, without its line end."""
-        block, spans = self._held
-        span = spans.get(number)
-        return block.line_of(number) if span is None else block.lines(span.start, span.stop)
+        block, starts, stops = self._held
+        line = int(np.searchsorted(block.numbers, number))
+        place = int(np.searchsorted(starts, line))
+        if place < len(starts) and starts[place] == line:
+            return block.lines(line, int(stops[place]))
+        return block.line(line)
 
     def start(self, block: LineBlock, file: str) -> int:
         """The first line of a block that may be a record; the header is taken before.
@@ -158,78 +172,52 @@ class CsvRows:
                 rejects.read += 1
                 rejects.add_all([too_long(file, line)])
 
-    def _fast(self, block: LineBlock, plain: Ints, header: Header) -> tuple[Ints, list[pa.Array], Ints]:
-        """Plain records with their columns, and those in doubt."""
-        nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
-        if not len(plain) or not header.names or self._only_exact:
-            return np.empty(0, np.int64), nothing, plain
-        parsed = plain
-        if self._options.trailing_delimiter:
-            parsed = plain[ends_with_delimiter(block, plain, self._options)]
-        while len(parsed) and block.data.startswith(BOM, int(block.ends[parsed[0]])):
-            parsed = parsed[1:]  # PyArrow would take it for the mark of a file
-        table, kept = self._parse(block, parsed, header) if len(parsed) else (None, parsed)
-        if table is None:
-            return np.empty(0, np.int64), nothing, plain
-        doubt = np.zeros(len(kept), np.bool_)
-        columns = []
-        for target in self._targets:
-            if target.source not in header.names:
-                columns.append(pa.nulls(len(kept), target.column.type.arrow))
-                continue
-            array, odd = csv_texts(compact(table[target.source]), target)
-            columns.append(array)
-            if odd is not None:
-                doubt |= odd
-        if doubt.any():
-            good = pa.array(~doubt)
-            columns = [column.filter(good) for column in columns]
-            kept = kept[~doubt]
-        rest = plain if not len(kept) else plain[~np.isin(plain, kept, assume_unique=True)]
-        return kept, columns, rest
+    def _sorted(
+        self,
+        block: LineBlock,
+        first: int,
+        header: Header,
+        last: bool,
+        hidden: float,
+        file: str,
+        rejects: Rejects,
+    ) -> _Decoded:
+        """Without the scanner: plain records by PyArrow. Lines before the number ``hidden`` are no records."""
+        plain, odd = sort_lines(block, first, self._options)
+        found = self._spans.cut(block, odd, last)
+        plain = plain[~found.inner(len(block))[plain]]
+        if block.too_long:
+            self._reject_long_lines(block, [(0, hidden), *found.numbers(block)], file, rejects)
+        fast, columns, doubtful = self._plain(block, plain, header)
+        todo = sorted([*found.spans, *(Span(i, i + 1) for i in doubtful.tolist())], key=lambda span: span.start)
+        starts, stops = (np.array([getattr(s, end) for s in found.spans], np.int64) for end in ("start", "stop"))
+        return _Decoded(fast, columns, todo, found.used, starts, stops)
 
-    def _parse(self, block: LineBlock, plain: Ints, header: Header) -> tuple[dict[str, pa.StringArray] | None, Ints]:
-        """Texts of the wanted fields of plain lines with the right number of fields; None if PyArrow cuts otherwise."""
-        lines = block.array()
-        chosen = lines if len(plain) == len(block) else lines.take(pa.array(plain))
-        offsets = np.frombuffer(chosen.buffers()[1], np.int32)[: len(chosen) + 1]
-        data = pa.py_buffer(memoryview(chosen.buffers()[2])[offsets[0] : offsets[-1]])
-        wrong: list[int] = []
+    def _plain(self, block: LineBlock, plain: Ints, header: Header) -> tuple[Ints, list[pa.Array], Ints]:
+        if self._only_exact:
+            return np.empty(0, np.int64), [pa.nulls(0, t.column.type.arrow) for t in self._targets], plain
+        return plain_records(block, plain, header.names, self._targets, self._options)
 
-        def note(row: pa.csv.InvalidRow) -> str:
-            wrong.append(row.number or 0)
-            return "skip"
-
-        more = self._options.trailing_delimiter
-        names = [f"f{place}" for place in range(len(header.names) + more)]
-        wanted = {t.source: names[header.names.index(t.source)] for t in self._targets if t.source in header.names}
-        if not wanted:
-            return None, plain
-        try:
-            table = pa.csv.read_csv(
-                pa.BufferReader(data),
-                pa.csv.ReadOptions(use_threads=False, block_size=max(data.size, 1) + 1, column_names=names),
-                pa.csv.ParseOptions(
-                    delimiter=self._options.delimiter,
-                    quote_char=self._options.quote or False,
-                    ignore_empty_lines=False,
-                    invalid_row_handler=note,
-                ),
-                pa.csv.ConvertOptions(
-                    check_utf8=False,
-                    column_types={name: pa.string() for name in wanted.values()},
-                    include_columns=list(wanted.values()),
-                    null_values=list(self._options.null),
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=self._options.quoted_null,
-                ),
-            )
-        except pa.ArrowInvalid:
-            return None, plain
-        if table.num_rows + len(wrong) != len(plain):
-            return None, plain
-        kept = np.delete(plain, np.array(wrong, np.int64) - 1) if wrong else plain
-        return {source: _one_chunk(table[name]) for source, name in wanted.items()}, kept
+    def _scanned(self, block: LineBlock, first: int, header: Header, last: bool) -> _Decoded | None:
+        """By the scanner; None where there is none, or lines are missing."""
+        if self._compiled and header.names:
+            self._scanner, self._compiled = csv_scanner(self._targets, header.names, self._options), False
+        whole = not block.too_long and (block.framed or _is_whole(block))
+        if self._scanner is None or not len(block) or not whole:
+            return None
+        found = self._spans.resume(block, last)
+        first = max([first, *(span.stop for span in found.spans)])
+        if found.stop < len(block):  # one record, beyond the block
+            nothing = [pa.nulls(0, t.column.type.arrow) for t in self._targets]
+            return _Decoded(np.empty(0, np.int64), nothing, [], found.used)
+        spans = self._spans
+        made = self._scanner.scan(block, first, last=last, longest=spans.longest, alone=spans.alone_in(block))
+        if made.open is not None:
+            spans.leave_open(block, made.open, found)
+        over_lines = _over_lines(found, made.starts, made.stops, made.odd, made.odd_stops)
+        pairs = zip(made.odd.tolist(), made.odd_stops.tolist(), strict=True)
+        todo = [*found.spans, *(Span(start, stop, fault_of(block, start, stop)) for start, stop in pairs)]
+        return _Decoded(made.starts, made.columns, todo, found.used, *over_lines)
 
     def _exact(
         self, block: LineBlock, records: list[Span], header: Header, file: str, rejects: Rejects
@@ -284,5 +272,15 @@ class CsvRows:
         return values
 
 
-def _one_chunk(column: pa.ChunkedArray) -> pa.StringArray:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _is_whole(block: LineBlock) -> bool:
+    """Whether no line is missing between the first and the last."""
+    return len(block) == 0 or int(block.numbers[-1] - block.numbers[0]) == len(block) - 1
+
+
+def _over_lines(found: Found, *lists: Ints) -> tuple[Ints, Ints]:
+    """First lines and lines behind, of all records over lines among spans and pairs of lists."""
+    starts = np.concatenate([np.array([s.start for s in found.spans], np.int64), *lists[::2]])
+    stops = np.concatenate([np.array([s.stop for s in found.spans], np.int64), *lists[1::2]])
+    over = np.flatnonzero(stops - starts > 1)
+    over = over[np.argsort(starts[over])]
+    return starts[over], stops[over]

@@ -136,6 +136,34 @@ class Spans:
         self.open = None
         return lines, long
 
+    @property
+    def longest(self) -> int:
+        """Bytes that a record may have over lines."""
+        return MAX_RECORD
+
+    def alone_in(self, block: LineBlock) -> int | None:
+        """The line of a block that is ``alone``."""
+        if self.alone is None:
+            return None
+        place = int(np.searchsorted(block.numbers, self.alone))
+        return place if place < len(block) and block.numbers[place] == self.alone else None
+
+    def resume(self, block: LineBlock, last: bool) -> Found:
+        """The record that goes on from the block before, if there is one, as the only span."""
+        going_on = np.zeros(1 if self._seen else 0, np.int64)
+        return self.cut(block, going_on, last)
+
+    def leave_open(self, block: LineBlock, line: int, found: Found) -> None:
+        """Takes note of a record that begins at a line and whose quote is open at the end of the block."""
+        start, stop = int(block.ends[line]), int(block.ends[-1])
+        self.end.open, found.stop = True, line
+        if stop - start <= MAX_RECORD:
+            found.used, self._seen = line, stop - start
+        else:
+            number = int(block.numbers[line])
+            size = stop - start + long_bytes(block, number)
+            self.open = LongRecord(number, block.data[start : start + HEAD], size)
+
     def cut(self, block: LineBlock, odd: Ints, last: bool) -> Found:
         """Records that begin at the odd lines of a block (indices, ascending), none of them inside another."""
         found = Found(len(block), len(block))
@@ -157,18 +185,12 @@ class Spans:
             end = self.end.find(block.data, start or seen, stop)
             if end is not None:
                 at = int(np.searchsorted(block.ends, end))
-                found.spans.append(Span(line, at, _fault(block, line, at)))
+                found.spans.append(Span(line, at, fault_of(block, line, at)))
             elif last:
                 at = line + 1
                 found.spans.append(Span(line, at))
             else:
-                found.stop = line
-                if stop - start <= MAX_RECORD:
-                    found.used, self._seen = line, stop - start
-                else:
-                    number = int(block.numbers[line])
-                    size = stop - start + long_bytes(block, number)
-                    self.open = LongRecord(number, block.data[start : start + HEAD], size)
+                self.leave_open(block, line, found)
                 break
         return found
 
@@ -178,7 +200,7 @@ def long_bytes(block: LineBlock, after: int, before: float = np.inf) -> int:
     return sum(line.size + 1 for line in block.too_long if after < line.number < before)
 
 
-def _fault(block: LineBlock, start: int, stop: int) -> str | None:
+def fault_of(block: LineBlock, start: int, stop: int) -> str | None:
     """A record over lines that is too long, or that lacks one, which was too long to be held."""
     if stop - start > 1 and block.ends[stop] - block.ends[start] > MAX_RECORD:
         return TOO_LONG

@@ -37,7 +37,8 @@ KNOWN = ("z", "in.k")
 _WORDS = ["", "a", "AAPL", "é", "😀", "\u0142", 'q"', "b\\s", "l\nf", "\x7f", "\uffff", " t ", "NaN", "x" * 40]
 
 
-def _number(chance: random.Random) -> str:
+def number(chance: random.Random) -> str:
+    """A number in one of many ways to write it, sometimes beyond every range."""
     kinds: list[Callable[[], str]] = [
         lambda: str(chance.randint(-200, 200)),
         lambda: str(chance.randint(-(2**65), 2**65)),
@@ -69,10 +70,10 @@ def _text(chance: random.Random) -> str:
 
 def _odd(chance: random.Random) -> str:
     others = ["null", "true", "false", "[]", "{}", '[1,{"a":"]"}]', "nul", "NaN", '"\\ud800"', "[1,]"]
-    return chance.choice([lambda: chance.choice(others), lambda: _number(chance), lambda: _text(chance)])()
+    return chance.choice([lambda: chance.choice(others), lambda: number(chance), lambda: _text(chance)])()
 
 
-def _suited(chance: random.Random, one: Target) -> str:
+def suited(chance: random.Random, one: Target) -> str:
     """A value that the column takes, in one of the ways to write it."""
     name = one.column.type.name
     if chance.random() < 0.05:
@@ -99,7 +100,7 @@ def _fields(chance: random.Random, wanted: Sequence[tuple[str, Target]], share: 
     fields = []
     for name, one in wanted:
         if chance.random() < share:
-            value = _odd(chance) if chance.random() < odd else _suited(chance, one)
+            value = _odd(chance) if chance.random() < odd else suited(chance, one)
             fields.append(f'"{name}"{blank}:{blank}{value}')
     if chance.random() < 0.2:
         name = chance.choice(["z", "y", "in", "ü", "k", "\\u0061"])

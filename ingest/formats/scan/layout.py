@@ -1,4 +1,4 @@
-"""The structures that the compiled scanner works on, as ``native/sparkhaven.h`` has them, and its table of powers."""
+"""The structures that the compiled scanners work on, as ``native/sparkhaven.h`` has them, and their table of powers."""
 
 from __future__ import annotations
 
@@ -66,6 +66,36 @@ class ScanLayout(ctypes.Structure):
         ("date_text", ctypes.c_int64),
         ("date_rest", ctypes.c_int64),
         ("date_day", ctypes.c_int64),
+    ]
+
+
+class CsvLayout(ctypes.Structure):
+    """``struct sh_csv``."""
+
+    _fields_ = [
+        ("scan", ctypes.c_void_p),
+        ("fields", ctypes.c_void_p),
+        ("field_count", ctypes.c_int64),
+        ("delimiter", ctypes.c_int64),
+        ("quote", ctypes.c_int64),
+        ("trailing", ctypes.c_int64),
+        ("framed", ctypes.c_int64),
+        ("comment", ctypes.c_char_p),
+        ("comment_length", ctypes.c_int64),
+        ("nulls", ctypes.c_char_p),
+        ("null_ends", ctypes.c_void_p),
+        ("null_count", ctypes.c_int64),
+        ("null_lengths", ctypes.c_int64),
+        ("quoted_null", ctypes.c_int64),
+        ("longest", ctypes.c_int64),
+        ("alone", ctypes.c_int64),
+        ("last", ctypes.c_int64),
+        ("rows", ctypes.c_void_p),
+        ("stops", ctypes.c_void_p),
+        ("odd", ctypes.c_void_p),
+        ("odd_stops", ctypes.c_void_p),
+        ("odd_count", ctypes.c_int64),
+        ("open", ctypes.c_int64),
     ]
 
 
