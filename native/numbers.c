@@ -1,8 +1,9 @@
-/* Numbers: at most 19 digits exactly, to whole numbers and to the nearest double.
+/* Numbers: 19 digits exactly, to whole numbers and to the nearest double.
  *
  * The double is found as in D. Lemire, "Number parsing at a gigabyte per second" (2021): one product of the digits with
- * a power of five of 128 bits, which tells the nearest double unless it says itself that it does not. Then, as beyond
- * 19 digits and among the subnormal numbers, the value is in doubt.
+ * a power of five of 128 bits, which tells the nearest double unless it says itself that it does not. Then, and among
+ * the subnormal numbers, the value is in doubt. Of more than 19 digits the first 19 count; the value is the double that is
+ * nearest to these and to the next larger ones.
  */
 #include "parts.h"
 
@@ -54,19 +55,43 @@ static const uint8_t *more_digits(const uint8_t *p, const uint8_t *end, uint64_t
     }
 }
 
-/* A number; `strict` as JSON writes it. What follows is for the caller to look at. */
-static inline const uint8_t *number_at(const uint8_t *p, const uint8_t *end, struct sh_number *out, int strict) {
+/* The digits of a number with more than MOST_DIGITS, one by one. */
+static const uint8_t *long_number(const uint8_t *p, const uint8_t *end, struct sh_number *out, int strict) {
+    int count = 0, point = 0;
+    out->digits = 0;
+    out->power = 0;
+    if (strict && *p == '0' && end - p > 1 && p[1] != '.') {
+        return NULL;
+    }
+    for (; p < end; p++) {
+        unsigned digit = *p - 48u;
+        if (digit <= 9 && count < MOST_DIGITS) {
+            out->digits = out->digits * 10 + digit;
+            count += out->digits != 0;
+            out->power -= point;
+        } else if (digit <= 9) {
+            out->more |= digit != 0;
+            out->power += !point;
+        } else if (*p == '.' && !point) {
+            point = 1;
+        } else {
+            break;
+        }
+    }
+    return strict && p[-1] == '.' ? NULL : p;
+}
+
+/* The digits of a number, with a point or without; `strict` as JSON writes it. */
+static inline const uint8_t *digits_at(const uint8_t *p, const uint8_t *end, struct sh_number *out, int strict) {
+    const uint8_t *first = p;
     uint64_t value = 0;
     int count = 0;
-    int64_t power = 0;
-    out->negative = p < end && *p == '-';
-    p += out->negative || (!strict && p < end && *p == '+');
-    while (!strict && end - p > 1 && *p == '0' && p[1] >= '0' && p[1] <= '9') {
-        p++;
-    }
-    const uint8_t *first = p;
+    out->power = 0;
     p = more_digits(p, end, &value, &count);
-    if (p == NULL || (strict && (p == first || (*first == '0' && p - first > 1)))) {
+    if (UNLIKELY(p == NULL)) {
+        return long_number(first, end, out, strict);
+    }
+    if (strict && (p == first || (*first == '0' && p - first > 1))) {
         return NULL;
     }
     if (p < end && *p == '.') {
@@ -78,14 +103,30 @@ static inline const uint8_t *number_at(const uint8_t *p, const uint8_t *end, str
             count = 0;
         }
         p = more_digits(p, end, &value, &count);
-        if (p == NULL || (p == point + 1 && (strict || point == first))) {
+        if (UNLIKELY(p == NULL)) {
+            return long_number(first, end, out, strict);
+        }
+        if (p == point + 1 && (strict || point == first)) {
             return NULL;
         }
-        power = -(p - point - 1);
+        out->power = -(p - point - 1);
     } else if (p == first) {
         return NULL;
     }
-    if (p < end && (*p | 0x20) == 'e') {
+    out->digits = value;
+    return p;
+}
+
+/* What follows the number is for the caller to look at. */
+static inline const uint8_t *number_at(const uint8_t *p, const uint8_t *end, struct sh_number *out, int strict) {
+    out->negative = p < end && *p == '-';
+    out->more = 0;
+    p += out->negative || (!strict && p < end && *p == '+');
+    while (!strict && end - p > 1 && *p == '0' && p[1] >= '0' && p[1] <= '9') {
+        p++;
+    }
+    p = digits_at(p, end, out, strict);
+    if (p != NULL && p < end && (*p | 0x20) == 'e') {
         p++;
         int down = p < end && *p == '-';
         p += down || (p < end && *p == '+');
@@ -95,11 +136,9 @@ static inline const uint8_t *number_at(const uint8_t *p, const uint8_t *end, str
             return NULL;
         }
         int64_t exponent = (int64_t)digits_value(word, n);
-        power += down ? -exponent : exponent;
+        out->power += down ? -exponent : exponent;
         p += n;
     }
-    out->digits = value;
-    out->power = power;
     return p;
 }
 
@@ -114,6 +153,9 @@ const uint8_t *sh_text_number(const uint8_t *p, const uint8_t *end, struct sh_nu
 /* digits * 10^power with a sign, if it is whole and larger than the smallest int64. */
 static int shifted(const struct sh_number *number, int64_t power, int64_t *out) {
     uint64_t value = number->digits;
+    if (number->more) {
+        return 0;
+    }
     if (value != 0 && power < 0) {
         if (power < -MOST_DIGITS || value % TENS[-power] != 0) {
             return 0;
@@ -180,12 +222,12 @@ int sh_double(const struct sh_number *number, const uint64_t *powers, double *ou
     double value;
     if (number->digits == 0) {
         value = 0.0;
-    } else if (number->digits <= UINT64_C(1) << 53 && number->power >= -22 && number->power <= 22) {
+    } else if (number->digits <= UINT64_C(1) << 53 && !number->more && number->power >= -22 && number->power <= 22) {
         value = (double)number->digits; /* both exact, so that one operation rounds once */
         value = number->power < 0 ? value / EXACT_TENS[-number->power] : value * EXACT_TENS[number->power];
     } else {
         uint64_t bits = nearest(number->digits, number->power, powers);
-        if (bits == 0) {
+        if (bits == 0 || (number->more && nearest(number->digits + 1, number->power, powers) != bits)) {
             return 0;
         }
         memcpy(&value, &bits, sizeof value);

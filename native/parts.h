@@ -7,12 +7,12 @@
 
 #define SH_NO_INSTANT INT64_MIN
 
-/* numbers.c: a number is digits * 10^power. sh_number takes it as JSON has it; sh_text_number also takes a plus sign,
+/* numbers.c: a number is digits * 10^power, or a little more: less than 10^power. sh_number takes it as JSON has it; sh_text_number also takes a plus sign,
  * further zeros in front, and a point without digits before or behind it. */
 struct sh_number {
     uint64_t digits;
     int64_t power;
-    int negative;
+    int negative, more;
 };
 const uint8_t *sh_number(const uint8_t *p, const uint8_t *end, struct sh_number *out);
 const uint8_t *sh_text_number(const uint8_t *p, const uint8_t *end, struct sh_number *out);

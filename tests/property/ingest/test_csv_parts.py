@@ -78,6 +78,7 @@ OPTIONS = st.builds(
     lines=FILES,
     head=st.sampled_from([b"", b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf"]),
     last=st.booleans(),
+    compiled=st.booleans(),
     options=OPTIONS,
     sizes=st.tuples(st.integers(1, 60), st.integers(1, 40), st.integers(1, 5)),
     max_line=st.integers(8, 40),
@@ -89,6 +90,7 @@ def test_blocks_and_parts_of_any_size_say_what_a_naive_reader_says(
     lines: list[tuple[str, str]],
     head: bytes,
     last: bool,
+    compiled: bool,
     options: CsvOptions,
     sizes: tuple[int, int, int],
     max_line: int,
@@ -105,6 +107,8 @@ def test_blocks_and_parts_of_any_size_say_what_a_naive_reader_says(
     parts: list[FileId] = [FilePart(file.path, file.size, file.mtime_ns, *span) for span in spans]
     block, chunk, count = sizes
     with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr("ingest.formats.csv.rows.csv_scanner", lambda *given: None)
         small_blocks(patch, block, max_record, max_line=max_line, chunk=chunk, lines=count)
         wanted = expected(content, options, max_line, max_record)
         assert reported([file], options) == wanted

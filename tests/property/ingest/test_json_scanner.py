@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
-import mmap
 import random
 import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +21,7 @@ from ingest.content.lines import LineBlock
 from ingest.formats.json.names import UNKNOWN
 from ingest.formats.json.scanner import Scanner
 from ingest.spec import Target
+from tests.support.ingest.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of
 from tests.support.ingest.one_way import same
@@ -233,29 +230,10 @@ def test_names_that_an_escape_would_have_to_write_are_not_looked_for() -> None:
             Scanner([target("int")], [(name,)])
 
 
-@contextmanager
-def guarded(data: bytes) -> Iterator[memoryview]:
-    """The bytes in memory of their own, with a page behind them that cannot be read."""
-    size = mmap.PAGESIZE * (len(data) // mmap.PAGESIZE + 2)
-    area = mmap.mmap(-1, size)
-    start = size - mmap.PAGESIZE - len(data)
-    area[start : start + len(data)] = data
-    address = np.frombuffer(area, np.uint8).ctypes.data
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    assert (
-        protect(address + size - mmap.PAGESIZE, mmap.PAGESIZE, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0) == 0
-    )
-    try:
-        yield memoryview(area)[start : start + len(data)]
-    finally:
-        protect(address + size - mmap.PAGESIZE, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
-
-
 @pytest.mark.slow
 def test_the_guard_page_ends_a_process_that_reads_it() -> None:
     code = (
-        "import ctypes; from tests.property.ingest.test_json_scanner import guarded\n"
+        "import ctypes; from tests.support.ingest.guard_pages import guarded\n"
         "import numpy as np\n"
         "with guarded(b'abc') as view: ctypes.string_at(np.frombuffer(view, np.uint8).ctypes.data, 4)"
     )

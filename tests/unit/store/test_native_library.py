@@ -15,7 +15,7 @@ import pytest
 
 from jobs.session.zipped import write_zip
 from native.build import TRAPPING, build, compiler, digest
-from native.fuzz.run import run
+from native.fuzz.run import TARGETS, run
 from store.io.fs import Fs
 from store.native import library
 from store.native.library import NotUsableError, core, file_name, library_file, load
@@ -123,7 +123,8 @@ def test_no_undefined_behaviour(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from store.native import library\n"
         "made = library.load(Path(sys.argv[1])); library.core = lambda: made\n"
-        "from tests.support.ingest.scan_lines import compare; print(compare(2000, 2))"
+        "from tests.support.ingest import scan_lines, scan_records\n"
+        "print(min(scan_lines.compare(2000, 2), scan_records.compare(2000, 2)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "trapping.so")],
@@ -156,8 +157,9 @@ def test_no_undefined_behaviour_in_what_merges_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_sample_of_the_fuzzer(tmp_path: Path) -> None:
-    done = run(20_000, 7, tmp_path)
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_sample_of_the_fuzzer(tmp_path: Path, target: str) -> None:
+    done = run(20_000, 7, tmp_path, target)
     if done is None:
         pytest.skip("needs clang or gcc with the address sanitizer")
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,75 @@
+/* Lines of JSON, with a column of each kind and unknown names up to the end of their table. */
+#include "../parts.h"
+#include "fuzz.h"
+
+enum { COLUMNS = 12, OBJECTS = 2, NAMES = 40, SLOTS = 64, NAME_TEXT = 256 };
+
+static const size_t WIDTHS[COLUMNS] = {1, 2, 4, 8, 2, 4, 8, 1, 8, 8, 0, 0};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    uint8_t *input = made(size); /* of its own, so that it ends where the input does */
+    memcpy(input, data, size);
+    int64_t lines = sh_line_ends(input, (int64_t)size, NULL, 0);
+    int64_t total = lines + (size > 0 && input[size - 1] != '\n');
+    int32_t *ends = made(sizeof *ends * (size_t)(total + 1));
+    sh_line_ends(input, (int64_t)size, ends + 1, lines);
+    ends[total] = (int32_t)size;
+
+    struct sh_name *list = made(sizeof *list * NAMES);
+    int32_t *slots = made(sizeof *slots * SLOTS);
+    memset(slots, 0xFF, sizeof *slots * SLOTS);
+    struct sh_names names = {list, 0, NAMES, made(NAME_TEXT), 0, NAME_TEXT, slots, SLOTS - 1, size};
+    struct sh_column columns[COLUMNS];
+    memset(columns, 0, sizeof columns);
+    for (int i = 0; i < COLUMNS; i++) {
+        struct sh_column *c = columns + i;
+        uint8_t name = (uint8_t)('a' + i);
+        c->kind = i;
+        c->low = -127;
+        c->high = 127;
+        c->digits = 6;
+        c->last_lead = size % 3 == 0 ? 0x7F : size % 3 == 1 ? 0xC3 : 0xF4;
+        c->valid = made((size_t)total);
+        memset(c->valid, 1, (size_t)total);
+        c->values = made(WIDTHS[i] * (size_t)total);
+        c->local = i == SH_ISO && size % 2 ? made((size_t)total) : NULL;
+        c->ends = made(sizeof *c->ends * (size_t)(total + 1));
+        c->room = (int64_t)size;
+        c->bytes = made(size);
+        sh_declare(&names, &name, 1, i % OBJECTS, i, -1);
+    }
+    sh_declare(&names, (const uint8_t *)"z", 1, 0, -1, 1);
+    int64_t first[OBJECTS] = {-1, -1};
+    struct sh_scan scan = {&names, columns, COLUMNS, first, fuzz_powers, 0, 0, 0, 0};
+    int64_t *rows = made(sizeof *rows * (size_t)total);
+    int64_t good = sh_json_scan(&scan, input, ends, total, rows);
+    if (good > total) {
+        abort();
+    }
+    for (int i = 0; i < COLUMNS; i++) {
+        for (int64_t r = 0; r < good && WIDTHS[i] == 0; r++) {
+            if (columns[i].ends[r] > columns[i].ends[r + 1]) {
+                abort();
+            }
+        }
+        free(columns[i].valid);
+        free(columns[i].values);
+        free(columns[i].local);
+        free(columns[i].ends);
+        free(columns[i].bytes);
+    }
+    free(names.text);
+    free(list);
+    free(slots);
+    free(rows);
+    free(ends);
+    free(input);
+    return 0;
+}
+
+const char *const fuzz_pieces[] = {
+    "{\"a\":5,\"c\":-7,\"z\":{\"b\":1,\"d\":9223372036854775807}}\n", "{\"e\":\"x\",\"g\":1.5e300,\"h\":true}\n",
+    "{\"i\":\"2013-01-01T05:00:00.123456789+01:00\",\"k\":\"\\ud83d\\ude00\\n\"}\n", "{\"q\":[1,{\"r\":null}],\"w\":1e5}\n",
+    "{\"z\":{\"f\":0.000001234567890123456,\"j\":1357016400000.25,\"l\":\"t\\\\\"}}\n", "\xf0\x9f\x98\x80", "\xc3\xa9", "null",
+    "\\u0041", "\"", "}", "{", ",", ":", "\n", "1e22", "-", "0.", "[[[[[[[[", "]]]]]]]]"};
+const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;
