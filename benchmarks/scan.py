@@ -85,7 +85,7 @@ def _bad_record(row: Row) -> str:
     """Six kinds of wrongness in turn."""
     if row["id"] % 100:
         return _record(row)
-    kinds = [{"qty": "x"}, {"qty": 1.5}, {"lvl": 2**40}, {"px": "1,5"}, {"flag": "yes"}]
+    kinds: list[Row] = [{"qty": "x"}, {"qty": 1.5}, {"lvl": 2**40}, {"px": "1,5"}, {"flag": "yes"}]
     kind = int(row["id"]) // 100 % (len(kinds) + 1)
     return _record({**row, **kinds[kind]}) if kind < len(kinds) else _record(row) + ",more"
 
@@ -168,7 +168,8 @@ def peers(feed: Feed, data: bytes, path: Path) -> Iterator[tuple[str, Callable[[
 
 def best_of(ways: Sequence[Callable[[], Any]], rounds: int) -> tuple[list[float], list[Any]]:
     """The least CPU seconds of each way, and what each made last; all ways in turn."""
-    best, found = [float("inf")] * len(ways), []
+    best = [float("inf")] * len(ways)
+    found: list[Any] = []
     for _ in range(rounds):
         found = []
         for place, way in enumerate(ways):
