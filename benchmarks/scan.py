@@ -77,8 +77,8 @@ def _clock(row: Row) -> str:
 
 def _record(row: Row, quoting: Any = csv.QUOTE_MINIMAL) -> str:
     out = io.StringIO()
-    csv.writer(out, quoting=quoting, lineterminator="").writerow(row.values())
-    return out.getvalue()
+    csv.writer(out, quoting=quoting, lineterminator="\n").writerow(row.values())
+    return out.getvalue().removesuffix("\n")
 
 
 def _bad_record(row: Row) -> str:
