@@ -30,7 +30,7 @@ def versions(context: CheckContext) -> Iterator[Found]:
     yield from _mismatches(found, _pins(_requirements()))
     if core() is None:
         how = "install sparkhaven anew where pip can get ziglang; SPARKHAVEN_NATIVE must not be 0"
-        yield "note", "there is no compiled core: same results, but JSON takes longer to decode", how
+        yield "note", "there is no compiled core: same results, but JSON and CSV take longer to decode", how
     if platform.system() != "Linux":
         yield "wrong", f"{platform.system()} is not supported: syncs and locks need Linux", "use Linux"
 
