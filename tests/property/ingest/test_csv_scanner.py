@@ -19,7 +19,7 @@ from ingest.formats.csv.scanner import CsvScanner, ScannedRecords, csv_scanner
 from ingest.options.formats import CsvOptions
 from ingest.spec import Target, TextForm
 from store.native import library
-from tests.support.ingest.guard_pages import guarded
+from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import TARGETS, block_of
 from tests.support.ingest.scan_records import compare, same
@@ -212,7 +212,8 @@ def test_nothing_is_read_behind_the_end() -> None:
     whole = GOOD + b"\n" + GOOD
     complete = len(GOOD) + 1
     for stop in range(1, len(whole) + 1):
-        with guarded(whole[:stop]) as data:
+        with guarded(np.frombuffer(whole[:stop], np.uint8)) as octets:
+            data = memoryview(octets)
             ends = line_ends(data)  # type: ignore[arg-type]
             block = LineBlock(data, ends, np.arange(len(ends) - 1))  # type: ignore[arg-type]
             found = scanner.scan(block, 0, last=True, longest=LONGEST, alone=None)

@@ -21,7 +21,7 @@ from ingest.content.lines import LineBlock
 from ingest.formats.json.names import UNKNOWN
 from ingest.formats.json.scanner import Scanner
 from ingest.spec import Target
-from tests.support.ingest.guard_pages import guarded
+from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of
 from tests.support.ingest.one_way import same
@@ -233,9 +233,9 @@ def test_names_that_an_escape_would_have_to_write_are_not_looked_for() -> None:
 @pytest.mark.slow
 def test_the_guard_page_ends_a_process_that_reads_it() -> None:
     code = (
-        "import ctypes; from tests.support.ingest.guard_pages import guarded\n"
+        "import ctypes; from tests.support.guard_pages import guarded\n"
         "import numpy as np\n"
-        "with guarded(b'abc') as view: ctypes.string_at(np.frombuffer(view, np.uint8).ctypes.data, 4)"
+        "with guarded(np.zeros(3, np.uint8)) as octets: ctypes.string_at(octets.ctypes.data, 4)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=REPOSITORY).returncode == -11
 
@@ -245,7 +245,8 @@ def test_nothing_is_read_behind_the_end() -> None:
     scanner = Scanner(FORMS, [tuple(one.source.split(".")) for one in FORMS])
     whole = GOOD + b"\n" + GOOD
     for stop in range(1, len(whole) + 1):
-        with guarded(whole[:stop]) as data:
+        with guarded(np.frombuffer(whole[:stop], np.uint8)) as octets:
+            data = memoryview(octets)
             ends = line_ends(data)  # type: ignore[arg-type]
             block = LineBlock(data, ends, np.arange(len(ends) - 1))  # type: ignore[arg-type]
             taken = scanner.scan(block).lines.tolist()
