@@ -163,7 +163,7 @@ def peers(feed: Feed, data: bytes, path: Path) -> Iterator[tuple[str, Callable[[
     query = (
         f"SELECT * FROM read_csv('{path}', header=false, auto_detect=false, delim=',', quote='\"', columns={columns})"
     )
-    yield "DuckDB", lambda: connection.execute(query).to_arrow_table()
+    yield "DuckDB", lambda: connection.sql(query).to_arrow_table()
 
 
 def best_of(ways: Sequence[Callable[[], Any]], rounds: int) -> tuple[list[float], list[Any]]:
