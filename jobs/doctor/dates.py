@@ -22,7 +22,7 @@ def dates(context: CheckContext) -> Iterator[Found]:
     Log tables may be left unmerged: they are looked at only by name.
     """
     for table in context.tables:
-        if table.namespace == INTERNAL_NAMESPACE and table != context.only:
+        if table.namespace == INTERNAL_NAMESPACE and table not in context.only:
             continue
         yield from each(table, context.command("verify", table), partial(_of_table, context, table))
 

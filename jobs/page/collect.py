@@ -19,7 +19,7 @@ from store.epochs.files.ledger import read_ledger
 from store.epochs.reading.load import list_streams
 from store.errors import SparkhavenError
 from store.io.fs import Fs
-from store.layout import Layout, TableName
+from store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from store.merges.records import all_values
 
 MOST_TABLES = 12
@@ -58,7 +58,7 @@ class Collector:
             self.fs, self.layout, now_s, self.host, self.environ, list(dict.fromkeys(only)), self.asked.feeds
         )
         try:
-            names = context.tables
+            names = [name for name in context.tables if only or name.namespace != INTERNAL_NAMESPACE]
         except (SparkhavenError, OSError):  # a finding of ``of_data``
             names = []
         shown = names if only else sorted(names, key=lambda name: (-self._changed_ns(name), name))[:MOST_TABLES]

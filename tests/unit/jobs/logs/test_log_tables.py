@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from jobs.doctor.dates import dates
+from jobs.doctor.finding import CheckContext
 from jobs.logs import append, writer
 from jobs.logs.append import append_rows, stream_name
 from jobs.logs.command_rows import admin_rows, merge_rows, table_of, validation_rows
@@ -119,6 +121,10 @@ def test_listings_leave_log_tables_out(tmp_path: Path) -> None:
     assert len(run(root, "stats", "--all", "--json").stdout.splitlines()) == 3
     assert run_json(root, "stats", "SparkhavenInternal.IngestLog")[1]["rows"] == 2
     assert "SparkhavenInternal" not in run(root, "merge", "--status").stdout
+    log, context = INGEST.table, CheckContext(Fs(), Layout(root), NOW, "h", {})
+    assert not any("SparkhavenInternal" in what for _, what, _ in dates(context))
+    context.only = [log]
+    assert any("SparkhavenInternal" in what for _, what, _ in dates(context))
     assert "SparkhavenInternal.IngestLog" in run(root, "merge", "SparkhavenInternal.IngestLog", "--status").stdout
 
 
