@@ -153,7 +153,9 @@ def merge_in_spark(place: Path, files: list[Path], arguments: argparse.Namespace
     del files
     name = "ours, sorted, tasks in Spark"
     spark = build_session("sparkhaven merge", workers=arguments.workers)
-    executor = SparkExecutor(spark.sparkContext, place, place, arguments.workers)
+    marker = place / "marker"  # which workers must see
+    marker.write_bytes(b"here")
+    executor = SparkExecutor(spark.sparkContext, place, marker, arguments.workers)
     times = [ours(name, place / "db", executor, BY_TIME, arguments.memory) for _ in range(arguments.repeat)]
     spark.stop()
     return name, times

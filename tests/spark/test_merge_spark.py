@@ -48,6 +48,8 @@ def test_tasks_in_spark_write_the_same_bytes(
 ) -> None:
     monkeypatch.setattr(dates, "PARALLEL_ROWS", 2000)  # the first day is cut over all workers
     here = run(tmp_path / "here", LocalExecutor(), 1 << 30)
-    there = run(tmp_path / "there", SparkExecutor(spark.sparkContext, tmp_path, tmp_path), 1)
+    marker = tmp_path / "marker"  # which workers must see
+    marker.write_bytes(b"here")
+    there = run(tmp_path / "there", SparkExecutor(spark.sparkContext, tmp_path, marker), 1)
     assert here
     assert there == here
