@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.places import REPOSITORY
-from tests.support.served import PYTHON
+from tests.support.served import PYTHON, require_engine
 from tests.support.writers.export_cases import export, found, two_days, wanted
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import make, merge
@@ -21,6 +21,7 @@ LAYOUTS = ("nested", "flat", "kv", "metadata", "hive")
 
 
 def test_the_engine_finds_the_rows_of_every_layout_and_the_index_of_history(tmp_path: Path) -> None:
+    require_engine()
     db, rows = two_days(tmp_path / "db")
     trees = {}
     for layout in LAYOUTS:

@@ -1,8 +1,7 @@
-"""Spark reads exported trees of every layout, and a tree that Spark has written is imported; one session for all."""
+"""Spark reads exported trees of every layout, and a tree that Spark has written is imported, in one session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from readers import open_table
-from tests.support.spark.stream_job import session
 from tests.support.writers.export_cases import export, found, two_days, wanted
 from tests.support.writers.import_cases import bring, small
 from tests.support.writers.merge_cases import ARROW, TABLE
@@ -23,16 +21,10 @@ NEEDED = {
 }
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    opened = session(delta=False)
-    for name, value in NEEDED.items():
-        opened.conf.set(name, value)
-    yield opened
-    opened.stop()
-
-
 def test_spark_reads_every_layout_and_its_own_tree_is_imported(tmp_path: Path, spark: SparkSession) -> None:
+    spark = spark.newSession()  # whose settings are its own
+    for name, value in NEEDED.items():
+        spark.conf.set(name, value)
     db, rows = two_days(tmp_path / "db")
     for layout in ("nested", "flat", "kv", "metadata", "hive"):
         out = tmp_path / layout
