@@ -5,8 +5,11 @@ Run by the Python of the engine's environment, which has pydeephaven but none of
 
 from __future__ import annotations
 
+import faulthandler
+import gc
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -77,6 +80,9 @@ class Client:
 
 
 def main() -> None:
+    # A table that is collected calls the server: in a thread of gRPC, which would wait for its own answer.
+    gc.disable()
+    faulthandler.register(signal.SIGUSR1)  # who waits too long asks where this process is
     host, port, key = sys.argv[1:]
     client = Client(host, int(port), key)
     print(json.dumps({"result": "ready"}), flush=True)
@@ -86,6 +92,7 @@ def main() -> None:
             answer = {"result": getattr(client, request.pop("do"))(**request)}
         except DHError as error:
             answer = {"error": str(error)}
+        gc.collect()
         print(json.dumps(answer), flush=True)
     os._exit(0)  # threads of the session may still wait for a table that has ended
 

@@ -7,7 +7,7 @@ of the time is compared with that of the second. The removed files that it has m
 
     python -m tests.deephaven.soak [--minutes 10] [--growth 128MiB]
 
-Exit 1: a count is wrong, or memory has grown beyond the bound.
+Ctrl-C ends it earlier. Exit 1: a count is wrong, or memory has grown beyond the bound.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -127,6 +128,18 @@ class Soak:
         served.wait_count("rows", self.rows, VARIABLE if anew else None)
 
 
+def rounds(soak: Soak, served: Served, seconds: float) -> None:
+    """Rounds for so long, a line after each."""
+    begun = time.monotonic()
+    while (second := time.monotonic() - begun) < seconds:
+        soak.round(served)
+        found = sample(served.server.pid, second)
+        soak.samples.append(found)
+        done = f"{soak.rows:>10,} rows, {soak.rollbacks:>3} rollbacks, {soak.date:>3} dates merged"
+        memory = f"{found.anonymous / 2**20:6.0f} MiB, {found.removed} removed files mapped"
+        print(f"{second:6.0f} s  {done}, {memory}", flush=True)
+
+
 def judge(samples: list[Sample], growth: int) -> bool:
     """Prints the figures; whether memory has not grown beyond the bound."""
     end = samples[-1].second
@@ -152,14 +165,8 @@ def main() -> int:
         soak = Soak(base / "db")
         with serving(base / "db", base) as served:
             served.attach("rows", VARIABLE)
-            begun = time.monotonic()
-            while (second := time.monotonic() - begun) < args.minutes * 60:
-                soak.round(served)
-                found = sample(served.server.pid, second)
-                soak.samples.append(found)
-                done = f"{soak.rows:>10,} rows, {soak.rollbacks:>3} rollbacks, {soak.date:>3} dates merged"
-                memory = f"{found.anonymous / 2**20:6.0f} MiB, {found.removed} removed files mapped"
-                print(f"{second:6.0f} s  {done}, {memory}", flush=True)
+            with suppress(KeyboardInterrupt):
+                rounds(soak, served, args.minutes * 60)
     bounded = judge(soak.samples, memory_bytes(args.growth))
     print("bounded" if bounded else "memory has grown")
     return int(not bounded)

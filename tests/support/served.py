@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,6 +62,10 @@ class Served:
 
     def _answer(self) -> Any:
         assert self._client.stdout is not None
+        if not select.select([self._client.stdout], [], [], 2 * PATIENCE)[0]:
+            self._client.send_signal(signal.SIGUSR1)
+            self._client.communicate(timeout=PATIENCE)
+            raise AssertionError(f"no answer of the client, whose stack is above\n{self.notes}")
         line = self._client.stdout.readline()
         assert line, f"the client ended with {self._client.wait()}\n{self.notes}"
         answer = json.loads(line)

@@ -34,6 +34,7 @@ from jobs.session.watchdog import Watchdog
 from readers.arrow.opening import open_table
 from store.errors import EXIT_BAD_DATA, SettingsError
 from store.io.fs import Fs
+from store.layout import Layout, TableName
 
 ENGINE = ".venv-deephaven"
 LOOK_SECONDS = 1.0
@@ -94,6 +95,7 @@ def run(demo: Demo, rows_a_second: int, seconds: float) -> list[Figure]:
             source = Source(broker.bootstrap, rows_a_second)
             source.start()
             opened.callback(source.stop)
+            _wait_for_table(demo, stream, root)
             client = Watcher(demo, engine, served)
             opened.callback(_end, client.process)
         with demo.stage(f"watch: {rows_a_second:,} rows a second are sent, the engine's client looks once a second"):
@@ -127,6 +129,15 @@ def _watched(console: Console, client: Watcher, seconds: float) -> Iterator[int]
         console.print(f"{now:5.1f} s  {seen['rows']:>9,} rows, {age}   {prices}", highlight=False, soft_wrap=True)
         yield seen["rows"]
         time.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - begun - now)))
+
+
+def _wait_for_table(demo: Demo, stream: subprocess.Popen[str], root: Path) -> None:
+    """Until the stream has deployed its table. SettingsError: it has ended, or takes too long."""
+    until = time.monotonic() + WAIT_S
+    while Fs().stat(Layout(root).schema(TableName.parse(TABLE))) is None:
+        if stream.poll() is not None or time.monotonic() > until:
+            raise SettingsError("the stream does not start", where=demo.base / "ingest.log", hint="read its log")
+        time.sleep(0.1)
 
 
 def _wait_for(client: Watcher, rows: int) -> None:
