@@ -28,6 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         c->low = -127;
         c->high = 127;
         c->digits = 6;
+        c->also = -1;
         c->last_lead = size % 3 == 0 ? 0x7F : size % 3 == 1 ? 0xC3 : 0xF4;
         c->valid = made((size_t)total);
         memset(c->valid, 1, (size_t)total);
