@@ -1,7 +1,8 @@
 """Values of the command line that need no pydantic, whose import takes a sixth of the time of a short command.
 
-Typer makes a pydantic adapter for each parameter of a command. Texts, small whole numbers and paths, as the shell gives
-them, become the same values without one. Everything else, and every value that is wrong, goes to Typer's adapter.
+Typer makes a pydantic adapter for each parameter of a command. Texts, small whole numbers, paths and switches, as the
+shell gives them, become the same values without one. Everything else, and every value that is wrong, goes to Typer's
+adapter.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typer import core
 
 BUILD = "build_runtime_param"  # what Typer calls for a parameter that has a value
 _DIGITS = re.compile(r"[0-9]{1,9}\Z")
+_SWITCHES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _NOT_PLAIN = object()
 
 
@@ -62,6 +64,8 @@ def _plain(annotation: Any, info: Any, value: Any) -> Any:
         return _NOT_PLAIN if any(each is _NOT_PLAIN for each in found) else found
     if annotation is str and type(value) is str:
         return value
+    if annotation is bool and type(value) is str and value in _SWITCHES:  # of a variable of the environment
+        return _SWITCHES[value]
     if annotation is int and _whole(value) and _within(int(value), info):
         return int(value)
     if annotation is Path and type(value) is str and _any_path(info) and _readable(value):

@@ -63,7 +63,7 @@ def export(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Exports the rows of one snapshot as a tree of Parquet files, which needs nothing of sparkhaven.
+    """Exports a snapshot as a tree of Parquet files.
 
     The tree appears as a whole, by one rename, after each file was read back. _manifest.json in it has the rows and a
     digest of each column. The same export again changes nothing.

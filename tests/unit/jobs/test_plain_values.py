@@ -92,6 +92,31 @@ def test_values_and_errors_are_those_of_typer(
     assert repr(values) == repr(expected)
 
 
+@pytest.mark.parametrize("word", ["on", "off", "true", "false", "1", "0", "Off", "yes", "x", ""])
+def test_switches_in_variables_of_the_environment_are_those_of_typer(
+    adapters: list[Any], monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    def switch() -> tuple[Any, list[Any]]:
+        app, given = typer.Typer(rich_markup_mode=None), []
+
+        @app.command()
+        def work(logs: Annotated[bool, typer.Option("--logs/--no-logs", envvar="NS_LOGS")] = True) -> None:
+            given.append(logs)
+
+        return app, given
+
+    monkeypatch.setenv("NS_LOGS", word)
+    ours, values = switch()
+    found = CliRunner().invoke(ours, [])
+    assert bool(adapters) == (word in ("Off", "yes", "x"))
+    built = vars(core)[module.BUILD]
+    assert isinstance(built, module._Builder)
+    monkeypatch.setattr(core, module.BUILD, built._build)
+    theirs, expected = switch()
+    wanted = CliRunner().invoke(theirs, [])
+    assert (found.exit_code, found.output, values) == (wanted.exit_code, wanted.output, expected)
+
+
 def test_a_typer_that_works_otherwise_goes_on_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(core, module.BUILD)
     plain_values()

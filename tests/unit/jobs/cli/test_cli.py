@@ -69,7 +69,8 @@ def test_an_option_has_one_form_and_one_help_in_all_commands() -> None:
     """``read`` takes several dates and partitions; ``--source`` of a quarantine is a place of the feed."""
     own = {("read", "--date"), ("read", "--source"), ("read", "--epoch"), ("merge", "--grace")}
     own |= {("ingest", "--memory"), ("sql", "--memory"), ("serve", "--memory")}
-    own |= {("merge", "--zone"), ("read", "--out"), ("sql", "--out"), ("page", "--out")}
+    own |= {("merge", "--zone"), ("read", "--out"), ("sql", "--out"), ("page", "--out"), ("export", "--out")}
+    own |= {(words, name) for words in ("export", "import") for name in ("--dates", "--layout", "--replace")}
     forms: dict[str, set[tuple[Any, ...]]] = {}
     for words in commands():
         for parameter in command_of(words).params:
