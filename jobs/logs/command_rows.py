@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from jobs.logs.stream_rows import named
-from jobs.logs.tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable
+from jobs.logs.tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named
 from jobs.logs.writer import LogWriter
 from readers.stats import disk_use
 from store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError

@@ -6,19 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ingest.feeds.base import DATA_BYTES
-from jobs.logs.tables import EPOCH, INGEST, LogRow
+from jobs.logs.tables import EPOCH, INGEST, LogRow, named
 from store.layout import INTERNAL_NAMESPACE, TableName
 
 if TYPE_CHECKING:
     from jobs.logs.writer import LogWriter
     from store.epochs.log import StreamLog
     from writers.batch.stream import BatchProgress
-
-
-def named(table: TableName | str) -> LogRow:
-    """The columns that name a table."""
-    parsed = table if isinstance(table, TableName) else TableName.parse(table)
-    return {"Namespace": parsed.namespace, "TableName": parsed.table}
 
 
 class StreamRecorder:

@@ -19,6 +19,12 @@ TEXT_COLUMNS = frozenset({"RunId", "QueryId", "Message", "Arguments", "Measured"
 """Texts with as many values as rows: they are stored as bytes, without a symbol table."""
 
 
+def named(table: TableName | str) -> LogRow:
+    """The columns that name a table."""
+    parsed = table if isinstance(table, TableName) else TableName.parse(table)
+    return {"Namespace": parsed.namespace, "TableName": parsed.table}
+
+
 @dataclass(frozen=True, slots=True)
 class LogTable:
     """One log table; ``columns`` are those of its own."""
