@@ -52,7 +52,7 @@ SMALL = TICKS.replace('"Live" name="Tick"', '"Live" name="NAME"').replace('<Colu
 pytestmark = pytest.mark.deephaven
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A root with one table and many small locations, served as a whole."""
     require_engine()  # before a thousand files are written
