@@ -30,7 +30,7 @@ from store.epochs.recovery.witnesses import Witnesses
 from store.epochs.state.values import LocationState
 from store.errors import SparkhavenError
 from store.io.fs import Fs
-from store.layout import Layout, LocationKey, TableName
+from store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, TableName
 from store.merges import records as merges
 from store.merges.records import MergeRecord
 from store.scan.ranges import Stream
@@ -72,14 +72,15 @@ def verify(
 ) -> Report:
     """Checks one table or all; ``progress`` gets each location. Damage on disk is never raised.
 
-    TableNotFoundError for a table without any files.
+    Log tables are checked with all others, and counted where one is named. TableNotFoundError for a table without any files.
     """
     report = Report()
     if table is not None and table not in standing_tables(fs, layout):
         load_deployed(fs, layout, table)  # raises: no such table
     for name in [table] if table else standing_tables(fs, layout):
-        report.tables += 1
-        found = _TableCheck(fs, layout, name, report, deep=deep, progress=progress).run()
+        counted = Report() if table is None and name.namespace == INTERNAL_NAMESPACE else report
+        counted.tables += 1
+        found = _TableCheck(fs, layout, name, counted, deep=deep, progress=progress).run()
         report.findings += dict.fromkeys(found)  # damage that two checks find is one finding
     return report
 
