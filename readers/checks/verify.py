@@ -72,7 +72,8 @@ def verify(
 ) -> Report:
     """Checks one table or all; ``progress`` gets each location. Damage on disk is never raised.
 
-    Log tables are checked with all others, and counted where one is named. TableNotFoundError for a table without any files.
+    Log tables are checked with all others, and counted where one is named. TableNotFoundError for a table without any
+    files.
     """
     report = Report()
     if table is not None and table not in standing_tables(fs, layout):
