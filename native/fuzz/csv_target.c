@@ -1,10 +1,9 @@
 /* CSV records in many dialects, with a column of each kind; the first bytes choose the dialect. */
 #include "../parts.h"
-#include "fuzz.h"
+#include "columns.h"
 
 enum { KINDS = SH_TOKEN, COLUMNS = KINDS + 1, FIELDS = 5, SETTINGS = 4 };
 
-static const size_t WIDTHS[KINDS] = {1, 2, 4, 8, 2, 4, 8, 1, 8, 8, 0};
 
 static void check(const int64_t *starts, const int64_t *stops, int64_t count, int64_t first, int64_t lines) {
     for (int64_t i = 0; i < count; i++) {
@@ -43,18 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t taken[FIELDS] = {-1, -1, -1, -1, -1};
     for (int i = 0; i < count; i++) {
         struct sh_column *c = columns + i;
-        c->kind = (i + chosen[0]) % KINDS;
-        c->low = -127;
-        c->high = 127;
-        c->digits = 6;
-        c->last_lead = size % 3 == 0 ? 0x7F : size % 3 == 1 ? 0xC3 : 0xF4;
-        c->valid = made((size_t)total);
-        memset(c->valid, 1, (size_t)total);
-        c->values = made(WIDTHS[c->kind] * (size_t)total);
-        c->local = c->kind == SH_ISO && size % 2 ? made((size_t)total) : NULL;
-        c->ends = made(sizeof *c->ends * (size_t)(total + 1));
-        c->room = (int64_t)size;
-        c->bytes = made(size);
+        fuzz_column(c, (i + chosen[0]) % KINDS, size, total);
         c->also = taken[i % fields];
         taken[i % fields] = i;
     }
@@ -86,18 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t good = sh_csv_scan(&csv, input, ends, first, total);
     check(csv.rows, csv.stops, good, first, total);
     check(csv.odd, csv.odd_stops, csv.odd_count, first, total);
-    for (int i = 0; i < count; i++) {
-        for (int64_t r = 0; r < good && columns[i].kind == SH_TEXT; r++) {
-            if (columns[i].ends[r] > columns[i].ends[r + 1]) {
-                abort();
-            }
-        }
-        free(columns[i].valid);
-        free(columns[i].values);
-        free(columns[i].local);
-        free(columns[i].ends);
-        free(columns[i].bytes);
-    }
+    fuzz_columns_end(columns, count, good);
     free(csv.rows);
     free(csv.stops);
     free(csv.odd);

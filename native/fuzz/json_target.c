@@ -1,10 +1,9 @@
 /* Lines of JSON, with a column of each kind and unknown names up to the end of their table. */
 #include "../parts.h"
-#include "fuzz.h"
+#include "columns.h"
 
 enum { COLUMNS = 12, OBJECTS = 2, NAMES = 40, SLOTS = 64, NAME_TEXT = 256 };
 
-static const size_t WIDTHS[COLUMNS] = {1, 2, 4, 8, 2, 4, 8, 1, 8, 8, 0, 0};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *input = made(size); /* of its own, so that it ends where the input does */
@@ -24,19 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int i = 0; i < COLUMNS; i++) {
         struct sh_column *c = columns + i;
         uint8_t name = (uint8_t)('a' + i);
-        c->kind = i;
-        c->low = -127;
-        c->high = 127;
-        c->digits = 6;
-        c->also = -1;
-        c->last_lead = size % 3 == 0 ? 0x7F : size % 3 == 1 ? 0xC3 : 0xF4;
-        c->valid = made((size_t)total);
-        memset(c->valid, 1, (size_t)total);
-        c->values = made(WIDTHS[i] * (size_t)total);
-        c->local = i == SH_ISO && size % 2 ? made((size_t)total) : NULL;
-        c->ends = made(sizeof *c->ends * (size_t)(total + 1));
-        c->room = (int64_t)size;
-        c->bytes = made(size);
+        fuzz_column(c, i, size, total);
         sh_declare(&names, &name, 1, i % OBJECTS, i, -1);
     }
     sh_declare(&names, (const uint8_t *)"z", 1, 0, -1, 1);
@@ -47,18 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (good > total) {
         abort();
     }
-    for (int i = 0; i < COLUMNS; i++) {
-        for (int64_t r = 0; r < good && WIDTHS[i] == 0; r++) {
-            if (columns[i].ends[r] > columns[i].ends[r + 1]) {
-                abort();
-            }
-        }
-        free(columns[i].valid);
-        free(columns[i].values);
-        free(columns[i].local);
-        free(columns[i].ends);
-        free(columns[i].bytes);
-    }
+    fuzz_columns_end(columns, COLUMNS, good);
     free(names.text);
     free(list);
     free(slots);
