@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from readers.live.places import Place
-from readers.live.table import LiveTable, Update
+from readers.live.shown import Update
+from readers.live.table import LiveTable
 
 OnPlace = Callable[[Place, pa.Table], None]
 OnSize = Callable[[int], None]

@@ -43,12 +43,13 @@ from writers.imports.leaf import ExportedDigests
 from writers.imports.survey import Part, survey
 from writers.imports.tree import FoundTree
 from writers.merge.executor import Executor
+from writers.merge.plan.inputs import holds
 from writers.merge.plan.parquet_source import text_bytes
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
 from writers.merge.plan.proof import as_hex
 from writers.merge.plan.source import Source
-from writers.merge.planning import Taken, holds, plan_output
+from writers.merge.planning import Taken, plan_output
 from writers.merge.progress import ProgressExecutor
 from writers.merge.publish import sweep
 from writers.merge.publish_phase import PublishPhase, staging_of

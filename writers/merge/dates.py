@@ -20,9 +20,10 @@ from store.merges.records import PHASES, MergeRecord, lock_table, newest, store_
 from store.volumes import require_filled
 from writers.merge.cleaning import clean_after
 from writers.merge.executor import Executor
+from writers.merge.plan.inputs import holds, still_pinned
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.plan import PARALLEL_ROWS, MergeOptions, MergePlan
-from writers.merge.planning import PlannedMerge, holds, plan_merge, still_pinned
+from writers.merge.planning import PlannedMerge, plan_merge
 from writers.merge.progress import ProgressExecutor
 from writers.merge.publish import sweep
 from writers.merge.publish_phase import Published, PublishPhase, staging_of

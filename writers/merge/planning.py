@@ -17,24 +17,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from store.epochs.state.values import LocationState
 from store.errors import (
     MergeError,
     SchemaMismatchError,
     SettingsError,
-    SnapshotMovedError,
     TooEarlyError,
     UnsupportedVersionError,
 )
 from store.format.parquet.trees import EXTENDED
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
-from store.merges.records import PHASES, InputKey, MergeInput, MergeRecord, merged_rows, newest
+from store.merges.records import PHASES, MergeInput, MergeRecord, merged_rows, newest
 from store.schema.deployed.deploy import load_deployed
 from store.types.model import TableSchema
 from store.volumes import require_volumes
+from writers.merge.plan.inputs import all_inputs, has_all, history_of, unmerged
 from writers.merge.plan.keys import SortKey
-from writers.merge.plan.parquet_source import text_bytes
 from writers.merge.plan.pins import Pins, after_sync
 from writers.merge.plan.plan import MergeOptions, MergePlan, chosen_format
 from writers.merge.plan.proof import add_proofs
@@ -74,7 +72,7 @@ def plan_merge(
     base = newest(fs, layout, table, value)
     locations = pins.locations(value)
     merged = merged_rows(base)
-    tails = _tails(layout, table, locations, merged)
+    tails = unmerged(layout, table, locations, merged)
     if base is not None and not options.rewrite and not tails:
         return PlannedMerge("nothing", base, base=base)
     if base is None and not locations:
@@ -101,12 +99,12 @@ def plan_merge(
     supplement = base is not None and not options.rewrite and supplements < options.max_supplements
     if supplement:
         sources, origin = tails, "intraday"
-    elif base is None or _complete(base, locations):
-        sources, origin = _tails(layout, table, locations, {}), "intraday"
+    elif base is None or has_all(base, locations):
+        sources, origin = unmerged(layout, table, locations, {}), "intraday"
     else:
         require_volumes(fs, layout, table, base)
-        sources, origin = [*_history(fs, layout, schema, base), *tails], "history"
-    taken = Taken(tuple(sources), origin, _inputs(base, locations), supplement)
+        sources, origin = [*history_of(fs, layout, schema, base), *tails], "history"
+    taken = Taken(tuple(sources), origin, all_inputs(base, locations), supplement)
     plan, record = plan_output(fs, layout, schema, value, options, base, taken, dry_run=dry_run)
     return PlannedMerge("supplement" if supplement else "merged", record, plan, base)
 
@@ -227,69 +225,6 @@ def _sort(base: MergeRecord | None, options: MergeOptions, schema: TableSchema) 
         ) from None
 
 
-def _tails(
-    layout: Layout,
-    table: TableName,
-    locations: Sequence[tuple[str, LocationState]],
-    merged: dict[InputKey, int],
-) -> list[Source]:
-    found = []
-    for stream, location in locations:
-        start = merged.get((stream, location.key.internal, location.since), 0)
-        if start > location.rows:
-            raise SnapshotMovedError(
-                "history has rows that the stream has rolled back since",
-                where=f"{table} {location.key.value}, source {location.key.internal}",
-                expected=f"{start} rows or more",
-                found=f"{location.rows} rows",
-                hint=f"sparkhaven merge {table} --date {location.key.value} --rewrite",
-                phase="plan",
-            )
-        if start < location.rows:
-            directory = layout.intraday_location(table, location.key)
-            key = location.key.internal
-            found.append(
-                Source(
-                    directory,
-                    stream,
-                    key,
-                    location.since,
-                    location.epoch,
-                    start,
-                    location.rows,
-                    location.rows,
-                    dict(location.files),
-                )
-            )
-    return found
-
-
-def _complete(base: MergeRecord, locations: Sequence[tuple[str, LocationState]]) -> bool:
-    """Whether intraday still has every merged row and can be the source again."""
-    rows = {(stream, loc.key.internal, loc.since): loc.rows for stream, loc in locations}
-    return all(i.rows == 0 or i.key in rows for i in base.inputs)
-
-
-def _history(fs: Fs, layout: Layout, schema: TableSchema, base: MergeRecord) -> list[Source]:
-    found = []
-    table = TableName(schema.namespace, schema.name)
-    for output in sorted(base.outputs, key=lambda o: o.internal):
-        directory = layout.history_location(table, LocationKey(output.internal, base.value))
-        rows = output.rows
-        source = Source(directory, "", output.internal, 0, base.generation, 0, rows, rows, output.files)
-        found.append(replace(source, text_bytes=text_bytes(fs, source, schema.stored)))
-    return found
-
-
-def _inputs(base: MergeRecord | None, locations: Sequence[tuple[str, LocationState]]) -> tuple[MergeInput, ...]:
-    now = {
-        (stream, loc.key.internal, loc.since): MergeInput(stream, loc.key.internal, loc.since, loc.epoch, loc.rows)
-        for stream, loc in locations
-    }
-    gone = {i.key: i for i in base.inputs} if base else {}
-    return tuple(sorted((gone | now).values()))
-
-
 def _generation(fs: Fs, layout: Layout, table: TableName, value: str) -> int:
     """The number of this merge: a new one, or that of a merge killed before it published."""
     last = newest(fs, layout, table, value, complete=False)
@@ -329,33 +264,3 @@ def _require_space(fs: Fs, places: Sequence[Volume], sources: Sequence[Source], 
                 "WritablePartitions",
                 phase="plan",
             )
-
-
-def still_pinned(plan: MergePlan, pins: Pins) -> None:
-    """SnapshotMovedError: a source was rolled back or removed while its rows were merged."""
-    moved = _moved(pins, plan.value, [(s.stream, s.internal, s.since, s.stop) for s in plan.sources])
-    if moved is not None:
-        raise SnapshotMovedError(
-            "a source was rolled back or removed while the date was merged",
-            where=f"{plan.table} {plan.value}, source {moved[0]}",
-            expected=moved[1],
-            found=moved[2],
-            hint="merge the date again",
-            phase="check",
-        )
-
-
-def holds(record: MergeRecord, pins: Pins) -> bool:
-    """Whether the sources of a merge that was killed after its check are unchanged."""
-    sources = [(entry[0], entry[1], entry[2], entry[5]) for entry in record.details["sources"]]
-    return _moved(pins, record.value, sources) is None
-
-
-def _moved(pins: Pins, value: str, sources: Sequence[tuple[str, str, int, int]]) -> tuple[str, str, str] | None:
-    now = {(stream, loc.key.internal): loc for stream, loc in pins.locations(value)}
-    for stream, internal, since, stop in sources:
-        location = now.get((stream, internal))
-        if stream and (location is None or location.since != since or location.rows < stop):
-            found = "nothing" if location is None else f"{location.rows} rows since epoch {location.since}"
-            return internal, f"{stop} rows since epoch {since}", found
-    return None
