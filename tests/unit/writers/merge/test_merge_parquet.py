@@ -17,13 +17,10 @@ import pytest
 from readers import open_table
 from store.errors import ValidationFailedError
 from store.format.table import tablesize
-from store.format.table.tblread import decode_tbl
 from store.layout import LocationKey
-from store.merges.records import MergeRecord, decode_record, encode_record, newest
+from store.merges.records import decode_record, encode_record, newest
 from store.schema.deployed.deploy import deploy
-from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
-from tests.support.tables.naive_rowset import naive_ranges
 from tests.support.writers.merge_cases import (
     DAY,
     SCHEMA,
@@ -35,13 +32,13 @@ from tests.support.writers.merge_cases import (
     read_location,
 )
 from tests.support.writers.merge_runs import FS, QuickFs, history_bytes, make, merge, same
+from tests.support.writers.parquet_places import SIDECAR, merged, places, plain
 from tests.support.writers.removals import empty
 from writers.merge.plan import source
 from writers.merge.plan.keys import SortKey
 from writers.merge.write import check_parquet, parquet, sink
 from writers.merge.write.parquet import row_groups
 
-SIDECAR = ".dh_metadata/indexes/Sym/index_Sym_table.parquet"
 INDEX_FILES = [
     SIDECAR,
     "Index-Sym/Sym.bytes",
@@ -53,25 +50,8 @@ INDEX_FILES = [
 ]
 
 
-def merged(db: IntradayRows) -> MergeRecord:
-    record = newest(FS, db.layout, TABLE, DAY)
-    assert record is not None
-    return record
-
-
-def places(db: IntradayRows) -> list[Path]:
-    return [db.layout.history_location(TABLE, LocationKey(o.internal, DAY)) for o in merged(db).outputs]
-
-
 def files(place: Path) -> list[str]:
     return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
-
-
-def plain(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows of another reader: Instants as nanoseconds."""
-    kinds = [pa.int64() if pa.types.is_timestamp(f.type) else f.type for f in table.schema]
-    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
-    return table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True)))).to_pylist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.slow
@@ -198,70 +178,6 @@ def test_small_row_groups_and_blocks_hold_the_same_rows(tmp_path: Path, monkeypa
     part = open_table(tmp_path, str(TABLE))
     same(plain(part.to_arrow(table.column_names, tier="history")), naive_order(rows, []))
     assert part.count(where="I > 2000000000", tier="history") == sum((r["I"] or 0) > 2_000_000_000 for r in rows)
-
-
-@pytest.mark.slow
-def test_an_independent_reader_finds_the_rows_of_each_key_by_the_indexes(tmp_path: Path) -> None:
-    db, _ = make(tmp_path, 700, partitions=2)
-    merge(db.layout, format="parquet")
-    for place in places(db):
-        syms = pq.read_table(place / "table.parquet", columns=["Sym"])["Sym"].to_pylist()
-        sidecar = pq.ParquetFile(place / SIDECAR)
-        assert sidecar.num_row_groups == 1
-        assert json.loads(sidecar.metadata.metadata[b"deephaven"]) == {
-            "version": "sparkhaven-1",
-            "columnTypes": [
-                {
-                    "columnName": "dh_row_set",
-                    "codec": {
-                        "codecName": "io.deephaven.engine.table.impl.dataindex.RowSetCodec",
-                        "dataType": "io.deephaven.engine.rowset.RowSet",
-                    },
-                }
-            ],
-            "sortingColumns": [{"columnName": "Sym", "sortDirection": "Ascending"}],
-        }
-        index = sidecar.read().to_pylist()
-        found = {row["Sym"]: naive_ranges(row["dh_row_set"]) for row in index}
-        wanted = {sym: [(syms.index(sym), len(syms) - 1 - syms[::-1].index(sym))] for sym in syms}
-        assert found == wanted
-        assert list(found) == list(dict.fromkeys(syms))
-        directory = place / "Index-Sym"
-        begins = naive_reader.read(directory, "dh_begin_pos", "long", len(index))
-        ends = naive_reader.read(directory, "dh_end_pos", "long", len(index))
-        keys = naive_reader.read(directory, "Sym", "blob", len(index))
-        assert {key: [(a, b - 1)] for key, a, b in zip(keys, begins, ends, strict=True)} == wanted
-        size = tablesize.load(FS, directory)
-        assert size is not None
-        assert (size.size, size.sorted_columns) == (len(index), {"Sym": "Ascending"})
-        definition = decode_tbl((directory / "table.tbl").read_bytes(), directory)
-        assert definition.storage_type == 4
-        assert [c.name for c in definition.columns] == ["Sym", "dh_begin_pos", "dh_end_pos"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["Boolean", "byte", "char", "short", "int", "long", "float", "double", "Instant"])
-def test_indexes_over_keys_of_every_type(tmp_path: Path, kind: str) -> None:
-    name = {"Boolean": "Flag", "Instant": "T"}.get(kind, kind[0].upper())
-    schema = SCHEMA.replace(b'"Sym" dataType="String" columnType="Grouping"', b'"Sym" dataType="String"')
-    schema = schema.replace(b"autobalance_by_first_grouping_column", b"autobalance_single")
-    schema = schema.replace(
-        f'"{name}" dataType="{kind}"'.encode(), f'"{name}" dataType="{kind}" columnType="Grouping"'.encode()
-    )
-    db = IntradayRows(tmp_path, schema, fs=FS)
-    rng = random.Random(4)
-    rows = [random_row(rng) for _ in range(120)] * 2
-    db.commit({("a", DAY): as_table(rows)})
-    merge(db.layout, format="parquet")
-    (place,) = places(db)
-    values = plain(pq.read_table(place / "table.parquet", columns=[name]))
-    index = plain(pq.read_table(place / f".dh_metadata/indexes/{name}/index_{name}_table.parquet", columns=[name]))
-    sets = pq.read_table(place / f".dh_metadata/indexes/{name}/index_{name}_table.parquet")["dh_row_set"].to_pylist()
-    assert len(index) == len({comparable(row[name]) for row in rows})
-    for row, data in zip(index, sets, strict=True):
-        ((first, last),) = naive_ranges(data)
-        assert {comparable(values[at][name]) for at in range(first, last + 1)} == {comparable(row[name])}
-    assert sum(b - a + 1 for data in sets for a, b in naive_ranges(data)) == 240
 
 
 @pytest.mark.slow

@@ -1,0 +1,29 @@
+"""Rows of log tables for tests: written as a job writes them, and read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.logs.append import append_rows
+from jobs.logs.tables import LogTable
+from readers.arrow.opening import open_table
+from store.io.fs import Fs
+from store.layout import Layout
+
+NOW = 1_700_000_000.0  # 2023-11-14
+DAY = "2023-11-14"
+
+
+def rows_of(root: Path, table: LogTable) -> list[dict[str, Any]]:
+    """All rows, by time."""
+    found = open_table(root, str(table.table)).to_arrow().to_pylist()
+    return sorted(found, key=lambda row: row["Timestamp"])
+
+
+def add(root: Path, table: LogTable, *rows: dict[str, object], fs: Fs | None = None) -> int:
+    """Appends rows at ``NOW``; the epoch."""
+    whole = [{"Timestamp": int(NOW) * 10**9, "RunId": "r", "Host": "h", **row} for row in rows]
+    return append_rows(fs or Fs(), Layout(root), table, whole, run_id="r", clock=lambda: NOW, warn=pytest.fail)
