@@ -249,7 +249,7 @@ def test_tables_are_whole_when_nobody_looks(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    line = f"{sys.executable} -m jobs.cli.main --help | head -c 1"
+    line = f"{sys.executable} -m sparkhaven --help | head -c 1"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
