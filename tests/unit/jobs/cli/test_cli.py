@@ -261,7 +261,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     ("words", "code"), [(["--help"], 0), (["nonsense"], 2), (["ingest", "none.toml", "--json"], 2)]
 )
 def test_exit_codes_of_the_process(words: list[str], code: int, tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "jobs.cli.main", "--root", str(tmp_path), *words]
+    line = [sys.executable, "-m", "sparkhaven", "--root", str(tmp_path), *words]
     done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == code
     if "--json" in words:
