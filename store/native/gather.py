@@ -24,6 +24,13 @@ def gather(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32], out: npt.ND
         raise IndexError(f"an index is not below {len(entries)}")
 
 
+def gathered(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32]) -> npt.NDArray[Any]:
+    """``entries[order]``, as a new array. IndexError: an index is out of range."""
+    out = np.empty(len(order), entries.dtype)
+    gather(entries, order, out)
+    return out
+
+
 def plain_gather(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32], out: npt.NDArray[Any]) -> None:
     """The same without the compiled core."""
     np.take(entries, order.astype(np.intp), out=out)

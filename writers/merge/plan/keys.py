@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from store.errors import SettingsError
 from store.kernels import pc
+from store.native.gather import gathered
 from store.native.texts import rank_texts, take_texts, texts_ordered
 from store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 from store.types.model import Storage, TableSchema
@@ -256,17 +257,18 @@ def _pass(
         moved <<= word.dtype.type(place)
         word |= moved
     if order is not None:
-        word = word[order]
+        word = gathered(word, order)
     if bool((word[1:] >= word[:-1]).all()):
         return order
     if small:
-        step = np.argsort(word, kind="stable")
-        return step.astype(np.uint32) if order is None else order[step]
+        step = np.argsort(word, kind="stable").astype(np.uint32)
+        return step if order is None else gathered(order, step)
     word <<= np.uint64(index_bits)
     word |= np.arange(rows, dtype=np.uint64)
     word.sort()
     word &= np.uint64((1 << index_bits) - 1)
-    return word.astype(np.uint32) if order is None else order[word]
+    step = word.astype(np.uint32)
+    return step if order is None else gathered(order, step)
 
 
 def from_ordinals(words: Words, type_: DataType) -> npt.NDArray[Any]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from store.errors import MergeError
 from store.io.fs import Fs
+from store.native.gather import gathered
 from store.types.model import Column
 from writers.merge.plan.keys import Words, distinct
 from writers.merge.plan.plan import MergePlan
@@ -126,7 +127,7 @@ def order_piece(fs: Fs, task: OrderTask) -> Ordered:
             (np.arange(len(source), dtype=np.uint32) if rows is None else rows) + np.uint32(plan.offset(index))
             for index, (source, rows) in enumerate(zip(plan.sources, selection.rows, strict=True))
         ]
-        order = np.concatenate(numbers)[order]
+        order = gathered(np.concatenate(numbers), order)
     fs.write_new(task.target, order.tobytes())
     return Ordered(tuple(stop - start for _, start, stop in segments), runs)
 
@@ -167,7 +168,7 @@ def _all_runs(
     lead = len(plan.destinations) > 1
     found: dict[str, tuple[Runs | None, ...]] = {}
     for place, column in enumerate(plan.schema.grouping):
-        words = selection.keys[place + lead][order]
+        words = gathered(selection.keys[place + lead], order)
         firsts = first_rows or (0,) * len(segments)
         found[column.name] = tuple(_runs(words[a:b], firsts[d]) for d, a, b in segments)
     return found
