@@ -148,6 +148,7 @@ def quarantined(small: SmallTable) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_pending_rows_by_reason_without_what_they_say(small: SmallTable) -> None:
     quarantined(small)
     collected = collector(small.root).collect()

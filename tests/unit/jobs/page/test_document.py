@@ -142,6 +142,7 @@ def hostile() -> PageFacts:
     return facts(table, findings=found, others=HOSTILE, root=HOSTILE[0], command=HOSTILE[1])
 
 
+@pytest.mark.slow
 def test_names_of_the_tree_cannot_become_markup(draw: Drawings) -> None:
     found = made(draw, hostile())
     assert {each.tag for each in found.all()} <= TAGS
@@ -208,6 +209,7 @@ def test_the_same_facts_give_the_same_bytes(draw: Drawings) -> None:
     assert page(facts(small_table()), Drawings()) == page(facts(small_table()), draw)
 
 
+@pytest.mark.slow
 def test_a_picture_that_has_not_changed_is_not_drawn_again() -> None:
     drawn: list[object] = []
     real = Drawings()

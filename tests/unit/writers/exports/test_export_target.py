@@ -82,6 +82,7 @@ def test_an_export_of_another_table_stays(tmp_path: Path) -> None:
         export(db.root, out, replace=True)
 
 
+@pytest.mark.slow
 def test_lost_files_are_reported_and_replaced_on_request(tmp_path: Path) -> None:
     db, rows = two_days(tmp_path / "db", 20)
     out = tmp_path / "out"
@@ -112,6 +113,7 @@ def test_one_export_at_a_time(tmp_path: Path) -> None:
     assert export(db.root, tmp_path / "out").outcome == "exported"
 
 
+@pytest.mark.slow
 def test_a_file_that_reads_back_otherwise_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     db, _ = two_days(tmp_path / "db", 20)
     out = tmp_path / "out"
@@ -153,6 +155,7 @@ def test_killed_at_any_change_there_is_a_whole_tree_or_none(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["db", "out"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["export-aside", "export-publish:after", "export-clean:after"])
 def test_killed_around_the_renames(tmp_path: Path, step: str) -> None:
     db, rows = two_days(tmp_path / "db", 8)

@@ -28,6 +28,7 @@ from writers.exports import leaves
 LAYOUTS = ["nested", "flat", "kv", "metadata"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_other_readers_find_the_rows_of_history_and_intraday(tmp_path: Path, layout: str) -> None:
     db, rows = two_days(tmp_path / "db")
@@ -156,6 +157,7 @@ def test_values_that_readers_would_read_otherwise_are_refused(tmp_path: Path, va
     assert found(by_pyarrow(tmp_path / "out", "flat")) == wanted([(value, row)])
 
 
+@pytest.mark.slow
 def test_values_with_the_characters_of_paths_and_patterns(tmp_path: Path) -> None:
     db = IntradayRows(tmp_path / "it's [a-z]*?", SCHEMA, fs=FS)
     rng = random.Random(1)

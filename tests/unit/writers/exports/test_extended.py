@@ -66,6 +66,7 @@ def test_only_changed_dates_are_written(tmp_path: Path, kind: str) -> None:
         assert naive_reader.read(place, "Size", "long", 2) == [20, 14]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_each_step_the_next_one_ends_it(tmp_path: Path, kind: str) -> None:
     db, rows = table(tmp_path / "db", kind), Rows()
