@@ -70,10 +70,10 @@ static inline int64_t sh_end(const void *ends, int64_t wide, int64_t index) {
     return narrow;
 }
 
-/* Two digits as a number from 0 to 99, or 100 and more. */
+/* Two digits as a number from 0 to 99, else 1000000: a sum with other digits stays too large. */
 static inline int two_digits(const uint8_t *p) {
     unsigned a = p[0] - 48u, b = p[1] - 48u;
-    return a > 9 || b > 9 ? 1000 : (int)(a * 10 + b);
+    return a > 9 || b > 9 ? 1000000 : (int)(a * 10 + b);
 }
 
 #endif

@@ -108,6 +108,16 @@ def test_texts(texts: list[str], escaped: bool) -> None:
         same(block, [target("char")])
 
 
+@pytest.mark.parametrize("text", ["2013-01-28T05:00:00.25+01:00", "1013-12-10 23:59:09Z", "0999-10-01T10:10"])
+def test_times_with_any_byte_in_any_place(text: str) -> None:
+    """Also where two wrong digits make up for each other: a year like ``10{4`` is none."""
+    made = text.encode()
+    texts = [made[:place] + bytes([byte]) + made[place + 1 :] for place in range(len(made)) for byte in range(256)]
+    block = block_of([b'{"v":"%s"}' % one for one in texts if b"\n" not in one])
+    assert block is not None
+    same(block, [target("Instant"), replace(target("Instant", "w", zone="Europe/Berlin"), source="v")])
+
+
 def test_a_clean_line_is_not_in_doubt() -> None:
     taken, values = scanned([GOOD], *TARGETS)
     assert taken == [0] and values[0] == [12345678] and values[7] == ["AAPL"]

@@ -58,6 +58,15 @@ def test_every_day_beside_a_bad_one_is_decided_at_once(zone: str | None, clock: 
     assert all(isinstance(from_text(text, one), Refusal) for text in bad)
 
 
+@pytest.mark.parametrize("text", ["2013-01-28T05:00:00.25+01:00", "1013-12-10 23:59:09Z", "0999-10-01T10:10"])
+def test_times_with_any_character_in_any_place_are_those_of_the_exact_pass(text: str) -> None:
+    texts = [text[:place] + chr(code) + text[place + 1 :] for place in range(len(text)) for code in range(1, 256)]
+    one = target("Instant", zone="UTC")
+    array, doubt = iso_instants(pa.array(texts), one)
+    for row in range(len(texts)) if doubt is None else np.flatnonzero(~doubt).tolist():
+        assert from_text(texts[row], one) == array[row].value, texts[row]
+
+
 def _looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of the lines that come to the exact pass."""
     seen: list[int] = []
