@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from readers.arrow.opening import open_table
+from readers.checks.extended import extended_use
 from readers.checks.symbol_tables import SymbolFile
 from store.epochs.files.publish import physical_size
 from store.epochs.reading.load import EpochEntry, list_epochs, load_stream
 from store.epochs.state.values import add_count, ignored_in
 from store.errors import SparkhavenError
 from store.format.column.ends import WIDTH
+from store.format.parquet.trees import EXTENDED
 from store.io.fs import Fs
 from store.io.walking import files_below
 from store.layout import Layout, TableName, without_generation
@@ -77,7 +79,8 @@ def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
     """Statistics of one table, as a JSON object.
 
     ``rows`` counts each row once; ``tiers`` and ``dates`` also count each tier by itself. ``bytes``: committed data
-    regions; ``waste``: bytes in the directories that no read of the newest snapshot needs.
+    regions; ``waste``: bytes in the directories that no read of the newest snapshot needs. ``extended``: the tree
+    beside history, whose bytes are in neither; None without one.
     """
     table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
     whole = table.plan().slices
@@ -103,6 +106,7 @@ def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
         "bytes": used,
         "waste": sum(_waste(fs, at, live.get(at)) for at in _directories(fs, layout, name)),
         "tiers": {tier: total.to_json() for tier, total in totals.items()},
+        "extended": _extended(fs, layout, name, table.schema.extended),
         "set_aside": [asdict(each) for each in table.set_aside],
         "streams": [_stream(fs, layout, name, stream) for stream in table.epochs],
         "dates": [{"date": value, **numbers} for value, numbers in sorted(dates.items())],
@@ -137,7 +141,8 @@ class DiskUse:
 
 
 def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None) -> DiskUse:
-    """The disk use of a table. A volume is ``intraday``, or a storage partition with all of its generations.
+    """The disk use of a table. A volume is ``intraday``, a storage partition with all of its generations, or
+    ``extended``, the tree beside history.
 
     ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes.
     """
@@ -158,8 +163,16 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
         else:
             used += _bytes(live[directory]) if directory in live else 0
         volumes[volume] = used, wasted
+    if (tree := extended_use(fs, layout, name)) is not None:
+        files["extended"], *size = tree
+        volumes["extended"] = size[0], size[1]
     unlisted = max(0, len(directories) - listed)
     return DiskUse(volumes, *_symbols(live.values()), unlisted, dict(files), _symbol_files(live.values()))
+
+
+def _extended(fs: Fs, layout: Layout, name: TableName, kind: str | None) -> dict[str, Any] | None:
+    tree = extended_use(fs, layout, name)
+    return tree and {"layout": EXTENDED.get(kind or ""), **dict(zip(("files", "bytes", "waste"), tree, strict=True))}
 
 
 def _symbol_files(slices: Iterable[Slice]) -> list[SymbolFile]:

@@ -205,7 +205,7 @@ SYMBOL_HITS = Metric(
 DISK = Metric(
     "disk_bytes",
     "gauge",
-    "Bytes of the files of the table, by volume: intraday, or a storage partition.",
+    "Bytes of the files of the table, by volume: intraday, a storage partition, or extended, the tree beside history.",
     (*TABLE, "volume"),
 )
 WASTE = Metric(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from readers.checks.directories import check_history_directories, check_intraday_directories
+from readers.checks.extended import check_extended
 from readers.checks.findings import Finding, finding, from_error
 from readers.checks.location import check_location
 from readers.checks.location_index import check_index
@@ -139,6 +140,7 @@ class _TableCheck:
         yield from check_intraday_directories(*where, self.located, self.aside)
         yield from check_history_directories(*where, self.records, self.unfinished)
         yield from check_index(*where, self.records, self.times, merging=bool(self.unfinished))
+        yield from check_extended(*where, schema, self.records, deep=self.deep)
 
     def _location(self, schema: TableSchema, expected: Expected) -> Iterator[Finding]:
         self.progress(str(expected.directory))

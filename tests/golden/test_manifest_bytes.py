@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from store.errors import CorruptFileError
 from store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, decode_manifest, encode_manifest
+from store.types.committed import FileState
 
 GOLDEN = Path(__file__).with_name("export-v1-manifest.json")
+GOLDEN_2 = GOLDEN.with_name("export-v2-manifest.json")
 MANIFEST = Manifest(
     table="NS.T",
     layout="kv",
@@ -28,3 +34,16 @@ def test_version_1_has_these_bytes_and_opens() -> None:
     data = GOLDEN.read_bytes()
     assert encode_manifest(MANIFEST) == data
     assert decode_manifest(data, GOLDEN) == MANIFEST
+
+
+def test_version_2_has_these_bytes_and_opens() -> None:
+    sums = {leaf.path: FileState(leaf.bytes, 0xFFFFFFFF - leaf.rows) for leaf in MANIFEST.files}
+    manifest, data = replace(MANIFEST, sums=sums), GOLDEN_2.read_bytes()
+    assert encode_manifest(manifest) == data
+    assert decode_manifest(data, GOLDEN_2) == manifest
+
+
+def test_version_2_shows_each_changed_number() -> None:
+    data = GOLDEN_2.read_bytes()
+    with pytest.raises(CorruptFileError, match="checksum"):
+        decode_manifest(data.replace(b'"bytes": 100', b'"bytes": 101'), GOLDEN_2)

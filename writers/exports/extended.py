@@ -9,7 +9,8 @@ leaf a date. A leaf is in step where the manifest of the tree has the rows and d
    step on;
 3. *describe*: ``_common_metadata``, then ``_metadata``, are replaced; a Locations table is renamed aside, then the new
    one to its place;
-4. *record*: the manifest is replaced. Killed before it, the next merge does all of this again;
+4. *record*: the manifest is replaced, with size and CRC-32 of every file, for ``verify``. Killed before it, the next
+   merge does all of this again;
 5. *clean*: leaves that the manifest no longer names are removed.
 """
 
@@ -22,8 +23,8 @@ from pathlib import Path
 
 from readers.arrow.table import Table
 from store.digest import add, from_hex, to_hex
-from store.errors import CorruptFileError, SparkhavenError, TableNotFoundError
-from store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, decode_manifest, encode_manifest
+from store.errors import SparkhavenError, TableNotFoundError
+from store.format.parquet.manifest import ExportedColumn, Leaf, Manifest, encode_manifest
 from store.format.parquet.trees import (
     COMMON_METADATA,
     EXTENDED,
@@ -39,8 +40,10 @@ from store.framing.canonical import dump
 from store.io.fs import Fs
 from store.layout import Layout
 from store.merges.records import newest
+from store.merges.totals import totals
+from store.types.committed import FileState
 from writers.exports.check import check_leaf
-from writers.exports.leaves import bytes_of
+from writers.exports.known_tree import known_tree, sums_of
 from writers.exports.plan import ExportOptions, ExportPlan, plan_export
 from writers.exports.target import Target, clear, locked
 from writers.exports.tree import TreeWriter
@@ -95,18 +98,7 @@ class _Follow:
         self.fs, self.layout, self.table, self.target, self.kind = fs, layout, table, target, kind
         self.named = kind in ("metadata", "hive")  # something names the leaves
         self.now_ms, self.on_progress = now_ms, on_progress
-        self.known = self._manifest()
-
-    def _manifest(self) -> dict[str, Leaf]:
-        """Leaves of the tree by date; none where the tree is new, or its manifest is damaged: it is written anew."""
-        path = self.target.path / MANIFEST
-        if self.fs.stat(path) is None:
-            return {}
-        try:
-            return {leaf.value: leaf for leaf in decode_manifest(self.fs.read(path), path).files}
-        except CorruptFileError as error:
-            self.on_progress(f"{error.what}: the tree is written anew")
-            return {}
+        self.known = known_tree(fs, target.path, table.name, kind, on_progress)
 
     def run(self) -> Followed:
         """All steps."""
@@ -116,62 +108,52 @@ class _Follow:
         except TableNotFoundError:  # no history yet
             return Followed(root, (), ())
         writer = TreeWriter(fs, self.table, self.target, plan, self.now_ms, self.on_progress)
-        leaves, stale = self._stage(plan, writer)
-        gone = tuple(sorted(self.known.keys() - {leaf.value for leaf in leaves}))
-        if not stale and not gone:
-            self._clean({leaf.path for leaf in leaves})  # what a killed one has left
+        leaves, stale, sums = self._stage(plan, writer)
+        gone = tuple(sorted(self.known.leaves.keys() - {leaf.value for leaf in leaves}))
+        if not stale and not gone and self.known.has(fs, root, ""):
+            self._clean(leaves)  # what a killed one has left
             return Followed(root, (), ())
         with fs.during("extended-publish"):
             for leaf in stale:
                 fs.mkdirs((root / leaf.path).parent)
+                if (found := fs.stat(root / leaf.path)) is not None and found.is_dir:
+                    fs.remove_tree(root / leaf.path)
                 fs.rename(self.target.stage / leaf.path, root / leaf.path)
             places = {(root / leaf.path).parent for leaf in stale}
             fs.sync_dirs([*places, root])
         with fs.during("extended-describe"):
-            self._describe(writer, leaves)
+            sums |= self._describe(writer, leaves)
         columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
         rows = sum(leaf.rows for leaf in leaves)
         digests = {c.name: _sum([leaf.digests for leaf in leaves], c.name) for c in plan.columns}
         form = self.kind, "parquet", plan.codec, plan.id
-        manifest = Manifest(self.table.name, *form, self.table.epochs, columns, rows, digests, tuple(leaves))
+        manifest = Manifest(self.table.name, *form, self.table.epochs, columns, rows, digests, tuple(leaves), sums)
         with fs.during("extended-record"):
             fs.replace(root / MANIFEST, encode_manifest(manifest))
         with fs.during("extended-clean"):
-            self._clean({leaf.path for leaf in leaves})
+            self._clean(leaves)
         return Followed(root, tuple(leaf.value for leaf in stale), gone)
 
-    def _stage(self, plan: ExportPlan, writer: TreeWriter) -> tuple[list[Leaf], list[Leaf]]:
-        """The leaves that the tree shall have, and those of them that are new."""
-        fs, leaves, stale = self.fs, list[Leaf](), list[Leaf]()
+    def _stage(self, plan: ExportPlan, writer: TreeWriter) -> tuple[list[Leaf], list[Leaf], dict[str, FileState]]:
+        """The leaves that the tree shall have, those of them that are new, and the files of all."""
+        fs, leaves, stale, sums = self.fs, list[Leaf](), list[Leaf](), dict[str, FileState]()
+        columns = {column.name for column in plan.columns}
         with fs.sync_guard(self.target.stage) as guard, fs.during("extended-stage"):
             for number, (value, _) in enumerate(plan.dates):
-                rows, digests = self._merged(value)
+                rows, digests = totals(newest(fs, self.layout, self.table.snapshot.table, value))
                 path = self._path(plan, value, rows, digests)
-                known = self.known.get(value)
-                if known is not None and known.path == path and self._in_step(plan, known, rows, digests):
+                known = self.known.in_step(value, path, columns, rows, digests)
+                if known is not None and self.known.has(fs, self.target.path, path):
                     leaves.append(known)
+                    sums |= self.known.files[path]
                     continue
                 leaf, found = writer.leaf(number, path)
                 check_leaf(fs, self.target.stage / path, plan.columns, found.rows, found.digests)
                 leaves.append(leaf)
                 stale.append(leaf)
+                sums |= sums_of(fs, self.target.stage, found.files)
             guard.sync(writer.files)
-        return leaves, stale
-
-    def _merged(self, value: str) -> tuple[int, dict[str, str]]:
-        """Rows of a date in history, and digests of the columns that all of its locations have."""
-        record = newest(self.fs, self.layout, self.table.snapshot.table, value)
-        outputs = record.outputs if record is not None else ()
-        names = {name for output in outputs for name in output.digests}
-        common = sorted(name for name in names if all(name in output.digests for output in outputs))
-        digests = {name: _sum([output.digests for output in outputs], name) for name in common}
-        return sum(output.rows for output in outputs), digests
-
-    def _in_step(self, plan: ExportPlan, leaf: Leaf, rows: int, digests: dict[str, str]) -> bool:
-        """Whether a leaf has the columns of the table, and the rows of the date."""
-        same = leaf.rows == rows and leaf.digests.keys() == {column.name for column in plan.columns}
-        same = same and all(leaf.digests.get(name) == digest for name, digest in digests.items())
-        return same and bytes_of(self.fs, self.target.path / leaf.path) == leaf.bytes
+        return leaves, stale, sums
 
     def _path(self, plan: ExportPlan, value: str, rows: int, digests: dict[str, str]) -> str:
         if self.kind == "flat":
@@ -179,11 +161,12 @@ class _Follow:
         mark = sha256(dump({"rows": rows, "digests": digests})).hexdigest()[:12] if self.named else "history"
         return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{SUFFIX}"
 
-    def _describe(self, writer: TreeWriter, leaves: Sequence[Leaf]) -> None:
-        """Writes what names the leaves into the staging directory, and renames it into place."""
+    def _describe(self, writer: TreeWriter, leaves: Sequence[Leaf]) -> dict[str, FileState]:
+        """Writes what names the leaves into the staging directory, and renames it into place; returns its files."""
         fs, root, stage = self.fs, self.target.path, self.target.stage
         before = len(writer.files)
         writer.describe(leaves, root)
+        sums = sums_of(fs, stage, writer.files[before:])
         fs.sync(writer.files[before:])
         if self.kind == "metadata":
             for name in (COMMON_METADATA, METADATA):
@@ -195,12 +178,16 @@ class _Follow:
                 fs.rename(root / LOCATIONS_TABLE, old)
             fs.rename(stage / LOCATIONS_TABLE, root / LOCATIONS_TABLE)
         fs.sync_dirs([root])
+        return sums
 
-    def _clean(self, kept: set[str]) -> None:
-        """Removes leaves that are not named, and directories of dates without one."""
-        fs, root = self.fs, self.target.path
+    def _clean(self, leaves: Sequence[Leaf]) -> None:
+        """Removes what the tree does not have in this layout: leaves, and directories of dates without one."""
+        fs, root, kept = self.fs, self.target.path, {leaf.path for leaf in leaves}
+        own = {"metadata": {METADATA, COMMON_METADATA}, "hive": {LOCATIONS_TABLE}}.get(self.kind, set())
         for name in fs.names(root):
             if name[0] in "._":
+                if name in {METADATA, COMMON_METADATA, LOCATIONS_TABLE} - own:
+                    clear(fs, root / name)
                 continue
             place = root / name
             found = fs.stat(place)

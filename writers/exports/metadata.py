@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from store.errors import CorruptFileError
 from store.format.parquet.fields import field_of, file_schema
 from store.format.parquet.footer import KEY, Footer, encode_footer
 from store.format.parquet.trees import COMMON_METADATA, METADATA
@@ -50,7 +51,16 @@ def _add_row_groups(fs: Fs, root: Path, whole: Path, paths: Sequence[str]) -> No
     found = read_metadata(BytesIO(fs.read(whole)))
     for path in paths:
         size = fs.stat(root / path)
-        one = read_metadata(pa.BufferReader(fs.map(root / path, size.size if size else 0)))
+        try:
+            one = read_metadata(pa.BufferReader(fs.map(root / path, size.size if size else 0)))
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptFileError(
+                "leaf of a tree has a damaged footer",
+                where=root / path,
+                expected="a Parquet file",
+                found=error,
+                hint="remove the file, then run the same command again, which writes it again",
+            ) from error
         one.set_file_path(path)
         found.append_row_groups(one)
     made = BytesIO()

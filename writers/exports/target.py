@@ -23,7 +23,7 @@ from pathlib import Path
 
 from store.errors import CorruptFileError, LockLostError, SettingsError, TableExistsError
 from store.format.parquet.manifest import Manifest, decode_manifest
-from store.format.parquet.trees import MANIFEST
+from store.format.parquet.trees import MANIFEST, staged
 from store.io.fs import Fs
 from store.layout import Layout
 from writers.exports.leaves import bytes_of
@@ -40,7 +40,7 @@ class Target:
     @property
     def stage(self) -> Path:
         """Where the new tree is written."""
-        return self.path.with_name(f".{self.path.name}.export")
+        return staged(self.path)
 
     @property
     def aside(self) -> Path:

@@ -37,9 +37,10 @@ from store.errors import EXIT_DONE, SettingsError, SparkhavenError, TableNotFoun
 from store.format.parquet.trees import EXTENDED
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
-from store.layout import TableName
+from store.layout import Layout, TableName
 from store.merges.records import all_values
 from store.schema.deployed.deploy import load_deployed
+from store.types.model import TableSchema
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import Executor, LocalExecutor, local_workers
 from writers.merge.plan.keys import parse_sort
@@ -144,6 +145,8 @@ def merge(
         cli.result(
             {"table": name, "outcome": "nothing", "dates": 0, "message": why, "dry_run": dry_run}, "nothing to merge"
         )
+        if not dry_run:
+            _follow(cli, fs, layout, schema)
         return
     run = partial(merge_dates, fs, layout, parsed, options=options, clock=time.time)
     with ExitStack() as opened:
@@ -166,12 +169,17 @@ def merge(
             values=values, executor=executor, dry_run=dry_run, stop_on_error=stop_on_error, on_progress=cli.note
         )
         code = _show(cli, name, results, dry_run)
-        if not dry_run and schema.extended in EXTENDED:
-            from jobs.cli.history.extended import follow  # which few tables need
-
-            follow(cli, fs, layout, schema)
+        if not dry_run:
+            _follow(cli, fs, layout, schema)
     if code:
         raise typer.Exit(code)
+
+
+def _follow(cli: CliContext, fs: Fs, layout: Layout, schema: TableSchema) -> None:
+    if schema.extended in EXTENDED:
+        from jobs.cli.history.extended import follow  # which few tables need
+
+        follow(cli, fs, layout, schema)
 
 
 def _values(

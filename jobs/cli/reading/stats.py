@@ -109,6 +109,8 @@ def _show_stats(found: dict[str, Any], verbose: bool) -> None:
         for place in {**line["positions"], **line.get("ends", {})}
     ]
     parts = {"tiers": tiers, "streams": streams, "positions": positions, "sources": found["sources"]}
+    if found["extended"]:
+        parts["extended"] = [found["extended"]]
     dates = found["dates"]
     if verbose or len(dates) <= 20:
         parts["dates"] = dates

@@ -1,28 +1,34 @@
 """``_manifest.json`` of an exported tree: what it was made from, and what is in each of its files.
 
-A JSON object, members in alphabetical order; the same export gives the same bytes.
+A JSON object, members in alphabetical order; the same export gives the same bytes. Trees beside history have version 2:
+the witness of every other file of the tree, which ``verify`` compares.
 
 =============  ===============================================================================================
-``format``     ``sparkhaven-export``; ``version`` is 1
+``format``     ``sparkhaven-export``; ``version`` is 1 or 2
 ``table``      ``NS.T``; ``layout``, ``leaf`` (``parquet``, ``deephaven``), ``codec``: how it was written
 ``id``         of the snapshot's rows and the form of the tree: the same id, the same content
 ``epochs``     stream -> epoch of the snapshot
 ``columns``    per column ``name``, ``type``, ``id``: the digests are over these ids
 ``rows``       of all files; ``digests`` column -> order-free digest, 32 hex digits
 ``files``      per leaf ``path`` below the root, ``value`` of the partition, ``rows``, ``bytes``, ``digests``
+``sums``       version 2: path of each file of the tree, but this one -> ``[bytes, CRC-32]``
+``checksum``   version 2: CRC-32 of this object as canonical JSON, without this member
 =============  ===============================================================================================
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from store.errors import CorruptFileError, UnsupportedVersionError
+from store.framing.canonical import dump
+from store.types.committed import FileState
 
-FORMAT, VERSION = "sparkhaven-export", 1
+FORMAT, VERSION, WITH_SUMS = "sparkhaven-export", 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class ExportedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of the file."""
+    """The content of the file. ``sums``: size and CRC-32 of each file of a tree beside history; else empty."""
 
     table: str
     layout: str
@@ -59,6 +65,7 @@ class Manifest:
     rows: int
     digests: Mapping[str, str]
     files: tuple[Leaf, ...]
+    sums: Mapping[str, FileState] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -69,6 +76,11 @@ class Manifest:
 def encode_manifest(manifest: Manifest) -> bytes:
     """The bytes of the file."""
     found = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
+    del found["sums"]
+    if manifest.sums:
+        found["version"] = WITH_SUMS
+        found["sums"] = {path: [state.size, state.crc] for path, state in manifest.sums.items()}
+        found["checksum"] = zlib.crc32(dump(found))
     return json.dumps(found, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
 
 
@@ -79,14 +91,20 @@ def decode_manifest(data: bytes, where: object) -> Manifest:
         if found["format"] != FORMAT:
             raise ValueError(f"format {found['format']!r}")
         version = found["version"]
-        if version != VERSION:
+        if version not in (VERSION, WITH_SUMS):
             raise UnsupportedVersionError(
                 "manifest has a version that this release cannot read",
                 where=where,
-                expected=VERSION,
+                expected=f"{VERSION} or {WITH_SUMS}",
                 found=version,
                 hint="use the release that wrote the tree, or a newer one",
             )
+        sums: dict[str, FileState] = {}
+        if version == WITH_SUMS:
+            checksum = _number(found.pop("checksum"))
+            if zlib.crc32(dump(found)) != checksum:
+                raise ValueError(f"checksum {zlib.crc32(dump(found))}, not {checksum}")
+            sums = {_text(path): FileState(_number(size), _number(crc)) for path, (size, crc) in found["sums"].items()}
         return Manifest(
             table=_text(found["table"]),
             layout=_text(found["layout"]),
@@ -103,6 +121,7 @@ def decode_manifest(data: bytes, where: object) -> Manifest:
                 Leaf(_text(f["path"]), _text(f["value"]), _number(f["rows"]), _number(f["bytes"]), _texts(f["digests"]))
                 for f in found["files"]
             ),
+            sums=sums,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFileError(

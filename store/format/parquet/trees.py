@@ -18,7 +18,7 @@ read ``__HIVE_DEFAULT_PARTITION__`` as null. So values on which readers would di
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
 
 from store.errors import InvalidNameError
@@ -40,6 +40,11 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SUFFIX = ".parquet"
 INTERNAL = "0"  # the one internal partition of a nested tree: Deephaven needs every date in every one
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+def staged(root: Path) -> Path:
+    """Where a tree is written before it is published; there only meanwhile, and after a kill."""
+    return root.with_name(f".{root.name}.export")
 
 
 def part_name(mark: str, number: int) -> str:

@@ -99,7 +99,7 @@ def test_lost_files_are_reported_and_replaced_on_request(tmp_path: Path) -> None
             with pytest.raises(error):
                 export(db.root, out)
             export(db.root, out, replace=True)
-    manifest.write_bytes(manifest.read_bytes().replace(b'"version": 1', b'"version": 2'))
+    manifest.write_bytes(manifest.read_bytes().replace(b'"version": 1', b'"version": 3'))
     with pytest.raises(UnsupportedVersionError):
         export(db.root, out, replace=True)
     assert found(by_duckdb(out, "kv")) == wanted(rows)

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from readers import open_table
-from store.io.fs import Fs
 from tests.support.tables import naive_reader
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT, by_pyarrow, files, found, wanted
-from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
-from tests.support.writers.merge_runs import FS, Killed, KillingFs, merge
-from writers.exports.extended import Followed, follow_history
-
-KINDS = {"parquet:flat": "flat", "parquet:kv": "kv", "parquet:metadata": "metadata", "coreplus:hive": "hive"}
-Rows = list[tuple[str, dict[str, Any]]]
-
-
-def table(root: Path, kind: str) -> IntradayRows:
-    return IntradayRows(root, SCHEMA.replace(b"</Table>", f'<ExtendedStorage type="{kind}"/></Table>'.encode()), fs=FS)
-
-
-def add(db: IntradayRows, rows: Rows, day: str, number: int) -> None:
-    rng = random.Random(number)
-    fresh = [random_row(rng) for _ in range(number)]
-    db.commit({("a", day): as_table(fresh)})
-    rows += [(day, row) for row in fresh]
-
-
-def follow(db: IntradayRows, fs: Fs = FS) -> Followed:
-    return follow_history(fs, db.layout, open_table(db.root, str(TABLE), fs=fs), now_ms=1_700_000_000_000)
+from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import Killed, KillingFs, merge
 
 
 def rows_of(db: IntradayRows, kind: str) -> list[Any]:

@@ -74,6 +74,17 @@ def test_commands_that_change_history_bring_the_extended_tree_in_step(tmp_path: 
     leaf.unlink()
     found = run(tmp_path / "db", "merge", "NS.T", "--date", "d", "--local")
     assert (found.exit_code, leaf.is_file()) == (0, True)
+    leaf.write_bytes(b"x")
+    found = run(tmp_path / "db", "verify")
+    mend = "sparkhaven merge NS.T --closed --allow-empty"
+    assert (found.exit_code, str(leaf) in found.output, mend in found.output) == (1, True, True)
+    leaf.unlink()
+    assert run(tmp_path / "db", *mend.split()[1:]).exit_code == 0
+    found = run(tmp_path / "db", "verify", "--deep")
+    assert (found.exit_code, found.output.strip().endswith("0 remarks")) == (0, True)
+    code, value = run_json(tmp_path / "db", "stats", "NS.T")
+    assert (code, value["extended"]["layout"], value["extended"]["files"]) == (0, "kv", 2)
+    assert "extended" in run(tmp_path / "db", "stats", "NS.T").output
 
 
 def extended(place: Path, kind: str) -> tuple[str, ...]:

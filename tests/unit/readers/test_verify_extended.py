@@ -1,0 +1,153 @@
+"""``verify`` and ``stats`` of an extended tree: every file of it has a witness."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from readers.checks.findings import Finding
+from readers.checks.verify import verify
+from readers.stats import disk_use, table_stats
+from store.format.parquet.manifest import decode_manifest, encode_manifest
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.export_cases import NEXT
+from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
+from tests.support.writers.merge_cases import DAY, TABLE
+from tests.support.writers.merge_runs import FS, make, merge
+
+HIDDEN = ".locations_table", "_metadata", "_common_metadata"
+
+
+def tree_of(root: Path, kind: str) -> tuple[IntradayRows, Path]:
+    """Two merged dates, and their tree."""
+    db = table(root, kind)
+    add(db, Rows(), DAY, 20)
+    add(db, Rows(), NEXT, 9)
+    merge(db.layout, DAY, NEXT)
+    follow(db)
+    return db, db.layout.extended(TABLE)
+
+
+def check(db: IntradayRows, *, deep: bool = False) -> list[Finding]:
+    return verify(FS, db.layout, TABLE, deep=deep).findings
+
+
+def files(tree: Path) -> list[Path]:
+    return sorted(path for path in tree.rglob("*") if path.is_file())
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sound_tree_has_no_finding(tmp_path: Path, kind: str) -> None:
+    db, _ = tree_of(tmp_path, kind)
+    assert check(db, deep=True) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_file_that_is_lost_cut_or_changed_is_found_and_written_again(tmp_path: Path, kind: str) -> None:
+    db, tree = tree_of(tmp_path, kind)
+    names = {str(path.relative_to(tree)) for path in files(tree)}
+    assert len(names) > 2
+    for name in sorted(names):
+        path = tree / name
+        sound = path.read_bytes()
+        path.unlink()
+        assert [(f.severity, f.path) for f in check(db)] == [("error", str(path))], name
+        for data in (sound[: len(sound) // 2], b"", sound + b"x"):
+            if data != sound:
+                path.write_bytes(data)
+                assert [(f.severity, f.path) for f in check(db)] == [("error", str(path))], name
+        if sound:
+            path.write_bytes(sound)
+            flip(path)
+            found = check(db, deep=True)
+            assert [(f.severity, f.path) for f in found] == [("error", str(path))], name
+            assert all((found[0].what, found[0].expected, found[0].found, found[0].hint)), name
+        path.unlink()
+        follow(db)
+        assert check(db, deep=True) == [], name
+        assert {str(each.relative_to(tree)) for each in files(tree)} == names
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_foreign_file_is_found(tmp_path: Path, kind: str) -> None:
+    db, tree = tree_of(tmp_path, kind)
+    leaf = next(path for path in files(tree) if path.suffix == ".parquet")
+    for place, severity in ((leaf.with_name("stray.parquet"), "error"), (tree / "notes.txt", "warning")):
+        shutil.copyfile(leaf, place)
+        assert [(f.severity, f.path) for f in check(db)] == [(severity, str(place))]
+        place.unlink()
+    other = next(path for path in files(tree) if path.suffix == ".parquet" and path != leaf)
+    shutil.copyfile(other, leaf)
+    assert [(f.severity, f.path) for f in check(db)] == [("error", str(leaf))]
+
+
+def test_a_tree_behind_history_is_a_warning(tmp_path: Path) -> None:
+    db, tree = tree_of(tmp_path, "parquet:kv")
+    kept = (tree / "_manifest.json").read_bytes()
+    add(db, Rows(), NEXT, 5)
+    merge(db.layout, NEXT)
+    (found,) = check(db)
+    assert (found.severity, NEXT in found.what) == ("warning", True)
+    follow(db)
+    assert check(db, deep=True) == []
+    (tree / "_manifest.json").write_bytes(kept)  # an older copy
+    assert {found.severity for found in check(db)} == {"error", "warning"}
+    shutil.rmtree(tree)
+    assert [(f.severity, f.path) for f in check(db)] == [("warning", str(tree))]
+
+
+def test_an_interrupted_or_running_merge_is_no_error(tmp_path: Path) -> None:
+    db, tree = tree_of(tmp_path, "parquet:kv")
+    leaf = next(tree.rglob("*.parquet"))
+    leaf.write_bytes(b"published, not recorded yet")
+    tree.with_name(f".{tree.name}.export").mkdir()
+    assert {found.severity for found in check(db)} == {"warning"}
+
+
+def test_a_tree_without_checksums_says_so_and_gets_them(tmp_path: Path) -> None:
+    db, tree = tree_of(tmp_path, "parquet:metadata")
+    path = tree / "_manifest.json"
+    manifest = decode_manifest(path.read_bytes(), path)
+    path.write_bytes(encode_manifest(manifest.__class__(*(getattr(manifest, n) for n in manifest.__slots__[:-1]))))
+    assert [found.severity for found in check(db, deep=True)] == ["warning"]
+    leaf = next(tree.rglob("*.parquet"))
+    os.truncate(leaf, 10)
+    assert str(leaf) in {found.path for found in check(db) if found.severity == "error"}
+    assert follow(db).written == (DAY, NEXT)
+    assert check(db, deep=True) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stats_count_the_tree(tmp_path: Path, kind: str) -> None:
+    db, tree = tree_of(tmp_path, kind)
+    size = sum(path.stat().st_size for path in files(tree))
+    layout = KINDS[kind]
+    assert table_stats(FS, db.layout, TABLE)["extended"] == {
+        "layout": layout,
+        "files": len(files(tree)),
+        "bytes": size,
+        "waste": 0,
+    }
+    (tree / "stray").write_bytes(b"x" * 1000)
+    assert table_stats(FS, db.layout, TABLE)["extended"]["waste"] == 1000
+    use = disk_use(FS, db.layout, TABLE)
+    assert (use.volumes["extended"], use.files["extended"]) == ((size + 1000, 1000), len(files(tree)))
+
+
+def test_a_table_without_a_tree_has_none(tmp_path: Path) -> None:
+    _, tree = tree_of(tmp_path / "db", "parquet:kv")
+    plain, _ = make(tmp_path / "plain", 5)
+    assert table_stats(FS, plain.layout, TABLE)["extended"] is None
+    assert "extended" not in disk_use(FS, plain.layout, TABLE).volumes
+    shutil.copytree(tree, plain.layout.extended(TABLE))
+    (found,) = check(plain)
+    assert (found.severity, found.path) == ("note", str(plain.layout.extended(TABLE)))

@@ -1,0 +1,73 @@
+"""What the manifest of an extended tree says of the files that are there, and sums of those that shall be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from readers.checks.checksum import checksum
+from store.errors import CorruptFileError
+from store.format.parquet.manifest import Leaf, decode_manifest
+from store.format.parquet.trees import MANIFEST, TreeLayout
+from store.io.fs import Fs
+from store.merges.totals import agree
+from store.types.committed import FileState
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTree:
+    """``leaves`` by date; ``files``: size and CRC-32 of the files of each leaf, by its path, then by theirs.
+
+    Below "" are the files that name the leaves.
+    """
+
+    leaves: Mapping[str, Leaf] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, FileState]] = field(default_factory=dict)
+
+    def has(self, fs: Fs, root: Path, leaf: str) -> bool:
+        """Whether the files of a leaf, or those that name the leaves, are there with their sizes."""
+        for name, state in self.files.get(leaf, {}).items():
+            found = fs.stat(root / name)
+            if found is None or found.is_dir or found.size != state.size:
+                return False
+        return not leaf or leaf in self.files
+
+    def in_step(self, value: str, path: str, columns: set[str], rows: int, digests: Mapping[str, str]) -> Leaf | None:
+        """The leaf of a date if it has these columns, rows and values."""
+        leaf = self.leaves.get(value)
+        if leaf is None or (leaf.path, leaf.rows, set(leaf.digests)) != (path, rows, columns):
+            return None
+        return leaf if agree(leaf.digests, digests) else None
+
+
+def known_tree(fs: Fs, root: Path, table: str, kind: TreeLayout, on_progress: Callable[[str], None]) -> KnownTree:
+    """The tree below ``root``; nothing where it is new, or its manifest no witness of it: it is written anew then."""
+    path = root / MANIFEST
+    if fs.stat(path) is None:
+        return KnownTree()
+    try:
+        found = decode_manifest(fs.read(path), path)
+    except CorruptFileError as error:
+        on_progress(f"{error.what}: the tree is written anew")
+        return KnownTree()
+    if not found.sums or (found.table, found.layout) != (table, kind):
+        why = "is that of another tree" if found.sums else "has no checksums, by an earlier release"
+        on_progress(f"the manifest {why}: the tree is written anew")
+        return KnownTree()
+    paths = {leaf.path for leaf in found.files}
+    files: dict[str, dict[str, FileState]] = {}
+    for name, state in found.sums.items():
+        leaf = next((each for each in (name, name.rpartition("/")[0]) if each in paths), "")
+        files.setdefault(leaf, {})[name] = state
+    return KnownTree({leaf.value: leaf for leaf in found.files}, files)
+
+
+def sums_of(fs: Fs, root: Path, files: Iterable[Path]) -> dict[str, FileState]:
+    """Size and CRC-32 of files that were written below ``root``, read back, by their path below it."""
+    sums = {}
+    for path in files:
+        found = fs.stat(path)
+        size = found.size if found is not None else 0
+        sums[path.relative_to(root).as_posix()] = FileState(size, checksum(fs, path, 0, size))
+    return sums
