@@ -10,13 +10,14 @@ from nights import commands
 from nights.configuration import load
 from nights.dag_parts import single_runs
 from nights.health import slice_of
-from nights.operators import CommandOperator
+from nights.operators import VerifyOperator
 
 DOC = """
 ### Damage is found before somebody reads it
 
 `verify --deep` compares every committed byte with its checksum. Each night has a slice of the tables, and each table
-its turn once in `nights` nights of the configuration. Damage fails the task with the findings and what to do about it.
+its turn once in `nights` nights of the configuration. Damage that a second look finds as well fails the task, with the
+findings and what to do about it.
 One table at a time: it reads as fast as the disk gives.
 """
 configuration = load()
@@ -38,7 +39,7 @@ with DAG(
     @task_group(group_id="table")
     def one(value: Any) -> None:
         """The check of one table."""
-        CommandOperator(
+        VerifyOperator(
             task_id="verify",
             value=value,
             words=lambda table, params: commands.verify(table),

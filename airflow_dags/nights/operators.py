@@ -17,9 +17,10 @@ from .alerts import message
 from .commands import Program
 from .configuration import Configuration, Spark
 from .readiness import removed
-from .results import Ended, Next, Result, has_error, help_of, what_next, words_of
+from .results import BAD_DATA, Ended, Next, Result, has_error, help_of, standing, what_next, words_of
 from .running import STOP_SECONDS, Command, Kept
 
+LOOKS = 4  # of verify, at most
 NOTHING_THERE = "TableNotFoundError"  # no location that could be removed
 Words = Callable[[str, Mapping[str, Any]], list[str]]  # of the mapped value and the parameters of the run
 
@@ -87,6 +88,24 @@ class ValidateOperator(CommandOperator):
         if merged["dry_run"] or merged["outcome"] == "empty":
             raise AirflowSkipException(f"{merged['outcome']}: nothing was merged that could be validated")
         return super().execute(context)
+
+
+class VerifyOperator(CommandOperator):
+    """Runs verify; fails for damage that two looks have found, since a removal that runs beside it is none."""
+
+    def execute(self, context: Context) -> Result:
+        """Looks again until nothing is wrong, or something that was wrong the time before."""
+        words = self.words(self.value, context["params"])
+        line = self.program.line(words)
+        before: Ended | None = None
+        for _ in range(LOOKS):
+            self._command = Command(line)
+            self.log.info("%s", " ".join(line))
+            ended = self._command.run(lambda text: self.log.info("%s", text))
+            if ended.code != BAD_DATA or standing(before, ended):
+                break
+            before = ended
+        return self.conclude(ended, self.program.by_hand(words), context)
 
 
 class RemovalOperator(CommandOperator):

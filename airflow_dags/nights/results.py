@@ -80,6 +80,21 @@ def help_of(ended: Ended) -> list[str]:
     return list(dict.fromkeys(hint for hint in hints if hint))
 
 
+def standing(before: Ended | None, now: Ended) -> bool:
+    """Whether a look at a table found what the look ``before`` found too, or has failed otherwise.
+
+    Damage does not go away; a truncate or delete beside one look may be a finding of that look only.
+    """
+    if _errors(now.results) or not _wrong(now.results):
+        return True
+    known = [_damage(each) for each in _wrong(before.results)] if before else []
+    return any(_damage(each) in known for each in _wrong(now.results))
+
+
+def _damage(found: Result) -> tuple[Any, ...]:
+    return tuple(found.get(key) for key in ("path", "what", "expected", "found"))
+
+
 def _errors(results: Sequence[Result]) -> list[Result]:
     return [result["error"] for result in results if isinstance(result.get("error"), dict)]
 
@@ -107,7 +122,8 @@ def _failed_rules(result: Result) -> list[str]:
 
 
 def _findings(result: Result) -> list[str]:
-    return [str(each.get("what")) for each in _wrong([result])]
+    places = [(each.get("path"), each.get("what")) for each in _wrong([result])]
+    return [f"{path}: {what}" if path else str(what) for path, what in places]
 
 
 def _wrong(results: Sequence[Result]) -> list[Result]:

@@ -9,14 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import secrets
-import signal
-import socket
+import shutil
 import sqlite3
 import subprocess
 import sys
-import time
-import urllib.request
 from contextlib import closing
 from pathlib import Path
 
@@ -25,10 +21,10 @@ from rich.console import Console
 from jobs.demo import feed as flights
 from jobs.demo.figures import Figure
 from jobs.demo.flights import Demo, fresh, show, stream_file
+from jobs.demo.night_server import free_port, serve
 from jobs.demo.program import run_program
 from jobs.session.fast_start import python_launcher
 from jobs.session.spark_session import import_root
-from jobs.session.watchdog import Watchdog
 from jobs.session.zipped import write_zip
 from readers.arrow.opening import open_table
 from store.errors import EXIT_BAD_DATA, SettingsError
@@ -40,20 +36,29 @@ MORNING = "2013-01-03T12:00:00+00:00"  # the run at that time is for the dates t
 PORT = 8080
 USER = "admin"
 POOL = "sparkhaven"
-START_SECONDS = 300.0
-STOP_SECONDS = 15.0
 
 
 class Airflow:
     """One Airflow below ``base``: its own environment, home and database, the DAGs of this checkout."""
 
-    def __init__(self, demo: Demo) -> None:
-        self._demo, self._base = demo, demo.base
+    def __init__(self, demo: Demo, level: str = "WARNING") -> None:
+        """``level`` of the lines that the logs of tasks have."""
+        self._demo, self._base, self._level = demo, demo.base, level
         self._python = import_root() / ".venv-airflow" / "bin" / "python"
         if not self._python.exists():
             raise SettingsError(
                 "Airflow's environment is missing", where=self._python, hint="make setup-airflow, in a checkout"
             )
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of Airflow's environment."""
+        return self._python
+
+    @property
+    def log(self) -> Path:
+        """What Airflow prints."""
+        return self._base / "airflow.log"
 
     @property
     def root(self) -> Path:
@@ -84,7 +89,9 @@ class Airflow:
             "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
             "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
             "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}",
-            "LOGGING__LOGGING_LEVEL": "WARNING",
+            "WORKERS__EXECUTION_API_RETRIES": "100",  # the scheduler starts tasks before the server listens
+            "WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "3",
+            "LOGGING__LOGGING_LEVEL": self._level,
             "API__HOST": "127.0.0.1",
             "API__PORT": str(port),
             "API__BASE_URL": address,
@@ -116,92 +123,27 @@ class Airflow:
         text = text.replace('delay   = "5 min"', 'delay   = "10 s"')  # a task that was quicker than Airflow's own start
         (self._base / "nights.toml").write_text(text, encoding="utf-8")
         write_zip(self._base / "sparkhaven.zip")
-        self.home.mkdir()
+        settings = self.home / "config"
+        settings.mkdir(parents=True)
+        shutil.copy(conf / "airflow" / "airflow_local_settings.py", settings)
         self.command("db", "migrate")
         self.command("pools", "set", POOL, "1", "merges and checks of the flights")
 
     def command(self, *words: str) -> None:
         """One command of Airflow; what it prints is in ``airflow.log``. SettingsError if it fails."""
         self._demo.console.print(f"[dim]$ airflow {' '.join(words)}", highlight=False, soft_wrap=True)
-        log = self._base / "airflow.log"
-        with log.open("a") as opened:
+        with self.log.open("a") as opened:
             line = [str(self._python), "-m", "airflow", *words]
             done = subprocess.run(line, env=self.environ(), stdout=opened, stderr=opened, check=False)
         if done.returncode:
-            raise SettingsError(f"airflow {words[0]} {words[1]} failed", where=log, found=f"exit {done.returncode}")
+            raise SettingsError(
+                f"airflow {words[0]} {words[1]} failed", where=self.log, found=f"exit {done.returncode}"
+            )
 
     def partitions(self) -> list[str]:
         """The partitions of asset events so far."""
         with closing(sqlite3.connect(self.home / "airflow.db")) as opened:
             return [row[0] for row in opened.execute("select partition_key from asset_event order by id")]
-
-    def serve(self, port: int) -> int:
-        """Runs all of Airflow until Ctrl-C; prints where it is and how to log in."""
-        password = secrets.token_urlsafe(9)
-        path = self.home / "passwords.json"
-        path.touch(mode=0o600)
-        path.write_text(json.dumps({USER: password}), encoding="utf-8")
-        with (self._base / "airflow.log").open("a") as log:
-            running = subprocess.Popen(
-                [str(self._python), "-m", "airflow", "standalone"],
-                env=self.environ(port),
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-            watchdog = Watchdog(running.pid)
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-            try:
-                if answers(running, f"http://127.0.0.1:{port}/api/v2/monitor/health"):
-                    print(f"Airflow: http://127.0.0.1:{port}, user {USER}, password {password}, log in {log.name}")
-                    print(f"try: trigger end_of_day with date {NIGHT}, or 2013-01-03..2013-01-05")
-                    print("Ctrl-C, or SIGTERM to this process, stops it", flush=True)
-                    running.wait()
-                print(f"Airflow has ended: read {log.name}", file=sys.stderr)
-                return EXIT_BAD_DATA
-            except KeyboardInterrupt:
-                print("stopping Airflow", flush=True)
-                return 0
-            finally:
-                stop(running)
-                watchdog.close()
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends Airflow, its tasks too if they take long: a task that is cut off here runs again in the next night."""
-    process.send_signal(signal.SIGINT)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, number)
-    process.wait()
-
-
-def answers(process: subprocess.Popen[bytes], address: str) -> bool:
-    """Waits until a server answers; False if its process ends first, or takes too long."""
-    end = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        try:
-            with urllib.request.urlopen(address, timeout=5.0):  # noqa: S310  it is on loopback
-                return True
-        except OSError:
-            time.sleep(0.5)
-    return False
-
-
-def free(port: int) -> int:
-    """The port, or any free one for 0. SettingsError if another process listens on it."""
-    with socket.socket() as opened:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            opened.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise SettingsError(
-                "the port is not free", where=f"127.0.0.1:{port}", found=error, hint="stop what uses it, or --port N"
-            ) from None
-        number: int = opened.getsockname()[1]
-        return number
 
 
 def night(demo: Demo, airflow: Airflow) -> list[Figure]:
@@ -241,16 +183,17 @@ def main() -> int:
     parser.add_argument("--serve", action="store_true", help="start Airflow and wait for Ctrl-C")
     parser.add_argument("--port", type=int, default=PORT, help=f"port on 127.0.0.1 (default {PORT}; 0: any free one)")
     given = parser.parse_args()
-    port = free(given.port) if given.serve else PORT
+    port = free_port(given.port) if given.serve else PORT
     base = fresh(given.db.absolute())
     console = Console(width=None if sys.stdout.isatty() else 110)
     demo = Demo(base, console)
-    airflow = Airflow(demo)
+    airflow = Airflow(demo, "INFO" if given.serve else "WARNING")
     if given.serve:
         flights.write_feed(Fs(), base / "feed", months=MONTH)
         airflow.prepare()
         demo.command(airflow.root, "ingest", str(stream_file()), "--once", FLIGHTS_FEED=str(base / "feed"))
-        return airflow.serve(port)
+        hint = f"try: trigger end_of_day with date {NIGHT}, or 2013-01-03..2013-01-05"
+        return serve(airflow.python, airflow.environ(port), log=airflow.log, user=USER, port=port, hint=hint)
     if not show(console, night(demo, airflow), demo.seconds):
         return EXIT_BAD_DATA
     console.print("All figures agree. `make airflow` starts Airflow's own pages over the same flights.")

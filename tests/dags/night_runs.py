@@ -8,8 +8,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sqlite3
 import sys
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -17,10 +19,12 @@ from typing import Any
 
 from airflow.dag_processing.dagbag import BundleDagBag, DagBag
 from airflow.models.asset import AssetEvent, AssetModel
-from airflow.models.backfill import ReprocessBehavior, _do_dry_run
+from airflow.models.backfill import ReprocessBehavior, _create_backfill, _do_dry_run
+from airflow.models.dagrun import DagRun
 from airflow.sdk.exceptions import AirflowException
 from airflow.settings import Session
 from airflow.utils.db import initdb
+from sqlalchemy.exc import OperationalError
 
 LOCAL = "Nyc13.Copy"
 DATES = ("2013-01-01", "2013-01-02", "2013-01-03")
@@ -96,6 +100,32 @@ def backfill(bag: DagBag) -> list[dict[str, Any]]:
     return found
 
 
+def beside_writes() -> list[str]:
+    """Creates a backfill while another process of Airflow writes; the runs, or the error that this ends with."""
+    ended = threading.Event()
+
+    def write() -> None:
+        path = Path(os.environ["AIRFLOW_HOME"]) / "airflow.db"
+        with closing(sqlite3.connect(path, timeout=60.0, isolation_level=None)) as opened:
+            opened.execute("create table if not exists noise (n integer)")
+            while not ended.wait(0.005):
+                opened.execute("insert into noise values (1)")
+
+    first, last = datetime(2013, 2, 1, tzinfo=UTC), datetime(2013, 2, 8, tzinfo=UTC)
+    usual: dict[str, Any] = {"max_active_runs": 1, "reverse": False, "dag_run_conf": None, "triggering_user_name": None}
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        made = _create_backfill(dag_id="end_of_day", from_date=first, to_date=last, **usual)
+    except OperationalError as error:
+        return [str(error)]
+    finally:
+        ended.set()
+        writing.join()
+    with Session() as session:
+        return [run.run_id for run in session.query(DagRun).filter(DagRun.backfill_id == made.id)]
+
+
 def conclusions() -> dict[str, str]:
     """What a task raises for each exit code: only AirflowFailException is not tried again."""
     from nights.operators import conclude  # on the path since the DAGs were read
@@ -137,6 +167,8 @@ def main() -> None:
                 found[name] = backfill(bag)
             case "dry":
                 found[name] = night(bag, date=DATES[0], tables=[LOCAL], dry_run=True)
+            case "beside_writes":
+                found[name] = beside_writes()
             case "ingest_health" | "scrub":
                 found[name] = run(bag, name, None, {})
             case _:

@@ -18,7 +18,7 @@ from tests.support.airflow_home import PYTHON, AirflowHome
 from tests.support.places import REPOSITORY
 from tests.support.tables.flight_table import ORIGINS, write_flights
 
-RUNS = ("dry", "night", "backfill", "ingest_health", "scrub")
+RUNS = ("dry", "night", "backfill", "ingest_health", "scrub", "beside_writes")
 ALL = "2013-01-01", "2013-01-02", "2013-01-03"
 ROWS = {"2013-01-01": 842, "2013-01-03": 914}
 FEW = 321  # flights of JFK on the second date: fewer than the schema's rule allows
@@ -123,6 +123,11 @@ def test_a_backfill_gives_each_run_the_date_that_closed_in_its_interval(found: F
     assert found.states(runs[2], "Nyc13_Copy") == dict.fromkeys(STEPS, "success")
     assert found.rows("Nyc13.Copy", "2013-01-03", "history") == ROWS["2013-01-03"]
     assert found.rows("Nyc13.Copy", "2013-01-03", "intraday") == 0
+
+
+def test_a_backfill_is_created_while_others_write_to_the_database_of_airflow(found: Found) -> None:
+    made = found.results["beside_writes"]
+    assert made[:1] == ["backfill__2013-02-02T08:30:00+00:00"] and len(made) == 7, made
 
 
 def test_a_finished_night_run_again_changes_nothing(found: Found) -> None:

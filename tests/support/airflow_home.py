@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,9 @@ class AirflowHome:
 
     def environ(self, **more: str) -> dict[str, str]:
         """The environment of Airflow's processes."""
-        (self.base / "home").mkdir(exist_ok=True)
+        settings = self.base / "home" / "config"
+        settings.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / "conf" / "airflow" / "airflow_local_settings.py", settings)
         left_out = ("PYTHONPATH", "SPARKHAVEN_ROOT", "PYSPARK_PYTHON")
         usual = {name: value for name, value in os.environ.items() if name not in left_out}
         return usual | {

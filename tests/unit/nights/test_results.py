@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nights.results import Ended, Next, help_of, results_in, what_next, words_of
+from nights.results import Ended, Next, help_of, results_in, standing, what_next, words_of
 from store.errors import EXIT_BAD_DATA, EXIT_DONE, EXIT_RETRY, EXIT_USAGE
 from tests.support.commands import run
 from tests.support.tables.flight_table import write_flights
@@ -83,3 +83,16 @@ def test_findings_of_doctor_and_verify() -> None:
     found = Ended(1, tuple(results_in([json.dumps({"findings": findings})])), ())
     assert words_of(found) == "a log is torn\na checksum differs"
     assert help_of(found) == ["sparkhaven recover", "restore it"]
+
+
+def test_a_finding_stands_if_the_look_before_had_it_too(tmp_path: Path) -> None:
+    write_flights(tmp_path, {"2013-01-01": ("JFK",)})
+    sound = ended(tmp_path, "verify", "Nyc13.Flight", "--deep")
+    column = next(tmp_path.rglob("dest.dat"))
+    column.write_bytes(column.read_bytes()[:-4])
+    found = ended(tmp_path, "verify", "Nyc13.Flight", "--deep")
+    assert (sound.code, found.code) == (EXIT_DONE, EXIT_BAD_DATA)
+    assert str(column.parent) in words_of(found)
+    assert not standing(None, found) and not standing(sound, found)
+    assert standing(found, found)
+    assert standing(None, ended(tmp_path, "verify", "Nyc13.Fright")), "no finding: it says why by itself"
