@@ -95,12 +95,20 @@ def suited(chance: random.Random, one: Target) -> str:
     return chance.choice(["{}", "{}", "{}.0", "{}e0"]).format(chance.randint(-127, 127))
 
 
+def spoilt(chance: random.Random, value: str) -> str:
+    """A value with another character in one place."""
+    place = chance.randrange(len(value))
+    return value[:place] + chr(chance.randint(0x20, 0x7E)) + value[place + 1 :]
+
+
 def _fields(chance: random.Random, wanted: Sequence[tuple[str, Target]], share: float, odd: float) -> list[str]:
     blank = chance.choice(["", "", " ", "\t"])
     fields = []
     for name, one in wanted:
         if chance.random() < share:
             value = _odd(chance) if chance.random() < odd else suited(chance, one)
+            if chance.random() < odd / 3:
+                value = spoilt(chance, value)
             fields.append(f'"{name}"{blank}:{blank}{value}')
     if chance.random() < 0.2:
         name = chance.choice(["z", "y", "in", "ü", "k", "\\u0061"])

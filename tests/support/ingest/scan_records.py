@@ -22,7 +22,7 @@ from ingest.options.formats import CsvOptions
 from ingest.spec import Target, TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import TARGETS, rejected, typed
-from tests.support.ingest.scan_lines import number, suited
+from tests.support.ingest.scan_lines import number, spoilt, suited
 
 RECORDS = 200  # of a block
 FORMS = (
@@ -170,6 +170,8 @@ def record(chance: random.Random, wanted: Sequence[Target | None], options: CsvO
             text = _text(chance, FORMS[0])
         else:
             text = _suited(chance, one)
+            if text and chance.random() < odd / 3:
+                text = spoilt(chance, text)
         special = text.startswith(quote) or delimiter in text or "\n" in text or "\r" in text
         if quote and (special or chance.random() < 0.15) and chance.random() > odd / 4:
             text = quote + text.replace(quote, 2 * quote) + quote
