@@ -43,7 +43,7 @@ def test_version_2_has_these_bytes_and_opens() -> None:
     assert decode_manifest(data, GOLDEN_2) == manifest
 
 
-def test_version_2_shows_each_changed_number() -> None:
+def test_version_2_shows_a_changed_number() -> None:
     data = GOLDEN_2.read_bytes()
     with pytest.raises(CorruptFileError, match="checksum"):
         decode_manifest(data.replace(b'"bytes": 100', b'"bytes": 101'), GOLDEN_2)
