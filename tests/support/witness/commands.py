@@ -21,7 +21,7 @@ from store.io.fs import Fs
 from store.io.system_errors import as_ours
 from tests.support.commands import run
 from tests.support.witness.damage import Kind, Trees, permissions_hold
-from tests.support.witness.story import OPEN, TABLE, Row, Writer, expected, read_rows, rows
+from tests.support.witness.story import OPEN, Row, Writer, expected, read_rows, rows
 
 COMMANDS = ("read", "ingest", "recover", "merge", "verify", "verify --deep")
 CORRECT, ERROR, ERROR_ON_READ, REMARK, DEEP_ONLY = "correct", "error", "error on read", "remark", "deep only"
@@ -92,7 +92,7 @@ def _recover(root: Path, kind: Kind) -> Outcome:
 
 
 def _merge(root: Path, kind: Kind) -> Outcome:
-    done = _called(root, "merge", str(TABLE), "--date", OPEN, "--local", "--workers", "1")
+    done = _called(root, "merge", str(kind.table), "--date", OPEN, "--local", "--workers", "1")
     return done if done.word != CORRECT else _after(root, kind)
 
 

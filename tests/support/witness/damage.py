@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.witness.story import DONE, MERGED, OPEN, PARQUET
+from store.layout import TableName
+from tests.support.witness.beside import HIVE, META
+from tests.support.witness.story import DONE, MERGED, OPEN, PARQUET, TABLE
 
 DAMAGES = ("lost", "older copy", "newer copy", "foreign copy", "bit flipped", "cut short", "empty", "unreadable")
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
@@ -22,7 +24,7 @@ class Kind:
     """One kind of file: an example in the tree, and a file of the same kind that belongs elsewhere.
 
     ``state``: what the streams have committed depends on it, so that every command must be right or tell, itself.
-    ``cache``: nothing depends on it, so that a check need not speak of it.
+    ``cache``: nothing depends on it, so that a check need not speak of it. ``table``: the one that is merged.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Kind:
     foreign: str
     state: bool = False
     cache: bool = False
+    table: TableName = TABLE
 
 
 _STREAMS = "Intraday/Test/Event/.streams"
@@ -38,6 +41,9 @@ _TRUNCATED = f"Intraday/Test/Event/b/{DONE}/Event"
 _HISTORY, _HISTORY_2 = f"Systems/Test/Partitions/0/{DONE}/Event", f"Systems/Test/Partitions/0/{MERGED}/Event"
 _PARQUET = f"Systems/Test/Partitions/0/{PARQUET}/Event"
 _SIDECAR = f"{_PARQUET}/.dh_metadata/indexes/Sym/index_Sym_table.parquet"
+_META, _HIVE = "Systems/Test/Extended/Meta", "Systems/Test/Extended/Hive"
+_LOCATIONS = f"{_HIVE}/.locations_table"
+_LEAF = f"Date={MERGED}/part-e1b3a1a681ec-00000.parquet"  # its name follows from its rows
 _MERGES = "Systems/Test/MetadataIndex/.Event.merges"
 
 STREAM_KINDS = (
@@ -77,7 +83,16 @@ HISTORY_KINDS = (
     Kind("schema", "Schemas/Test.Event.schema", "elsewhere.schema"),
     Kind("schema history", "Schemas/Test.Event.history.json", "elsewhere.history.json"),
 )
-KINDS = (*STREAM_KINDS, *LOCATION_KINDS, *HISTORY_KINDS)
+EXTENDED_KINDS = (
+    Kind("extended tree (directory)", _META, _HIVE, table=META),
+    Kind("manifest of an extended tree", f"{_META}/_manifest.json", f"{_HIVE}/_manifest.json", table=META),
+    Kind("_metadata of an extended tree", f"{_META}/_metadata", f"{_META}/_common_metadata", table=META),
+    Kind("_common_metadata of an extended tree", f"{_META}/_common_metadata", f"{_META}/_metadata", table=META),
+    Kind("leaf of an extended tree", f"{_META}/{_LEAF}", f"{_PARQUET}/table.parquet", table=META),
+    Kind("Locations table (directory)", _LOCATIONS, f"{_META}/Date={MERGED}", table=HIVE),
+    Kind("Locations table, .dat", f"{_LOCATIONS}/Size.dat", f"{_LOCATIONS}/LastModifiedNanos.dat", table=HIVE),
+)
+KINDS = (*STREAM_KINDS, *LOCATION_KINDS, *HISTORY_KINDS, *EXTENDED_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 One table, two streams, four dates. Rows follow from their number, so a value that is wrong, lost or doubled shows.
 ``DONE`` is merged and its intraday rows are truncated, those of one source deleted as well; ``MERGED`` is merged and
-still lies in both tiers; ``PARQUET`` likewise, its history as Parquet; ``OPEN`` is intraday. Feed files go through the
-real decoder and the real writer, in this process; the rest are commands.
+still lies in both tiers; ``PARQUET`` likewise, its history as Parquet; ``OPEN`` is intraday. Two other tables have
+trees beside their history (``beside``). Feed files go through the real decoder and the real writer, in this process;
+the rest are commands.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from store.schema.deployed.deploy import deploy, load_deployed
 from tests.support.commands import run
 from tests.support.streams.stream_kit import LocalExecutor
 from tests.support.streams.stream_logs import open_stream_log
+from tests.support.witness.beside import LAYOUTS, add_tables
 from tests.support.writers.quarantine_cases import ModelQuarantine
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
@@ -142,12 +144,20 @@ def command(root: Path, *words: str) -> None:
     assert found.exit_code == 0, f"{words}: {found.output} {found.exception!r}"
 
 
+def merge_beside(root: Path, date: str) -> None:
+    """Merges a date of the tables with trees beside their history."""
+    for table in LAYOUTS:
+        command(root, "merge", str(table), "--date", date, "--local", "--workers", "1")
+
+
 def begin(root: Path, fs: Fs) -> Writer:
     """The older tree: every kind of file is there."""
     root.mkdir(parents=True)
     deploy(fs, Layout(root), SCHEMA)
     writer = Writer(root, fs)
     command(root, "partitions", "add", "Test", "0")
+    add_tables(root, (DONE, MERGED, OPEN))
+    merge_beside(root, DONE)
     writer.take(0, rows(range(700, 740), "a", PARQUET))
     writer.take(1, rows(range(400), "a", DONE) + rows(range(400, 410), "b", DONE))
     writer.take(1, rows(range(9000, 9010), "z", OPEN), stream=OTHER)
@@ -167,6 +177,7 @@ def go_on(writer: Writer) -> None:
     root = writer.root
     command(root, "merge", str(TABLE), "--date", MERGED, "--local", "--workers", "1")
     command(root, "validate", str(TABLE), "--date", MERGED)
+    merge_beside(root, MERGED)
     for number in range(8, 12):
         writer.take(number, rows(range(400 + number * 10, 410 + number * 10), "a", OPEN))
     writer.take(12, rows(range(520, 530), "c", OPEN))
@@ -185,6 +196,7 @@ def go_further(writer: Writer) -> None:
     writer.take(3, rows(range(9020, 9030), "z", OPEN), stream=OTHER)
     command(root, "truncate", str(TABLE), "--date", MERGED)
     command(root, "merge", str(TABLE), "--date", OPEN, "--local", "--workers", "1")
+    merge_beside(root, OPEN)
 
 
 def expected(tier: str = "all") -> list[Row]:

@@ -151,3 +151,15 @@ def test_a_table_without_a_tree_has_none(tmp_path: Path) -> None:
     shutil.copytree(tree, plain.layout.extended(TABLE))
     (found,) = check(plain)
     assert (found.severity, found.path) == ("note", str(plain.layout.extended(TABLE)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_flipped_bit_is_found_after_later_merges_too(tmp_path: Path, kind: str) -> None:
+    db, tree = tree_of(tmp_path, kind)
+    manifest = decode_manifest((tree / "_manifest.json").read_bytes(), tree)
+    leaf = tree / next(each.path for each in manifest.files if each.value == DAY)
+    flip(leaf)
+    add(db, Rows(), NEXT, 5)
+    merge(db.layout, NEXT)
+    follow(db)
+    assert [(f.severity, f.path) for f in check(db, deep=True)] == [("error", str(leaf))]

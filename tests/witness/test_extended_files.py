@@ -1,0 +1,16 @@
+"""Damage to each file of a tree beside history: no command is silently wrong; each does what the page says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.witness.damage import DAMAGES, EXTENDED_KINDS, Kind, Trees
+from tests.support.witness.page import check
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("kind", EXTENDED_KINDS, ids=lambda kind: kind.name)
+def test_no_command_is_silently_wrong(trees: Trees, kind: Kind, damage: str) -> None:
+    check(trees, kind, damage)
