@@ -75,7 +75,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The definition of one table. ``extended``: type of its ``ExtendedStorage``, None for the nested layout."""
+    """The definition of one table. ``extended``: type of its ``ExtendedStorage``, None for the nested layout.
+
+    ``extended_format``: that of the leaves of a ``coreplus:hive`` tree.
+    """
 
     namespace: str
     name: str
@@ -88,6 +91,7 @@ class TableSchema:
     rules: tuple[Rule, ...] = ()
     version: int = 1
     extended: str | None = None
+    extended_format: str = "Parquet"
 
     @property
     def full_name(self) -> str:

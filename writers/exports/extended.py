@@ -44,7 +44,7 @@ from store.merges.totals import totals
 from store.types.committed import FileState
 from writers.exports.check import check_leaf
 from writers.exports.known_tree import known_tree, sums_of
-from writers.exports.plan import ExportOptions, ExportPlan, plan_export
+from writers.exports.plan import ExportOptions, ExportPlan, LeafFormat, plan_export
 from writers.exports.target import Target, clear, locked
 from writers.exports.tree import TreeWriter
 
@@ -98,13 +98,15 @@ class _Follow:
         self.fs, self.layout, self.table, self.target, self.kind = fs, layout, table, target, kind
         self.named = kind in ("metadata", "hive")  # something names the leaves
         self.now_ms, self.on_progress = now_ms, on_progress
+        columns = kind == "hive" and table.schema.extended_format != "Parquet"
+        self.leaf: LeafFormat = "deephaven" if columns else "parquet"
         self.known = known_tree(fs, target.path, table.name, kind, on_progress)
 
     def run(self) -> Followed:
         """All steps."""
         fs, root = self.fs, self.target.path
         try:
-            plan = plan_export(self.table, ExportOptions(self.kind, tier="history"))
+            plan = plan_export(self.table, ExportOptions(self.kind, self.leaf, tier="history"))
         except TableNotFoundError:  # no history yet
             return Followed(root, (), ())
         writer = TreeWriter(fs, self.table, self.target, plan, self.now_ms, self.on_progress)
@@ -126,7 +128,7 @@ class _Follow:
         columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in plan.columns)
         rows = sum(leaf.rows for leaf in leaves)
         digests = {c.name: _sum([leaf.digests for leaf in leaves], c.name) for c in plan.columns}
-        form = self.kind, "parquet", plan.codec, plan.id
+        form = self.kind, self.leaf, plan.codec, plan.id
         manifest = Manifest(self.table.name, *form, self.table.epochs, columns, rows, digests, tuple(leaves), sums)
         with fs.during("extended-record"):
             fs.replace(root / MANIFEST, encode_manifest(manifest))
@@ -152,14 +154,15 @@ class _Follow:
                 leaves.append(leaf)
                 stale.append(leaf)
                 sums |= sums_of(fs, self.target.stage, found.files)
-            guard.sync(writer.files)
+            guard.sync(writer.files, {path.parent for path in writer.files})
         return leaves, stale, sums
 
     def _path(self, plan: ExportPlan, value: str, rows: int, digests: dict[str, str]) -> str:
         if self.kind == "flat":
             return part_name(value, 0) + SUFFIX
         mark = sha256(dump({"rows": rows, "digests": digests})).hexdigest()[:12] if self.named else "history"
-        return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{SUFFIX}"
+        suffix = SUFFIX if self.leaf == "parquet" else ""
+        return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{suffix}"
 
     def _describe(self, writer: TreeWriter, leaves: Sequence[Leaf]) -> dict[str, FileState]:
         """Writes what names the leaves into the staging directory, and renames it into place; returns its files."""

@@ -45,7 +45,7 @@ WORDS: dict[str, Word] = {
         "SystemInput",
     ),
     "DataIndex": _word("columns"),
-    "ExtendedStorage": _word("type", "Catalog"),
+    "ExtendedStorage": _word("type format", "Catalog"),  # ``format`` is our own
     "ImportSource": _word("type name arrayDelimiter maxError description", "ImportColumn ImportMacro ImportState"),
     "ImportColumn": _word("name sourceName sourceType formula default class stringSetDelimiter"),
     "Validator": Word(frozenset(), None),  # its children are rules, which have a table of their own

@@ -197,6 +197,7 @@ def _table(
         data_indexes=check_indexes(root, columns, findings),
         rules=check_rules(root, columns, findings),
         extended=extended,
+        extended_format=_extended_format(root, extended, findings),
     )
     if partitions is not None:
         _check_formula(partitions, schema, extended, findings)
@@ -277,3 +278,13 @@ def _extended(root: Element, findings: Collector) -> str | None:
                 hint=meant(value, EXTENDED_TYPES) or "choose a type of the list",
             )
     return elements[0].attributes.get("type", "") if elements else None
+
+
+def _extended_format(root: Element, extended: str | None, findings: Collector) -> str:
+    """The format of the leaves of a tree beside history, of which only ``coreplus:hive`` trees have a choice."""
+    found = next((one_of(each, "format", MERGE_FORMATS, findings) for each in root.all("ExtendedStorage")), None)
+    if found not in (None, "Parquet") and extended != "coreplus:hive":
+        (element,) = root.all("ExtendedStorage")[:1]
+        hint = "leave format out, or choose coreplus:hive"
+        findings.add("E154", element, expected='type="coreplus:hive" with this format', found=extended, hint=hint)
+    return found or "Parquet"
