@@ -4,9 +4,9 @@ Every path reads the same topic of two partitions, one million JSON messages of 
 its own on loopback. Each runs in a process and a JVM of its own, one after the other; the first batch is warm-up, the
 table shows the median of the others. The peers read with Spark's Kafka connector, parse with ``from_json`` and do not
 sync what they write; sparkhaven runs with ``fsync``. "Without Spark" are the same tasks and the same commit in two
-processes. The profile adds what one process needs to read alone, and to read and decode.
+processes. The profile adds what one process needs to read alone, and to read and decode, by both readers in turn.
 
-    python -m benchmarks.kafka_ingest [--rows 1000000] [--batches 5] [--no-delta] [--no-peers]
+    python -m benchmarks.kafka_ingest [--rows 1000000] [--batches 5] [--no-delta] [--no-peers] [--parts]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -33,7 +33,8 @@ from pyspark.sql import functions as f
 from benchmarks.ingest_files import FIELDS, SCHEMA, STOCK_JVM, Watch, apart, report
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import route
-from ingest.feeds.kafka.broker.reader import KafkaReader
+from ingest.feeds.kafka.broker.librdkafka import librdkafka
+from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
 from ingest.feeds.kafka.broker.topics import KafkaTopics
 from ingest.feeds.kafka.decode import message_blocks
 from ingest.options.kafka import KafkaOptions
@@ -58,6 +59,7 @@ from writers.target import Decode, StreamTarget
 
 TOPIC = "trades"
 PARTITIONS = 2
+ROUNDS = 6  # of the readers, the first of them warm-up
 STREAM = """name = "bench"
 table = "Bench.Trade"
 schema = "Bench.Trade.schema"
@@ -211,32 +213,49 @@ def run_sink(work: Path, sink: str, bootstrap: str, rows: int) -> list[float]:
 
 
 def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
-    """Seconds of one process for one batch's share: reading alone, then reading and decoding."""
+    """CPU seconds of one process for a million messages, by each reader in turn: reading alone, and with decoding."""
     settings = load_stream_file(Fs(), work / "bench.toml", {})
     feed = settings.spec.feed
     assert isinstance(feed, KafkaOptions)  # noqa: S101
-    schema = load_deployed(Fs(), Layout(work / "db"), settings.table)
+    schema = load_deployed(Fs(), Layout(work / "loop-db"), settings.table)
     topic_id = KafkaTopics(feed).look()[TOPIC].topic_id
-    reader = KafkaReader(feed)
+    library = librdkafka()
+    assert library is not None  # noqa: S101
+    readers: dict[str, KafkaReader | BatchReader] = {
+        "message objects": KafkaReader(feed),
+        "batches": BatchReader(library, feed),
+    }
     size = rows // PARTITIONS
 
-    def read(split: OffsetRange) -> None:
+    def read(reader: KafkaReader | BatchReader, split: OffsetRange) -> None:
         for _ in reader.read(split):
             pass
 
-    def decode(split: OffsetRange) -> None:
+    def decode(reader: KafkaReader | BatchReader, split: OffsetRange) -> None:
         rejects = Rejects(settings.spec.bad_rows)
         for _ in route(message_blocks(reader, split, settings.spec, feed, schema, rejects, time.time), rejects):
             pass
 
-    todo: list[Callable[[OffsetRange], None]] = [read, read, decode, decode]
-    found = []
-    for number, part in enumerate(todo):
-        before = time.perf_counter()
-        part(OffsetRange(TOPIC, 0, number * size, (number + 1) * size, topic_id))
-        found.append(time.perf_counter() - before)
-    print(f"one process, {size:,} messages: read {found[1]:.2f}, read and decode {found[3]:.2f}", flush=True)
-    return found
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for turn in range(ROUNDS):
+        for number, step in enumerate((read, decode)):
+            for name, reader in readers.items():
+                before, cpu = time.perf_counter(), time.process_time()
+                step(reader, OffsetRange(TOPIC, 0, number * size, (number + 1) * size, topic_id))
+                spent = time.perf_counter() - before, time.process_time() - cpu
+                if turn:  # the first makes clients and imports
+                    found.setdefault((step.__name__, name), []).append(spent)
+    for (step_name, name), spent_each in found.items():
+        wall, cpu = (statistics.median(one) * 1e6 / size for one in zip(*spent_each, strict=True))
+        print(f"one process, {step_name}, {name}: {wall:.2f} s and {cpu:.2f} CPU s for 1 M messages", flush=True)
+    for step_name in ("read", "decode"):
+        pairs = zip(found[step_name, "message objects"], found[step_name, "batches"], strict=True)
+        print(
+            f"{step_name}: batches take {statistics.median(o[1] / b[1] for o, b in pairs):.2f} x less CPU", flush=True
+        )
+    for reader in readers.values():
+        reader.close()
+    return [cpu for spent_each in found.values() for _, cpu in spent_each]
 
 
 def main() -> None:
@@ -246,6 +265,7 @@ def main() -> None:
     options.add_argument("--batches", type=int, default=5)
     options.add_argument("--no-delta", action="store_true", help="leave Delta out (it needs its jars)")
     options.add_argument("--no-peers", action="store_true", help="only our own paths")
+    options.add_argument("--parts", action="store_true", help="only our own path, without Spark, and its parts")
     args = options.parse_args()
     work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
     try:
@@ -256,11 +276,12 @@ def main() -> None:
             print(f"topic: {args.rows * args.batches:,} messages in {filled:.0f} s", flush=True)
             (work / "Bench.Trade.schema").write_text(SCHEMA)
             (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, topic=TOPIC, rows=args.rows))
-            times = {"sparkhaven, fsync": apart(run_ours, work)}
+            times = {}
+            if not args.parts:
+                times["sparkhaven, fsync"] = apart(run_ours, work)
             times["the same without Spark"] = apart(run_without_spark, work, args.rows, args.batches)
-            if args.batches >= 4:
-                apart(run_parts, work, broker.bootstrap, args.rows)
-            if not args.no_peers:
+            apart(run_parts, work, broker.bootstrap, args.rows)
+            if not (args.no_peers or args.parts):
                 times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet", broker.bootstrap, args.rows)
                 if not args.no_delta:
                     times["from_json -> Delta sink"] = apart(run_sink, work, "delta", broker.bootstrap, args.rows)

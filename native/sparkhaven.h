@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 4
+#define SH_ABI 5
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;
@@ -151,5 +151,20 @@ SH_API int64_t sh_gather(const void *entries, int64_t width, int64_t total, cons
                          void *out);
 SH_API int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t *order, int64_t count,
                              const int32_t *table, int64_t entries, int32_t *out);
+
+/* Where sh_kafka_look writes what it finds of messages; each has an entry a message. */
+struct sh_kafka_facts {
+    int32_t *errors;
+    int64_t *offsets, *values, *keys, *times;
+};
+
+typedef int64_t sh_kafka_time(const void *message, int *kind); /* rd_kafka_message_timestamp */
+typedef void sh_kafka_free(void *message);                     /* rd_kafka_message_destroy */
+
+SH_API int64_t sh_kafka_look(const void *const *messages, int64_t count, int64_t partition, sh_kafka_time *time_of,
+                             const struct sh_kafka_facts *facts);
+SH_API int64_t sh_kafka_frame(const void *const *messages, int64_t count, int64_t keys, uint8_t *out, int64_t room,
+                              int32_t *ends);
+SH_API void sh_kafka_release(void *const *messages, int64_t count, sh_kafka_free *free_message);
 
 #endif

@@ -8,26 +8,46 @@ from collections.abc import Iterator
 import pytest
 
 from ingest.feeds.kafka.broker import reader as kafka_reader
-from ingest.feeds.kafka.broker.reader import KafkaReader
+from ingest.feeds.kafka.broker.librdkafka import librdkafka
+from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, RangeReader
 from ingest.feeds.kafka.broker.topics import KafkaTopics
 from ingest.options.kafka import ClientSettings, KafkaOptions
 from jobs.demo.broker import Broker
 from store.epochs.state.values import OffsetRange
 from store.errors import FeedError, PositionGapError, RetryableFeedError, SettingsError
+from tests.support.kafka.messages import listed, messages
 from tests.support.kafka.topics import delete_before, drop_topic, make_topic, send, send_in_transactions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm]
 
 
+KINDS = ["objects", "batches"]
+
+
+def made(kind: str, feed: KafkaOptions, patience: float = 10) -> KafkaReader | BatchReader:
+    if kind == "objects":
+        return KafkaReader(feed, patience=patience)
+    library = librdkafka()
+    assert library is not None
+    return BatchReader(library, feed, patience=patience)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def reader(broker: Broker) -> Iterator[KafkaReader]:
-    made = KafkaReader(KafkaOptions(broker.bootstrap), patience=10)
-    yield made
-    made.close()
+def reader(broker: Broker, kind: str) -> Iterator[KafkaReader | BatchReader]:
+    opened = made(kind, KafkaOptions(broker.bootstrap))
+    yield opened
+    opened.close()
 
 
-def values(reader: KafkaReader, topic: str, start: int, stop: int, topic_id: str = "") -> list[bytes | None]:
-    found = [m for some in reader.read(OffsetRange(topic, 0, start, stop, topic_id)) for m in some]
+def values(
+    reader: KafkaReader | BatchReader, topic: str, start: int, stop: int, topic_id: str = ""
+) -> list[bytes | None]:
+    found = messages(reader, OffsetRange(topic, 0, start, stop, topic_id))
     offsets = [m.offset() for m in found]
     assert offsets == sorted(set(offsets)) and all(start <= offset < stop for offset in offsets)
     return [m.value() for m in found]
@@ -41,7 +61,7 @@ def id_of(broker: Broker, topic: str) -> str:
     return KafkaTopics(KafkaOptions(broker.bootstrap, (topic,))).look()[topic].topic_id
 
 
-def test_ranges_that_follow_overlap_and_jump(broker: Broker, reader: KafkaReader) -> None:
+def test_ranges_that_follow_overlap_and_jump(broker: Broker, reader: KafkaReader | BatchReader) -> None:
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, numbered(0, 9000))
     for start, stop in [(0, 10), (10, 4000), (4000, 4001), (5000, 5003), (3, 7), (8990, 9000), (0, 9000), (17, 17)]:
@@ -51,46 +71,47 @@ def test_ranges_that_follow_overlap_and_jump(broker: Broker, reader: KafkaReader
 
 
 def test_nothing_is_waited_for_behind_the_last_message(
-    broker: Broker, reader: KafkaReader, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, reader: KafkaReader | BatchReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, numbered(0, 100))
     asked: list[int] = []
-    fetch = KafkaReader._fetch
+    fetch = RangeReader._fetch
 
-    def counted(self: KafkaReader, held: object, wanted: OffsetRange, due: int) -> None:
+    def counted(self: RangeReader[object], held: object, wanted: OffsetRange, due: int) -> None:
         asked.append(due)
         fetch(self, held, wanted, due)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(KafkaReader, "_fetch", counted)
+    monkeypatch.setattr(RangeReader, "_fetch", counted)
     for start, stop in [(0, 50), (50, 100)]:  # in the middle of the partition, and up to its end
         last = start - 1
         for some in reader.read(OffsetRange(topic, 0, start, stop)):
-            last, before = some[-1].offset(), len(asked)
+            last, before = listed(some)[-1].offset(), len(asked)
         assert last == stop - 1 and len(asked) == before, "it has asked for more after the last message"
         assert all(0 < due <= 50 for due in asked)
 
 
-def test_what_is_fetched_ahead_for_nobody_is_little(broker: Broker) -> None:
+def test_what_is_fetched_ahead_for_nobody_is_little(broker: Broker, kind: str) -> None:
     topic = make_topic(broker.bootstrap)
     for _ in range(3):
         send(broker.bootstrap, topic, [b"x" * 160] * 50_000)
-    reader = KafkaReader(KafkaOptions(broker.bootstrap), patience=10)
+    reader = made(kind, KafkaOptions(broker.bootstrap))
     assert len(values(reader, topic, 0, 100)) == 100
     time.sleep(0.5)  # another worker reads what follows, and this consumer's messages are thrown away
     (held,) = reader._held.values()
-    ahead = len(held.surplus) + len(held.consumer.consume(150_000, 0.0))
-    assert 0 < ahead < 60_000, ahead
+    before = held.client.last
+    held.client.fetch(150_000, 0.0)
+    assert before < held.client.last < 60_000
     reader.close()
 
 
-def test_tombstones_and_empty_values_are_messages(broker: Broker, reader: KafkaReader) -> None:
+def test_tombstones_and_empty_values_are_messages(broker: Broker, reader: KafkaReader | BatchReader) -> None:
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, [b"a", None, b"", b"x\ny"])
     assert values(reader, topic, 0, 4) == [b"a", None, b"", b"x\ny"]
 
 
-def test_aborted_transactions_and_their_markers(broker: Broker, reader: KafkaReader) -> None:
+def test_aborted_transactions_and_their_markers(broker: Broker, kind: str, reader: KafkaReader | BatchReader) -> None:
     topic = make_topic(broker.bootstrap)
     groups = [(True, [b"a", b"b"]), (False, [b"no", b"no"]), (True, [b"c"]), (False, [b"no"])]
     send_in_transactions(broker.bootstrap, topic, groups)
@@ -98,14 +119,14 @@ def test_aborted_transactions_and_their_markers(broker: Broker, reader: KafkaRea
     assert bounds.end == 6 + 4  # six messages and four markers
     assert values(reader, topic, 0, bounds.end) == [b"a", b"b", b"c"]
     assert values(reader, topic, 6, bounds.end) == [b"c"]
-    both = KafkaReader(
-        KafkaOptions(broker.bootstrap, client=ClientSettings((("isolation.level", "read_uncommitted"),)))
-    )
+    both = made(kind, KafkaOptions(broker.bootstrap, client=ClientSettings((("isolation.level", "read_uncommitted"),))))
     assert len(values(both, topic, 0, bounds.end)) == 6
     both.close()
 
 
-def test_a_range_that_retention_has_passed_or_that_is_not_there(broker: Broker, reader: KafkaReader) -> None:
+def test_a_range_that_retention_has_passed_or_that_is_not_there(
+    broker: Broker, reader: KafkaReader | BatchReader
+) -> None:
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, numbered(0, 100))
     delete_before(broker.bootstrap, topic, 0, 40)
@@ -119,7 +140,7 @@ def test_a_range_that_retention_has_passed_or_that_is_not_there(broker: Broker, 
     assert values(reader, topic, 40, 50) == numbered(40, 50)  # it works on after an error
 
 
-def test_a_topic_made_again_while_it_was_read(broker: Broker, reader: KafkaReader) -> None:
+def test_a_topic_made_again_while_it_was_read(broker: Broker, reader: KafkaReader | BatchReader) -> None:
     topic = make_topic(broker.bootstrap)
     send(broker.bootstrap, topic, numbered(0, 10))
     planned = id_of(broker, topic)
@@ -135,9 +156,9 @@ def test_a_topic_made_again_while_it_was_read(broker: Broker, reader: KafkaReade
     assert values(reader, topic, 5, 10, id_of(broker, topic)) == numbered(5, 10)
 
 
-def test_no_broker_is_reported_with_its_reason() -> None:
+def test_no_broker_is_reported_with_its_reason(kind: str) -> None:
     feed = KafkaOptions("127.0.0.1:1", ("t",))
-    lonely = KafkaReader(feed, patience=5)
+    lonely = made(kind, feed, 5)
     with pytest.raises(RetryableFeedError, match="no message came") as caught:
         list(lonely.read(OffsetRange("t", 0, 0, 5)))
     assert "refused" in str(caught.value)
@@ -154,12 +175,12 @@ def test_settings_that_are_wrong_show_no_secret() -> None:
         KafkaTopics(KafkaOptions("127.0.0.1:1", ("t",), client=ClientSettings((("auto.offset.reset", "latest"),))))
 
 
-def test_few_consumers_are_kept(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_consumers_are_kept(broker: Broker, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_reader, "MAX_CONSUMERS", 1)
     topics = [make_topic(broker.bootstrap) for _ in range(2)]
     for topic in topics:
         send(broker.bootstrap, topic, numbered(0, 20))
-    reader = KafkaReader(KafkaOptions(broker.bootstrap), patience=10)
+    reader = made(kind, KafkaOptions(broker.bootstrap))
     for start in (0, 10):
         for topic in topics:
             assert values(reader, topic, start, start + 10) == numbered(start, start + 10)

@@ -8,9 +8,12 @@ from confluent_kafka import Message
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import SILENT, Block, Clock
+from ingest.feeds.kafka.blocks import MessageBlock, Messages
+from ingest.feeds.kafka.broker.batches import BLOCK_BYTES, BLOCK_MESSAGES
 from ingest.feeds.kafka.broker.errors import partition_name
-from ingest.feeds.kafka.broker.reader import KafkaReader
-from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader
+from ingest.feeds.kafka.framed import FramedMessages
+from ingest.feeds.kafka.messages import MessageRows
 from ingest.options.kafka import KafkaOptions
 from ingest.router import Router, newest_instant
 from ingest.spec import StreamSpec, Target
@@ -20,15 +23,13 @@ from store.epochs.state.values import OffsetRange
 from store.instants import NS_PER_SECOND
 from store.types.model import TableSchema
 
-BLOCK_MESSAGES = 100_000
-BLOCK_BYTES = 16 << 20
 HELD_BYTES, HELD_MESSAGES = 64 << 20, 4 * BLOCK_MESSAGES  # of a range that is looked at twice without a second fetch
 
-Sized = tuple[MessageBlock, int]
+Sized = tuple[Messages, int]
 
 
 def message_blocks(
-    reader: KafkaReader,
+    reader: KafkaReader | BatchReader,
     split: OffsetRange,
     spec: StreamSpec,
     options: KafkaOptions,
@@ -59,11 +60,14 @@ def message_blocks(
         rejects.complete = None
 
 
-def _blocks(read: Iterator[list[Message]]) -> Iterator[Sized]:
+def _blocks(read: Iterator[list[Message]] | Iterator[FramedMessages]) -> Iterator[Sized]:
     """Messages in blocks worth decoding together, with the bytes of their values."""
     held: list[Message] = []
     size = 0
     for some in read:
+        if isinstance(some, FramedMessages):  # a block already
+            yield some, some.size
+            continue
         held += some
         size += sum(map(len, some))
         if len(held) >= BLOCK_MESSAGES or size >= BLOCK_BYTES:

@@ -7,18 +7,18 @@ of the first part that is bad, with topic, partition and offset, and the value a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import methodcaller
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ingest.bad_rows import MAX_PAYLOAD, BadRow, Rejects
-from ingest.content.lines import LineBlock, framed_block
-from ingest.encodings import reencoded, to_utf8
+from ingest.content.lines import LineBlock
+from ingest.encodings import reencoded
+from ingest.feeds.kafka.blocks import Messages, Part, time_ns
 from ingest.formats.csv.rows import CsvRows
 from ingest.formats.json.rows import JsonRows
 from ingest.formats.raw import RawRows
@@ -26,31 +26,7 @@ from ingest.formats.records import RecordRows
 from ingest.options.formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
-from ingest.values.columns import Mask
-from ingest.values.rows import Ints, Rows
-
-MS = 1_000_000
-_offset, _key, _value = methodcaller("offset"), methodcaller("key"), methodcaller("value")  # no Python frame a message
-
-
-class Message(Protocol):
-    """What is asked of a message: that of the client library, or a row of the quarantine that was one."""
-
-    def offset(self) -> int:
-        """Its number in the partition."""
-        ...
-
-    def value(self) -> bytes | None:
-        """Its value, None for a tombstone."""
-        ...
-
-    def key(self) -> bytes | None:
-        """Its key."""
-        ...
-
-    def timestamp(self) -> tuple[int, int]:
-        """Kind (0: it has none) and ms since the epoch."""
-        ...
+from ingest.values.rows import Rows
 
 
 class Decode(Protocol):
@@ -62,37 +38,12 @@ class Decode(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageBlock:
-    """Messages of one partition in order, with their offsets."""
-
-    messages: Sequence[Message]
-    offsets: Ints
-
-    @classmethod
-    def of(cls, messages: Sequence[Message]) -> MessageBlock:
-        """The block of some messages."""
-        return cls(messages, np.fromiter(map(_offset, messages), np.int64, len(messages)))
-
-    def where(self, wanted: Mask) -> MessageBlock:
-        """Those that are wanted."""
-        return MessageBlock([self.messages[n] for n in np.flatnonzero(wanted).tolist()], self.offsets[wanted])
-
-    def at(self, offset: int) -> Message:
-        """The message with an offset."""
-        return self.messages[int(np.searchsorted(self.offsets, offset))]
-
-    def value_at(self, offset: int) -> bytes:
-        """The value of the message with an offset; empty if it has none."""
-        return self.at(offset).value() or b""
-
-
-@dataclass(frozen=True, slots=True)
 class _Part:
     """The targets (by place) that come from one payload of a message, and how."""
 
     places: tuple[int, ...]
     targets: tuple[Target, ...]
-    pick: Callable[[Message], bytes | None]
+    of: Part
     decode: Decode
     encoding: str
 
@@ -106,28 +57,28 @@ class MessageRows:
         keys = [n for n, t in enumerate(targets) if t.meta is None and t.of == "key"]
         values = [n for n, t in enumerate(targets) if t.meta is None and t.of == "value"]
         self._parts: list[_Part] = []
-        parts: tuple[tuple[list[int], PayloadFormat, PayloadSchema | None, Callable[[Message], bytes | None]], ...] = (
-            (wholes, "raw", None, _key),
-            (keys, feed.key_format, feed.key_avro or feed.key_protobuf, _key),
-            (values, feed.format, feed.avro or feed.protobuf, _value),
+        parts: tuple[tuple[list[int], PayloadFormat, PayloadSchema | None, Part], ...] = (
+            (wholes, "raw", None, "key"),
+            (keys, feed.key_format, feed.key_avro or feed.key_protobuf, "key"),
+            (values, feed.format, feed.avro or feed.protobuf, "value"),
         )
-        for places, format, schema, pick in parts:
+        for places, format, schema, of in parts:
             if places:
                 wanted = tuple(targets[n] for n in places)
                 decoder = _decoder(format, schema, wanted, feed, spec)
                 encoding = feed.encoding if format in ("json", "csv") else UTF8
-                self._parts.append(_Part(tuple(places), wanted, pick, decoder, encoding))
+                self._parts.append(_Part(tuple(places), wanted, of, decoder, encoding))
 
-    def decode(self, block: MessageBlock, place: str, received_ns: int, rejects: Rejects) -> Rows:
+    def decode(self, block: Messages, place: str, received_ns: int, rejects: Rejects) -> Rows:
         """Typed rows of messages in the order of their offsets; ``place`` is topic/partition."""
         if self._feed.tombstones == "ignore":
-            whole = block.where(np.array([message.value() is not None for message in block.messages], np.bool_))
+            whole = block.where(block.valued())
             rejects.others["tombstones"] += len(block.offsets) - len(whole.offsets)
             block = whole
         read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
-            rejects.complete = partial(_completed, block, "key: " if part.pick is _key else "", part.encoding)
+            rejects.complete = partial(_completed, block, "key: " if part.of == "key" else "", part.encoding)
             rows = _part_rows(part, block, place, rejects)
             if len(rows) < len(block.offsets):
                 good = np.isin(block.offsets, rows.numbers, assume_unique=True)
@@ -141,12 +92,6 @@ class MessageRows:
             if n not in columns:
                 columns[n] = _meta(target, block, (topic, int(partition)), received_ns)
         return Rows(tuple(columns[n] for n in range(len(self._targets))), block.offsets)
-
-
-def time_ns(message: Message) -> int | None:
-    """When a message was made or taken, by the broker; None if it has no timestamp."""
-    kind, at_ms = message.timestamp()
-    return at_ms * MS if kind and at_ms >= 0 else None
 
 
 def _decoder(
@@ -175,20 +120,12 @@ def _decoder(
     return lambda block, file, rejects: csv_rows.decode(block, file, rejects)[0]
 
 
-def _part_rows(part: _Part, block: MessageBlock, place: str, rejects: Rejects) -> Rows:
+def _part_rows(part: _Part, block: Messages, place: str, rejects: Rejects) -> Rows:
     """Rows of one part; a message that has no such payload has nulls."""
-    payloads = list(map(part.pick, block.messages))
-    if part.encoding != UTF8:
-        payloads = [None if payload is None else to_utf8(payload, part.encoding) for payload in payloads]
-    try:
-        framed = framed_block(payloads, block.offsets)
-    except TypeError:  # a payload is None
-        pass
-    else:
-        return part.decode(framed, place, rejects)
-    there = np.array([payload is not None for payload in payloads], np.bool_)
-    whole = [payload for payload in payloads if payload is not None]
-    made = part.decode(framed_block(whole, block.offsets[there]), place, rejects)
+    found = block.payloads(part.of, part.encoding)
+    made, there = part.decode(found.block, place, rejects), found.there
+    if there is None:
+        return made
     missing = block.offsets[~there]
     numbers = np.concatenate([made.numbers, missing])
     order = pa.array(np.argsort(numbers, kind="stable"))
@@ -196,7 +133,7 @@ def _part_rows(part: _Part, block: MessageBlock, place: str, rejects: Rejects) -
     return Rows(tuple(columns), np.sort(numbers))
 
 
-def _completed(block: MessageBlock, of: str, encoding: str, row: BadRow) -> BadRow:
+def _completed(block: Messages, of: str, encoding: str, row: BadRow) -> BadRow:
     """A bad row with what its decoder did not know of the message; ``of`` says which payload the reason is about."""
     message = block.at(row.line)
     value = message.value()
@@ -207,7 +144,7 @@ def _completed(block: MessageBlock, of: str, encoding: str, row: BadRow) -> BadR
     return replace(said, key=key, time_ns=at_ns, payload=payload, size=len(value or b""))
 
 
-def _meta(target: Target, block: MessageBlock, place: tuple[str, int], received_ns: int) -> pa.Array:
+def _meta(target: Target, block: Messages, place: tuple[str, int], received_ns: int) -> pa.Array:
     arrow, count = target.column.type.arrow, len(block.offsets)
     if target.meta == "topic":
         return pa.repeat(place[0], count)
@@ -217,4 +154,4 @@ def _meta(target: Target, block: MessageBlock, place: tuple[str, int], received_
         return pa.array(block.offsets, pa.int64())
     if target.meta == "receive_time":
         return pa.array(np.full(count, received_ns, np.int64)).view(arrow)
-    return pa.array([time_ns(message) for message in block.messages], pa.int64()).view(arrow)
+    return block.instants().view(arrow)

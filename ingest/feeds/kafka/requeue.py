@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import RequeuedRows, Row
-from ingest.feeds.kafka.messages import MS, MessageBlock, MessageRows
+from ingest.feeds.kafka.blocks import MS, MessageBlock
+from ingest.feeds.kafka.messages import MessageRows
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
 

@@ -6,10 +6,10 @@ from ingest.bad_rows import Rejects
 from ingest.content.lines import framed_block
 from ingest.encodings import to_utf8
 from ingest.feeds.base import SILENT
+from ingest.feeds.kafka.blocks import MessageBlock
 from ingest.feeds.kafka.broker.errors import partition_name
 from ingest.feeds.kafka.broker.reader import KafkaReader
 from ingest.feeds.kafka.broker.topics import KafkaTopics
-from ingest.feeds.kafka.messages import MessageBlock
 from ingest.formats.csv.sample import CsvRecords
 from ingest.formats.json.sample import Record, fields_of, record_of
 from ingest.options.kafka import KafkaOptions

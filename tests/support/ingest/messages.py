@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.feeds.kafka.blocks import MessageBlock
+from ingest.feeds.kafka.messages import MessageRows
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from ingest.targets import resolve_targets

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from ingest.bad_rows import BadRow, Rejects, as_batch
-from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.feeds.kafka.blocks import MessageBlock
+from ingest.feeds.kafka.messages import MessageRows
 from ingest.options.kafka import KafkaOptions
 from ingest.requeued import decode_requeued
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule

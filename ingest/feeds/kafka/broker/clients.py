@@ -77,36 +77,48 @@ class Troubles:
         return self._last or otherwise
 
 
-def make_consumer(feed: KafkaOptions, troubles: Troubles) -> Consumer:
-    """A consumer that jumps nowhere by itself. SettingsError for settings that librdkafka refuses."""
+def consumer_settings(feed: KafkaOptions) -> dict[str, Any]:
+    """Settings of a consumer that jumps nowhere by itself; SettingsError for those that are not the user's."""
     group = {"group.id": "sparkhaven"}  # only named to be allowed to read: nothing is committed to it
-    return _make(Consumer, feed, troubles, {**group, **READING}, READING_OURS)
+    return _settings(feed, {**group, **READING}, READING_OURS)
+
+
+def make_consumer(feed: KafkaOptions, troubles: Troubles) -> Consumer:
+    """A consumer of these settings. SettingsError for settings that librdkafka refuses."""
+    return _make(Consumer, feed, troubles, consumer_settings(feed))
 
 
 def make_admin(feed: KafkaOptions, troubles: Troubles) -> AdminClient:
     """A client for metadata and offsets; it must be kept until its answers are there."""
-    return _make(AdminClient, feed, troubles, {}, {})
+    return _make(AdminClient, feed, troubles, _settings(feed, {}, {}))
 
 
-def _make(kind: Any, feed: KafkaOptions, troubles: Troubles, defaults: dict[str, Any], ours: dict[str, Any]) -> Any:
+def refused(feed: KafkaOptions, said: str) -> SettingsError:
+    """What is wrong with the settings, in the words of librdkafka."""
+    return SettingsError(
+        "the Kafka client refuses its settings",
+        where="feed.client",
+        expected="names and values of librdkafka",
+        found=feed.client.hide(said),
+        hint="librdkafka's CONFIGURATION.md lists them; Java's names differ",
+    )
+
+
+def _settings(feed: KafkaOptions, defaults: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
     given = dict(feed.client.values)
-    refused = sorted(given.keys() & OURS)
-    if refused:
+    chosen = sorted(given.keys() & OURS)
+    if chosen:
         raise SettingsError(
             "settings of the Kafka client that are not yours to choose",
             where="feed.client",
-            found=", ".join(refused),
+            found=", ".join(chosen),
             hint="remove them; feed.bootstrap and feed.start say where to read",
         )
-    settings = {**CONNECTION, **defaults, **given, **ours, "bootstrap.servers": feed.bootstrap}
+    return {**CONNECTION, **defaults, **given, **ours, "bootstrap.servers": feed.bootstrap}
+
+
+def _make(kind: Any, feed: KafkaOptions, troubles: Troubles, settings: dict[str, Any]) -> Any:
     try:
         return kind({**settings, "error_cb": troubles.note})
     except (KafkaException, TypeError, ValueError) as error:
-        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        raise SettingsError(
-            "the Kafka client refuses its settings",
-            where="feed.client",
-            expected="names and values of librdkafka",
-            found=feed.client.hide(said),
-            hint="librdkafka's CONFIGURATION.md lists them; Java's names differ",
-        ) from None
+        raise refused(feed, error.args[0].str() if isinstance(error, KafkaException) else str(error)) from None

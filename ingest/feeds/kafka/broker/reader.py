@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from operator import methodcaller
+from typing import Generic, Protocol, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
+from ingest.feeds.kafka.broker.batches import BatchClient, reason_for_objects
+from ingest.feeds.kafka.broker.clients import Troubles, make_admin
 from ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,
@@ -28,9 +28,11 @@ from ingest.feeds.kafka.broker.errors import (
     translated,
     unreachable,
 )
+from ingest.feeds.kafka.broker.librdkafka import LOG, Librdkafka, librdkafka
+from ingest.feeds.kafka.broker.objects import ObjectClient
 from ingest.feeds.kafka.broker.topics import topic_partitions
+from ingest.feeds.kafka.framed import FramedMessages
 from ingest.options.kafka import KafkaOptions
-from store.collector import gc_paused
 from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
 from store.errors import PositionGapError
@@ -40,25 +42,54 @@ WAIT_SECONDS = 0.02
 PATIENCE_SECONDS = 60.0  # without a message while some are due
 MAX_CONSUMERS = 64  # a worker's; each has threads and buffers of its own
 
-_event = methodcaller("error")
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE})
+
+Some = TypeVar("Some", covariant=True)  # messages that are handed out together
+
+
+class PartitionClient(Protocol[Some]):
+    """A consumer of one partition, with what it has fetched and not handed out.
+
+    ``last`` is the offset of the last message since ``assign``, ``end`` the last known end of the partition; -1 where
+    there is none.
+    """
+
+    last: int
+    end: int
+
+    def assign(self, offset: int) -> None:
+        """Begins anew at an offset."""
+
+    def fetch(self, count: int, seconds: float) -> None:
+        """At most so many further messages, as come within the time; KafkaException."""
+
+    def skip(self, start: int) -> bool:
+        """Lets messages before ``start`` go; False where none at or after it was fetched."""
+        ...
+
+    def take(self, stop: int, *, whole: bool) -> Some | None:
+        """Messages before ``stop``, None where they are too few; ``whole``: those that there are, None for none."""
+        ...
+
+    def bounds(self, patience: float) -> tuple[int, int]:
+        """First offset and end of the partition, as the broker knows them; KafkaException."""
+        ...
+
+    def close(self) -> object:
+        """Ends the consumer."""
+        ...
 
 
 @dataclass(slots=True)
-class _Held:
-    """A consumer of one partition. All messages before ``position`` that exist were handed out.
+class _Held(Generic[Some]):
+    """A client of one partition. All messages before ``position`` that exist were handed out."""
 
-    ``surplus`` are messages fetched and not handed out; ``end`` is the last known end of the partition.
-    """
-
-    consumer: Consumer
+    client: PartitionClient[Some]
     topic_id: str
     position: int
-    surplus: deque[Message] = field(default_factory=deque)
-    end: int = -1
 
 
-class KafkaReader:
+class RangeReader(ABC, Generic[Some]):
     """Reads ranges of one feed in one process."""
 
     def __init__(
@@ -66,10 +97,14 @@ class KafkaReader:
     ) -> None:
         self._feed, self._patience, self._clock = feed, patience, clock
         self._troubles = Troubles(feed)
-        self._held: dict[TopicPartition, _Held] = {}
+        self._held: dict[TopicPartition, _Held[Some]] = {}
         self._admin: AdminClient | None = None
 
-    def read(self, wanted: OffsetRange) -> Iterator[list[Message]]:
+    @abstractmethod
+    def _open(self, topic: str, partition: int) -> PartitionClient[Some]:
+        """A client for a partition; SettingsError for settings that it refuses."""
+
+    def read(self, wanted: OffsetRange) -> Iterator[Some]:
         """The messages of a range in order, some thousands at a time.
 
         After the last ones it is proven that the topic is still the one that was planned. Raises PositionGapError when
@@ -93,90 +128,66 @@ class KafkaReader:
             self._drop(partition)
         self._admin = None
 
-    def _messages(self, held: _Held, wanted: OffsetRange) -> Iterator[list[Message]]:
-        since, due = self._clock(), wanted.stop - wanted.start
+    def _messages(self, held: _Held[Some], wanted: OffsetRange) -> Iterator[Some]:
+        client, since = held.client, self._clock()
         while True:
-            taken, done = _take(held.surplus, wanted.stop)
-            if taken:
-                since, due = self._clock(), wanted.stop - 1 - taken[-1].offset()
+            all_there = client.last >= wanted.stop - 1 or client.end >= wanted.stop
+            while (taken := client.take(wanted.stop, whole=all_there)) is not None:
                 yield taken
-            if done or not due or held.end >= wanted.stop:
+                since = self._clock()
+            if all_there:
                 held.position = wanted.stop
                 return
-            self._fetch(held, wanted, due)
+            before = client.last
+            self._fetch(held, wanted, wanted.stop - 1 - max(before, wanted.start - 1))
             denied = self._troubles.denied
-            if not held.surplus and denied is not None:
+            if client.last != before:
+                since = self._clock()
+            elif denied is not None:
                 raise translated(denied, wanted.path, self._feed.client.hide(denied.str()))
-            if not held.surplus and self._clock() - since > self._patience:
+            elif self._clock() - since > self._patience:
                 raise unreachable(
                     f"no message came for {self._patience:.0f} seconds",
                     wanted.path,
-                    self._troubles.take(f"nothing, while the partition is known to end at {held.end}"),
+                    self._troubles.take(f"nothing, while the partition is known to end at {client.end}"),
                 )
 
-    def _fetch(self, held: _Held, wanted: OffsetRange, due: int) -> None:
+    def _fetch(self, held: _Held[Some], wanted: OffsetRange, due: int) -> None:
         try:
             # a call returns when it has as many as it asks for: more than are due may not come
-            with gc_paused():
-                found = held.consumer.consume(min(AT_ONCE, due), WAIT_SECONDS)
+            held.client.fetch(min(AT_ONCE, due), WAIT_SECONDS)
         except KafkaException as error:
             raise self._error(held, wanted, error.args[0]) from None
-        if not found:
-            return
-        # events are rare: only the ends of a call are looked at one by one, unless there is one among the messages
-        if any(map(_event, found)):
-            for message in found:
-                failed = message.error()
-                if failed is None:
-                    held.surplus.append(message)
-                elif failed.code() == KafkaError._PARTITION_EOF:
-                    held.end = max(held.end, message.offset())
-                else:
-                    raise self._error(held, wanted, failed)
-        else:
-            held.surplus.extend(found)
 
-    def _hold(self, partition: TopicPartition, wanted: OffsetRange) -> _Held:
+    def _hold(self, partition: TopicPartition, wanted: OffsetRange) -> _Held[Some]:
         held = self._held.pop(partition, None)
         if held is not None and held.topic_id != wanted.topic_id:
-            held.consumer.close()
+            held.client.close()
             held = None
         if held is None:
             while len(self._held) >= MAX_CONSUMERS:
                 self._drop(next(iter(self._held)))
-            consumer = make_consumer(self._feed, self._troubles)
-            consumer.assign([ClientPartition(*partition, wanted.start)])
-            held = _Held(consumer, wanted.topic_id, wanted.start)
+            held = _Held(self._open(*partition), wanted.topic_id, wanted.start)
+            held.client.assign(wanted.start)
         elif held.position != wanted.start:
-            self._seek(held, partition, wanted)
+            if wanted.start < held.position or not held.client.skip(wanted.start):
+                held.client.assign(wanted.start)
+            held.position = wanted.start
         self._held[partition] = held  # the last used is the last to go
         return held
-
-    def _seek(self, held: _Held, partition: TopicPartition, wanted: OffsetRange) -> None:
-        if wanted.start > held.position and held.surplus and held.surplus[-1].offset() >= wanted.start:
-            while held.surplus[0].offset() < wanted.start:
-                held.surplus.popleft()
-        else:
-            held.surplus.clear()
-            held.end = -1
-            # not seek(): an assignment leaves no message of the old position in the client's queue
-            held.consumer.assign([ClientPartition(*partition, wanted.start)])
-        held.position = wanted.start
 
     def _drop(self, partition: TopicPartition) -> None:
         held = self._held.pop(partition, None)
         if held is not None:
-            held.consumer.close()
+            held.client.close()
 
-    def _error(self, held: _Held, wanted: OffsetRange, error: KafkaError) -> Exception:
+    def _error(self, held: _Held[Some], wanted: OffsetRange, error: KafkaError) -> Exception:
         code = error.code()
         name = partition_name(wanted.topic, wanted.partition)
         if code not in _NOT_THERE:
             return translated(error, name, self._feed.client.hide(error.str()))
         try:
-            low, high = held.consumer.get_watermark_offsets(
-                ClientPartition(wanted.topic, wanted.partition), timeout=self._patience
-            )
+            low, high = held.client.bounds(self._patience)
         except KafkaException as failed:
             return translated(failed.args[0], name, self._feed.client.hide(failed.args[0].str()))
         if low > wanted.start:
@@ -200,26 +211,37 @@ class KafkaReader:
             raise recreated(wanted.topic, wanted.topic_id, found)
 
 
-def _take(surplus: deque[Message], stop: int) -> tuple[list[Message], bool]:
-    """Messages before ``stop``, and whether one at or after it is there."""
-    if not surplus:
-        return [], False
-    if surplus[-1].offset() < stop:
-        taken = list(surplus)
-        surplus.clear()
-        return taken, False
-    taken = []
-    while surplus[0].offset() < stop:
-        taken.append(surplus.popleft())
-    return taken, True
+class KafkaReader(RangeReader[list[Message]]):
+    """Hands out lists of the Python client's messages."""
+
+    def _open(self, topic: str, partition: int) -> ObjectClient:
+        return ObjectClient(self._feed, self._troubles, topic, partition)
+
+
+class BatchReader(RangeReader[FramedMessages]):
+    """Hands out blocks of framed messages, without an object for each."""
+
+    def __init__(self, library: Librdkafka, feed: KafkaOptions, *, patience: float = PATIENCE_SECONDS) -> None:
+        super().__init__(feed, patience=patience)
+        self._library = library
+
+    def _open(self, topic: str, partition: int) -> BatchClient:
+        return BatchClient(self._library, self._feed, self._troubles, topic, partition)
 
 
 @lru_cache(maxsize=8)
-def _reader_of(process: int, feed: KafkaOptions) -> KafkaReader:
+def _reader_of(process: int, feed: KafkaOptions) -> KafkaReader | BatchReader:
     del process  # a forked worker must not use the consumers of its parent
-    return KafkaReader(feed)
+    library = librdkafka()
+    if library is None:
+        return KafkaReader(feed)
+    reason = reason_for_objects(library, feed)
+    if reason is not None:
+        LOG.info("librdkafka is not asked directly (%s): same results, but reading takes longer", reason)
+        return KafkaReader(feed)
+    return BatchReader(library, feed)
 
 
-def kept_reader(feed: KafkaOptions) -> KafkaReader:
+def kept_reader(feed: KafkaOptions) -> KafkaReader | BatchReader:
     """The reader of this process for a feed; it and its consumers are kept as long as the process."""
     return _reader_of(os.getpid(), feed)

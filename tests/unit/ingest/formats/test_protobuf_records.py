@@ -14,7 +14,8 @@ import pytest
 
 from ingest.bad_rows import Rejects
 from ingest.content.lines import framed_block
-from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.feeds.kafka.blocks import MessageBlock
+from ingest.feeds.kafka.messages import MessageRows
 from ingest.formats.protobuf.records import ProtobufRecords
 from ingest.formats.records import RecordRows
 from ingest.options.formats import ProtobufSource

@@ -12,7 +12,8 @@ import pytest
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import SILENT, route
-from ingest.feeds.kafka.messages import MessageBlock, MessageRows
+from ingest.feeds.kafka.blocks import MessageBlock
+from ingest.feeds.kafka.messages import MessageRows
 from ingest.feeds.kafka.sample import sample_of
 from ingest.inference.fitting import fit_schema
 from ingest.inference.proposal import propose

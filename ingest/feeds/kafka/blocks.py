@@ -1,0 +1,135 @@
+"""Messages of one partition, as their decoder sees them: objects of the client library here, framed in ``framed``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import Literal, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ingest.content.lines import LineBlock, framed_block
+from ingest.encodings import to_utf8
+from ingest.options.formats import UTF8
+from ingest.values.columns import Mask
+from ingest.values.rows import Ints
+
+MS = 1_000_000
+Part = Literal["value", "key"]
+
+_offset, _key, _value = methodcaller("offset"), methodcaller("key"), methodcaller("value")  # no Python frame a message
+
+
+class Message(Protocol):
+    """What is asked of a message: that of the client library, or a row of the quarantine that was one."""
+
+    def offset(self) -> int:
+        """Its number in the partition."""
+        ...
+
+    def value(self) -> bytes | None:
+        """Its value, None for a tombstone."""
+        ...
+
+    def key(self) -> bytes | None:
+        """Its key."""
+        ...
+
+    def timestamp(self) -> tuple[int, int]:
+        """Kind (0: it has none) and ms since the epoch."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """Values or keys as framed records numbered by offset; ``there`` says which messages have one, None: all."""
+
+    block: LineBlock
+    there: Mask | None = None
+
+
+class Messages(Protocol):
+    """Messages in the order of their offsets."""
+
+    @property
+    def offsets(self) -> Ints:
+        """One a message."""
+        ...
+
+    def where(self, wanted: Mask) -> Messages:
+        """Those that are wanted."""
+        ...
+
+    def at(self, offset: int) -> Message:
+        """The message with an offset."""
+        ...
+
+    def value_at(self, offset: int) -> bytes:
+        """The value of the message with an offset; empty if it has none."""
+        ...
+
+    def valued(self) -> Mask:
+        """Which have a value."""
+        ...
+
+    def payloads(self, of: Part, encoding: str) -> Payloads:
+        """Values or keys in UTF-8."""
+        ...
+
+    def instants(self) -> pa.Array:
+        """Timestamps as int64 ns since 1970, null where there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBlock:
+    """Messages that are objects."""
+
+    messages: Sequence[Message]
+    offsets: Ints
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> MessageBlock:
+        """The block of some messages."""
+        return cls(messages, np.fromiter(map(_offset, messages), np.int64, len(messages)))
+
+    def where(self, wanted: Mask) -> MessageBlock:
+        """Those that are wanted."""
+        return MessageBlock([self.messages[n] for n in np.flatnonzero(wanted).tolist()], self.offsets[wanted])
+
+    def at(self, offset: int) -> Message:
+        """The message with an offset."""
+        return self.messages[int(np.searchsorted(self.offsets, offset))]
+
+    def value_at(self, offset: int) -> bytes:
+        """The value of the message with an offset; empty if it has none."""
+        return self.at(offset).value() or b""
+
+    def valued(self) -> Mask:
+        """Which have a value."""
+        return np.array([message.value() is not None for message in self.messages], np.bool_)
+
+    def payloads(self, of: Part, encoding: str) -> Payloads:
+        """Values or keys in UTF-8."""
+        payloads = list(map(_value if of == "value" else _key, self.messages))
+        if encoding != UTF8:
+            payloads = [None if payload is None else to_utf8(payload, encoding) for payload in payloads]
+        try:
+            return Payloads(framed_block(payloads, self.offsets))
+        except TypeError:  # a payload is None
+            pass
+        there = np.array([payload is not None for payload in payloads], np.bool_)
+        whole = [payload for payload in payloads if payload is not None]
+        return Payloads(framed_block(whole, self.offsets[there]), there)
+
+    def instants(self) -> pa.Array:
+        """Timestamps as int64 ns since 1970, null where there is none."""
+        return pa.array([time_ns(message) for message in self.messages], pa.int64())
+
+
+def time_ns(message: Message) -> int | None:
+    """When a message was made or taken, by the broker; None if it has no timestamp."""
+    kind, at_ms = message.timestamp()
+    return at_ms * MS if kind and at_ms >= 0 else None

@@ -1,0 +1,86 @@
+"""A partition's messages as objects, by the Python client: what is used where librdkafka cannot be asked directly."""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import methodcaller
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from ingest.feeds.kafka.broker.clients import Troubles, make_consumer
+from ingest.options.kafka import KafkaOptions
+from store.collector import gc_paused
+
+_event = methodcaller("error")
+
+
+class ObjectClient:
+    """A consumer of one partition, with what it has fetched and not handed out.
+
+    ``last`` is the offset of the last message since ``assign``, ``end`` the last known end of the partition; -1 where
+    there is none.
+    """
+
+    def __init__(self, feed: KafkaOptions, troubles: Troubles, topic: str, partition: int) -> None:
+        self._consumer = make_consumer(feed, troubles)
+        self._topic, self._partition = topic, partition
+        self._surplus: deque[Message] = deque()
+        self.last = self.end = -1
+
+    def assign(self, offset: int) -> None:
+        """Begins anew at an offset."""
+        self._surplus.clear()
+        self.last = self.end = -1
+        # not seek(): an assignment leaves no message of the old position in the client's queue
+        self._consumer.assign([TopicPartition(self._topic, self._partition, offset)])
+
+    def fetch(self, count: int, seconds: float) -> None:
+        """At most so many further messages, as come within the time; KafkaException."""
+        with gc_paused():
+            found = self._consumer.consume(count, seconds)
+        # events are rare: messages are only looked at one by one if there is one among them
+        if any(map(_event, found)):
+            found = [message for message in found if not self._ended(message)]
+        if found:
+            self._surplus.extend(found)
+            self.last = found[-1].offset()
+
+    def skip(self, start: int) -> bool:
+        """Lets messages before ``start`` go; False where none at or after it was fetched."""
+        if not self._surplus or self._surplus[-1].offset() < start:
+            return False
+        while self._surplus[0].offset() < start:
+            self._surplus.popleft()
+        return True
+
+    def take(self, stop: int, *, whole: bool) -> list[Message] | None:
+        """Messages before ``stop``, None if there are none."""
+        del whole
+        if self.last < stop:
+            taken = list(self._surplus)
+            self._surplus.clear()
+        else:
+            taken = []
+            while self._surplus and self._surplus[0].offset() < stop:
+                taken.append(self._surplus.popleft())
+        return taken or None
+
+    def bounds(self, patience: float) -> tuple[int, int]:
+        """First offset and end of the partition, as the broker knows them; KafkaException."""
+        asked = TopicPartition(self._topic, self._partition)
+        low, high = self._consumer.get_watermark_offsets(asked, timeout=patience)
+        return low, high
+
+    def close(self) -> None:
+        """Ends the consumer."""
+        self._surplus.clear()
+        self._consumer.close()
+
+    def _ended(self, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return False
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        self.end = max(self.end, message.offset())
+        return True

@@ -1,0 +1,122 @@
+"""Messages of one partition without an object for each: payloads as framed records, offsets and times as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.content.lines import LineBlock, framed_block
+from ingest.encodings import to_utf8
+from ingest.feeds.kafka.blocks import MS, Part, Payloads
+from ingest.options.formats import UTF8
+from ingest.values.columns import Mask
+from ingest.values.rows import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class FramedMessage:
+    """One of them, as the client hands it out."""
+
+    at: int
+    payload: bytes | None
+    name: bytes | None
+    time_ms: int
+
+    def offset(self) -> int:
+        """Its number in the partition."""
+        return self.at
+
+    def value(self) -> bytes | None:
+        """Its value, None for a tombstone."""
+        return self.payload
+
+    def key(self) -> bytes | None:
+        """Its key."""
+        return self.name
+
+    def timestamp(self) -> tuple[int, int]:
+        """Kind (0: it has none) and ms since the epoch."""
+        return (0, -1) if self.time_ms < 0 else (1, self.time_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class FramedPart:
+    """The values, or the keys, of messages: record r of ``data`` ends with a line feed before ``ends[r + 1]``.
+
+    ``there`` says which messages have one, in their order.
+    """
+
+    data: bytes
+    ends: npt.NDArray[np.int32]
+    there: Mask
+
+    def of(self, index: int) -> bytes | None:
+        """That of one message."""
+        if not self.there[index]:
+            return None
+        record = index if len(self.ends) > len(self.there) else int(np.count_nonzero(self.there[:index]))
+        return self.data[self.ends[record] : self.ends[record + 1] - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class FramedMessages:
+    """Messages in order; ``times`` are ms since 1970, -1 for none. ``chosen`` are their indices in the parts."""
+
+    offsets: Ints
+    times: Ints
+    values: FramedPart
+    keys: FramedPart
+    chosen: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all values, chosen or not."""
+        return len(self.values.data)
+
+    def where(self, wanted: Mask) -> FramedMessages:
+        """Those that are wanted; nothing is copied until their payloads are."""
+        chosen = np.flatnonzero(wanted) if self.chosen is None else self.chosen[wanted]
+        return replace(self, offsets=self.offsets[wanted], times=self.times[wanted], chosen=chosen)
+
+    def at(self, offset: int) -> FramedMessage:
+        """The message with an offset."""
+        place = int(np.searchsorted(self.offsets, offset))
+        index = place if self.chosen is None else int(self.chosen[place])
+        return FramedMessage(offset, self.values.of(index), self.keys.of(index), int(self.times[place]))
+
+    def value_at(self, offset: int) -> bytes:
+        """The value of the message with an offset; empty if it has none."""
+        return self.at(offset).value() or b""
+
+    def valued(self) -> Mask:
+        """Which have a value."""
+        there = self.values.there
+        return there if self.chosen is None else there[self.chosen]
+
+    def payloads(self, of: Part, encoding: str) -> Payloads:
+        """Those that are there, in UTF-8."""
+        part = self.values if of == "value" else self.keys
+        chosen = np.arange(len(self.offsets)) if self.chosen is None else self.chosen
+        there = part.there[chosen]
+        numbers = self.offsets if there.all() else self.offsets[there]
+        if len(numbers) == len(part.ends) - 1:  # of all that have one none was left out
+            block = LineBlock(part.data, part.ends, numbers, framed=True)
+        else:
+            records = (np.cumsum(part.there) - 1)[chosen[there]]
+            whole = LineBlock(part.data, part.ends, np.zeros(len(part.ends) - 1, np.int64), framed=True)
+            block = replace(whole.picked(records), numbers=numbers)
+        if encoding != UTF8:
+            block = framed_block([to_utf8(block.line(n), encoding) for n in range(len(block))], numbers)
+        return Payloads(block, None if len(numbers) == len(there) else there)
+
+    def instants(self) -> pa.Array:
+        """Timestamps as int64 ns since 1970, null where there is none."""
+        if len(self.times) and self.times.max() > np.iinfo(np.int64).max // MS:
+            return pa.array([None if at < 0 else at * MS for at in self.times.tolist()], pa.int64())  # OverflowError
+        return pa.array(self.times * MS, pa.int64(), mask=self.times < 0)

@@ -1,0 +1,146 @@
+"""Messages of librdkafka, as an array of pointers: what they are, and their payloads as framed records.
+
+By the compiled core, else field by field. Pointers are ``uint64``; none may be null, and each message has to be alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from store.native.buffers import address
+from store.native.library import core
+
+Pointers = npt.NDArray[np.uint64]
+Longs = npt.NDArray[np.int64]
+
+_new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # without content: whoever asks for the object fills it
+_new_bytes.restype, _new_bytes.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_ssize_t]
+_time_of = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
+_free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class MessageLayout(ctypes.Structure):
+    """``rd_kafka_message_t`` of ``rdkafka.h``; ``key`` and ``payload`` are addresses, None where there is none."""
+
+    _fields_ = [
+        ("error", ctypes.c_int),
+        ("topic", ctypes.c_void_p),
+        ("partition", ctypes.c_int32),
+        ("payload", ctypes.c_void_p),
+        ("length", ctypes.c_size_t),
+        ("key", ctypes.c_void_p),
+        ("key_length", ctypes.c_size_t),
+        ("offset", ctypes.c_int64),
+        ("own", ctypes.c_void_p),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFacts:
+    """One entry a message. ``errors`` are librdkafka's codes, 0 for none; ``values`` and ``keys`` are lengths in bytes,
+    -1 for none; ``times`` are ms since 1970, -1 for none.
+    """
+
+    errors: npt.NDArray[np.int32]
+    offsets: Longs
+    values: Longs
+    keys: Longs
+    times: Longs
+
+    @classmethod
+    def room(cls, count: int) -> MessageFacts:
+        """Arrays for so many messages."""
+        return cls(np.empty(count, np.int32), *(np.empty(count, np.int64) for _ in range(4)))
+
+    def part(self, where: slice | npt.NDArray[np.bool_]) -> MessageFacts:
+        """Those of some messages."""
+        return MessageFacts(*(getattr(self, one.name)[where] for one in fields(self)))
+
+    def take(self, other: MessageFacts) -> None:
+        """Entries of another, as many as there are here."""
+        for one in fields(self):
+            getattr(self, one.name)[:] = getattr(other, one.name)
+
+
+def look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) -> int:
+    """Fills ``facts``; how many messages have an error. ValueError: a message is of another partition.
+
+    ``time_of`` is the address of ``rd_kafka_message_timestamp``.
+    """
+    library = core()
+    if library is None:
+        return plain_look(pointers, partition, time_of, facts)
+    arrays = [getattr(facts, one.name) for one in fields(facts)]
+    given = (ctypes.c_void_p * len(arrays))(*map(address, arrays))
+    found: int = library.sh_kafka_look(address(pointers), len(pointers), partition, time_of, ctypes.addressof(given))
+    if found < 0:
+        raise ValueError(f"a message is not of partition {partition}")
+    return found
+
+
+def plain_look(pointers: Pointers, partition: int, time_of: int, facts: MessageFacts) -> int:
+    """The same without the compiled core."""
+    kind, ask = ctypes.c_int(0), _time_of(time_of)
+    for n, pointer in enumerate(pointers.tolist()):
+        message = MessageLayout.from_address(pointer)
+        facts.errors[n], facts.offsets[n] = message.error, message.offset
+        facts.values[n] = facts.keys[n] = facts.times[n] = -1
+        if message.error:
+            continue
+        if message.partition != partition:
+            raise ValueError(f"a message is not of partition {partition}")
+        if message.payload is not None:
+            facts.values[n] = message.length
+        if message.key is not None:
+            facts.keys[n] = message.key_length
+        at = ask(pointer, ctypes.byref(kind))
+        if kind.value and at >= 0:
+            facts.times[n] = at
+    return int(np.count_nonzero(facts.errors))
+
+
+def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt.NDArray[np.int32]]:
+    """Values, or keys, of the messages that have one, each followed by a line feed; and where each ends, after a 0.
+
+    ``lengths`` are those that ``look`` found. The payloads are copied once. ValueError: they have other lengths, or
+    2 GiB and more in all.
+    """
+    there = lengths >= 0
+    count = int(np.count_nonzero(there))
+    size = int(lengths.sum(where=there)) + count
+    if size > np.iinfo(np.int32).max:
+        raise ValueError(f"{size} bytes of messages are too many for one block")
+    library = core()
+    if library is None:
+        return plain_frame(pointers, keys=keys)
+    ends = np.empty(count + 1, np.int32)
+    data: bytes = _new_bytes(None, size)
+    at = np.frombuffer(data, np.uint8)
+    found = library.sh_kafka_frame(address(pointers), len(pointers), int(keys), address(at), size, address(ends))
+    if found != count or ends[-1] != size:
+        raise ValueError(f"messages do not have the {size} bytes that they should")
+    return data, ends
+
+
+def plain_frame(pointers: Pointers, *, keys: bool) -> tuple[bytes, npt.NDArray[np.int32]]:
+    """The same without the compiled core."""
+    messages = map(MessageLayout.from_address, pointers.tolist())
+    spans = [(m.key, m.key_length) if keys else (m.payload, m.length) for m in messages]
+    payloads = [ctypes.string_at(at, length) for at, length in spans if at is not None]
+    ends = np.zeros(len(payloads) + 1, np.int32)
+    np.cumsum([len(payload) + 1 for payload in payloads], out=ends[1:])
+    return b"\n".join([*payloads, b""]), ends
+
+
+def release(pointers: Pointers, free: int) -> None:
+    """Gives messages back to librdkafka; ``free`` is the address of ``rd_kafka_message_destroy``."""
+    library = core()
+    if library is None:
+        for pointer in pointers.tolist():
+            _free(free)(pointer)
+    else:
+        library.sh_kafka_release(address(pointers), len(pointers), free)

@@ -1,0 +1,120 @@
+"""Messages without objects are decoded as the same messages with them, whatever they hold and whichever are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.bad_rows import Rejects
+from ingest.feeds.kafka.blocks import MessageBlock, Messages
+from ingest.feeds.kafka.messages import MessageRows
+from ingest.options.kafka import KafkaOptions
+from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from ingest.targets import resolve_targets
+from tests.support.ingest.ingest_cases import schema
+from tests.support.ingest.messages import PLACE, Fake
+from tests.support.kafka.laid_out import framed
+
+VALUES = st.none() | st.sampled_from(
+    [b"", b"\n", b'{"v": 1}', b'{"v":\n2}', b'{"v": "x"}', b"7,\xc3\xa9", b"7", b'"a\nb"', b"\xe9"]
+)
+KEYS = st.none() | st.sampled_from([b"", b"k", b"\xff", b'{"id": 5}', b"two\nlines"])
+TIMES = st.sampled_from([-1, 0, 1, 1_795_255_200_000])
+BATCHES = st.lists(st.tuples(VALUES, KEYS, TIMES), max_size=12)
+
+COLUMNS = {
+    "json": (schema(v="int", k="String", t="Instant", o="long"), (ColumnSpec("k", meta="key"),)),
+    "csv": (schema(v="String", k="long", t="Instant", o="long"), (ColumnSpec("k", of="key", source="id"),)),
+    "raw": (schema(v="String", k="String", t="Instant", o="long"), (ColumnSpec("k", meta="key"),)),
+}
+
+
+def decoded(block: Messages, format: str, **options: Any) -> tuple[object, ...]:
+    table, specs = COLUMNS[format]
+    feed = KafkaOptions("h", ("ticks",), format=format, key_format="json", **options)  # type: ignore[arg-type]
+    all_specs = (*specs, ColumnSpec("t", meta="timestamp"), ColumnSpec("o", meta="offset"))
+    part = PartitionSpec(InternalRule("meta", "partition"), ValueRule(fixed="2026-11-21"))
+    spec = StreamSpec("s", "Test.Rows", feed, part, all_specs, bad_rows=BadRowBudget(1000, 1.0))
+    if format == "csv":
+        spec = replace(spec, feed=replace(feed, csv=replace(feed.csv, header=False, names=("v",))))
+    handed: list[Any] = []
+    rejects = Rejects(spec.bad_rows, sink=handed.extend)
+    rows = MessageRows(resolve_targets(spec, table), spec.feed, spec).decode(block, PLACE, 77, rejects)  # type: ignore[arg-type]
+    rejects.flush()
+    return (
+        rows.numbers.tolist(),
+        [column.to_pylist() for column in rows.columns],
+        list(map(astuple, handed)),
+        rejects.read,
+        dict(rejects.others),
+        dict(rejects.ignored),
+    )
+
+
+@pytest.mark.parametrize("tombstones", ["row", "ignore"])
+@pytest.mark.parametrize("format", list(COLUMNS))
+@settings(deadline=None)
+@given(parts=BATCHES, encoding=st.sampled_from(["utf-8", "latin-1"]))
+def test_both_ways_decode_the_same(
+    parts: list[tuple[bytes | None, bytes | None, int]], encoding: str, format: str, tombstones: str
+) -> None:
+    messages = [Fake(5 * n, value, key, at) for n, (value, key, at) in enumerate(parts)]
+    options = {"tombstones": tombstones, "encoding": encoding}
+    one, other = MessageBlock.of([Untimed(*astuple(m)) for m in messages]), framed(messages)
+    assert decoded(one, format, **options) == decoded(other, format, **options)
+
+
+class Untimed(Fake):
+    """Has no timestamp where its time is below zero."""
+
+    def timestamp(self) -> tuple[int, int]:
+        return int(self.time_ms >= 0), self.time_ms
+
+
+@settings(deadline=None)
+@given(BATCHES, st.lists(st.integers(0, 2**12 - 1), max_size=3))
+def test_some_of_them_are_the_same_messages(
+    parts: list[tuple[bytes | None, bytes | None, int]], choices: list[int]
+) -> None:
+    messages = [Fake(5 * n, value, key, at) for n, (value, key, at) in enumerate(parts)]
+    one: Messages = MessageBlock.of([Untimed(*astuple(m)) for m in messages])
+    other: Messages = framed(messages)
+    for bits in choices:
+        wanted = np.array([bits >> n & 1 for n in range(len(one.offsets))], np.bool_)
+        one, other = one.where(wanted), other.where(wanted)
+    assert one.offsets.tolist() == other.offsets.tolist()
+    assert one.valued().tolist() == other.valued().tolist()
+    assert one.instants() == other.instants()
+    for offset in one.offsets.tolist():
+        a, b = one.at(offset), other.at(offset)
+        assert (a.offset(), a.value(), a.key(), one.value_at(offset)) == (
+            b.offset(),
+            b.value(),
+            b.key(),
+            other.value_at(offset),
+        )
+        assert a.timestamp()[0] == b.timestamp()[0] and (not a.timestamp()[0] or a.timestamp() == b.timestamp())
+    for of in ("value", "key"):
+        for encoding in ("utf-8", "latin-1", "utf-16le"):
+            a_found, b_found = one.payloads(of, encoding), other.payloads(of, encoding)  # type: ignore[arg-type]
+            a_block, b_block = a_found.block, b_found.block
+            assert (a_found.there is None) == (b_found.there is None)
+            assert a_found.there is None or a_found.there.tolist() == b_found.there.tolist()  # type: ignore[union-attr]
+            assert (a_block.data, a_block.ends.tolist(), a_block.numbers.tolist(), a_block.framed) == (
+                b_block.data,
+                b_block.ends.tolist(),
+                b_block.numbers.tolist(),
+                b_block.framed,
+            )
+
+
+def test_a_time_beyond_what_an_instant_holds_is_refused_both_ways() -> None:
+    messages = [Fake(0, b"a", None, 2**62)]
+    for block in (MessageBlock.of(messages), framed(messages)):
+        with pytest.raises(OverflowError):
+            block.instants()
