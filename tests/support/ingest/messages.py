@@ -26,6 +26,7 @@ class Fake:
     payload: bytes | None
     name: bytes | None = None
     time_ms: int = 1000
+    kind: int = 1
 
     def offset(self) -> int:
         return self.at
@@ -37,7 +38,7 @@ class Fake:
         return self.name
 
     def timestamp(self) -> tuple[int, int]:
-        return 1, self.time_ms
+        return self.kind, self.time_ms
 
 
 def decode(

@@ -30,9 +30,9 @@ class LaidOut:
 
 @contextmanager
 def laid_out(messages: Sequence[Fake], partition: int = 3, errors: Sequence[int] = ()) -> Iterator[LaidOut]:
-    """The messages; a time below zero is none. ``errors`` are codes of the first of them."""
+    """The messages with the timestamps that they tell. ``errors`` are codes of the first of them."""
     with ExitStack() as stack:
-        times: dict[int, int] = {}
+        times: dict[int, tuple[int, int]] = {}
         pointers: list[int] = []
         keep: list[object] = []
         codes = [*errors, *[0] * (len(messages) - len(errors))]
@@ -48,12 +48,12 @@ def laid_out(messages: Sequence[Fake], partition: int = 3, errors: Sequence[int]
             made = MessageLayout(code, None, partition, value, length, key, key_length, message.at, None)
             octets = stack.enter_context(guarded(np.frombuffer(bytes(made), np.uint8)))
             pointers.append(octets.__array_interface__["data"][0])
-            times[pointers[-1]] = message.time_ms
+            times[pointers[-1]] = message.timestamp()
             keep.append(octets)
 
         def time_of(pointer: int, kind: ctypes._Pointer[ctypes.c_int]) -> int:
-            kind[0] = int(times[pointer] >= 0)
-            return times[pointer]
+            kind[0], at = times[pointer]
+            return at
 
         released: list[int] = []
         called = _TIME(time_of), _FREE(released.append)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.bad_rows import Rejects
-from ingest.feeds.kafka.blocks import MessageBlock, Messages
+from ingest.feeds.kafka.blocks import MessageBlock, Messages, time_ns
 from ingest.feeds.kafka.messages import MessageRows
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import BadRowBudget, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
@@ -63,17 +63,10 @@ def decoded(block: Messages, format: str, **options: Any) -> tuple[object, ...]:
 def test_both_ways_decode_the_same(
     parts: list[tuple[bytes | None, bytes | None, int]], encoding: str, format: str, tombstones: str
 ) -> None:
-    messages = [Fake(5 * n, value, key, at) for n, (value, key, at) in enumerate(parts)]
+    messages = [Fake(5 * n, value, key, at, kind=n % 3) for n, (value, key, at) in enumerate(parts)]
     options = {"tombstones": tombstones, "encoding": encoding}
-    one, other = MessageBlock.of([Untimed(*astuple(m)) for m in messages]), framed(messages)
+    one, other = MessageBlock.of(messages), framed(messages)
     assert decoded(one, format, **options) == decoded(other, format, **options)
-
-
-class Untimed(Fake):
-    """Has no timestamp where its time is below zero."""
-
-    def timestamp(self) -> tuple[int, int]:
-        return int(self.time_ms >= 0), self.time_ms
 
 
 @settings(deadline=None)
@@ -81,8 +74,8 @@ class Untimed(Fake):
 def test_some_of_them_are_the_same_messages(
     parts: list[tuple[bytes | None, bytes | None, int]], choices: list[int]
 ) -> None:
-    messages = [Fake(5 * n, value, key, at) for n, (value, key, at) in enumerate(parts)]
-    one: Messages = MessageBlock.of([Untimed(*astuple(m)) for m in messages])
+    messages = [Fake(5 * n, value, key, at, kind=n % 3) for n, (value, key, at) in enumerate(parts)]
+    one: Messages = MessageBlock.of(messages)
     other: Messages = framed(messages)
     for bits in choices:
         wanted = np.array([bits >> n & 1 for n in range(len(one.offsets))], np.bool_)
@@ -98,7 +91,7 @@ def test_some_of_them_are_the_same_messages(
             b.key(),
             other.value_at(offset),
         )
-        assert a.timestamp()[0] == b.timestamp()[0] and (not a.timestamp()[0] or a.timestamp() == b.timestamp())
+        assert time_ns(a) == time_ns(b)
     for of in ("value", "key"):
         for encoding in ("utf-8", "latin-1", "utf-16le"):
             a_found, b_found = one.payloads(of, encoding), other.payloads(of, encoding)  # type: ignore[arg-type]
