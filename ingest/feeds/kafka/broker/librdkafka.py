@@ -89,6 +89,8 @@ class Librdkafka:
         self.free = ctypes.cast(library.rd_kafka_message_destroy, _at).value or 0
 
     def __getattr__(self, name: str) -> ctypes._NamedFuncPointer:
+        if name not in _SIGNATURES:
+            raise AttributeError(name)
         function: ctypes._NamedFuncPointer = getattr(self._library, f"rd_kafka_{name}")
         return function
 
