@@ -144,7 +144,10 @@ def fail(root: Path, before: Path | None, site: Site, error: str) -> bool:
 
 
 def main(base: Path, *, every: bool, seed: int) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
-    """Rounds by call and error, and how many of them went wrong. Half of them start with a new table."""
+    """Rounds by call and error, and how many of them went wrong. Half of them start with a new table.
+
+    Each call fails once, with an error of chance: all errors at all call sites are the in-process faults' work.
+    """
     chance, done, wrong = random.Random(seed), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     grown = base / "grown"
     grown.mkdir()
@@ -157,21 +160,21 @@ def main(base: Path, *, every: bool, seed: int) -> tuple[Counter[tuple[str, str]
         assert ended.code == 0, ended
         found = list(sites(root, log))
         for number, site in enumerate(found if every else chosen(found, chance)):
-            for error in ERRORS[site.call] if every else (chance.choice(ERRORS[site.call]),):
-                place = base / f"{name}-{number}"  # as long as the other names, and gone after the round
-                try:
-                    done[site.call, error if fail(place, before, site, error) else NOT_MET] += 1
-                except AssertionError as problem:
-                    done[site.call, error] += 1
-                    wrong[site.call, error] += 1
-                    print(f"{name} table, {site}, {error}: {problem}", flush=True)
-                shutil.rmtree(place)
+            error = chance.choice(ERRORS[site.call])
+            place = base / f"{name}-{number}"  # as long as the other names, and gone after the round
+            try:
+                done[site.call, error if fail(place, before, site, error) else NOT_MET] += 1
+            except AssertionError as problem:
+                done[site.call, error] += 1
+                wrong[site.call, error] += 1
+                print(f"{name} table, {site}, {error}: {problem}", flush=True)
+            shutil.rmtree(place)
     return done, wrong
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Lets system calls of a writer fail by strace.")
-    parser.add_argument("--every", action="store_true", help="every call with every error, not one of each kind")
+    parser.add_argument("--every", action="store_true", help="every call, not one of each kind")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     if why := missing():
