@@ -169,7 +169,7 @@ class Round:
         )
         again = [a for a, (place, _) in repeated.items() if a not in first and place in kept.values()]
         self._tally.repeated += len(again)
-        order = self.order
+        order = self.order if again else "earlier first"  # what was not repeated has no later attempt
         lost = [a for a, (_, executor) in first.items() if executor == victim]
         early = [*kept, *lost]
         self._chance.shuffle(early)
