@@ -99,9 +99,10 @@ def run_stream(
             raise _translated(error) from error
     if batches.error is not None:
         raise jvm_gone(batches.error) or batches.error
-    if query.status["message"] != ENDED_WELL and not batches.refused:
+    status = query.status["message"]
+    if status != ENDED_WELL and not batches.refused:
         # an error inside Spark that is not in the query's exception
-        raise CommitError("Spark ended the stream without a reason", found=query.status["message"], hint=GO_ON)
+        raise CommitError("Spark ended the stream without a reason", found=status, hint=GO_ON)
     reports.look()
     batches.written.finish()
     if plan.trigger.get("availableNow") is None:
@@ -117,6 +118,7 @@ def _watch(query: StreamingQuery, batches: Batches, stop: threading.Event, repor
             return
         batches.idle()
         reports.look_if_due()
+    query.awaitTermination()  # with a time limit it may return before the query's error and last status are there
 
 
 def refuse_speculation(spark: SparkSession) -> None:
