@@ -100,7 +100,7 @@ def expected(value: Any, column: Any) -> Any:
     if kind == "Instant":
         return int(Decimal(str(value)) * {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit])
     if kind == "Boolean":
-        return value if isinstance(value, bool) else value == "true"
+        return value if isinstance(value, bool) else value in ("true", "True", "TRUE")
     number = value.strip().replace(",", "") if isinstance(value, str) else value
     return float(number) if kind == "double" else int(Decimal(number))
 

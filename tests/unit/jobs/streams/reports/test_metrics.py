@@ -204,13 +204,13 @@ def test_only_the_loopback_address_and_a_port_in_use(tmp_path: Path) -> None:
 def test_stats_list_the_position_of_each_partition(capsys: pytest.CaptureFixture[str]) -> None:
     stream = {"stream": "feed", "epoch": 3, "positions": {"ticks/0": 17, "ticks/1": 18}}
     found = {"table": "Test.Event", "rows": 1, "bytes": 2, "waste": 0, "tiers": {}, "streams": [stream]}
-    _show_stats({**found, "sources": [], "dates": []}, verbose=False)
+    _show_stats({**found, "extended": None, "sources": [], "dates": []}, verbose=False)
     reported = capsys.readouterr().out
     lines = [line.split() for line in reported.partition("positions")[2].splitlines() if line]
     assert lines == [["stream", "topic", "partition", "position"], ["feed", "ticks/0", "17"], ["feed", "ticks/1", "18"]]
     assert reported.count("ticks/0") == 1
     stream |= {"rates": {"ticks/0": 2.5}, "lag": {"ticks/0": 3}, "ends": {"ticks/0": 20, "ticks/2": 4}}
-    _show_stats({**found, "sources": [], "dates": []}, verbose=False)
+    _show_stats({**found, "extended": None, "sources": [], "dates": []}, verbose=False)
     reported = capsys.readouterr().out
     lines = [line.split() for line in reported.partition("positions")[2].splitlines() if line]
     assert lines[0] == ["stream", "topic", "partition", "position", "per", "second", "end", "lag"]
