@@ -17,7 +17,5 @@ def test_whatever_of_a_cluster_is_killed_every_row_is_there_once(tmp_path: Path)
     assert {kind: done.kills[kind] for kind in KINDS} == dict.fromkeys(KINDS, 1)
     assert done.tasks == FILES, "with an executor or two there is a task a file: tasks that wait bring executors"
     executors = [*(tmp_path / "cluster").glob("work-*/app-*/*/stderr")]
-    workers = {(path.parents[1].name, path.parents[2].name) for path in executors}
-    applications = [application for application, _ in workers]
-    assert len({*applications}) >= 2, "the stream and the merge have run on the cluster"
-    assert max(map(applications.count, applications)) >= 2, "two workers have run executors of the stream"
+    applications = {path.parents[1].name for path in executors}
+    assert len(applications) >= 2, "the stream and the merge have run on the cluster"
