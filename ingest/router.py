@@ -21,7 +21,7 @@ from ingest.bad_rows import BadRow, Rejects, Unit, bad_row
 from ingest.spec import PartitionSpec, Target, ValueRule
 from ingest.values.instants import UNIT_NS
 from ingest.values.rows import Ints, Rows
-from ingest.values.zones import zone_table
+from ingest.values.zones import ZoneTable, zone_table
 from store.errors import ErrorBudgetExceeded, InvalidNameError
 from store.instants import NS_PER_SECOND
 from store.layout import LocationKey, encode_internal
@@ -162,6 +162,8 @@ class Router:
         instants, null = instants_of(array, rule)
         past, future = (round(s * NS_PER_SECOND) for s in (self.partition.max_past_s, self.partition.max_future_s))
         low, high = (min(max(b, -(2**63) + 1), 2**63 - 1) for b in (self.clock_ns - past, self.clock_ns + future))
+        if not null.any() and low <= instants.min() and instants.max() <= high:
+            return _Keys(*date_names(instants, rule), rule.column)
         outside = ((instants < low) | (instants > high)) & ~null
         bad = null | outside
         reasons = dict.fromkeys(np.flatnonzero(null).tolist(), (NULL_DATE, "an instant", "null"))
@@ -189,10 +191,18 @@ def dates_refused(row: BadRow, setting: str) -> ErrorBudgetExceeded:
 def date_names(instants: Ints, rule: ValueRule) -> tuple[list[str], Ints]:
     """Distinct partition values of instants (ns), and for each instant which of them."""
     step, unit = (_HOUR_S, "h") if rule.format == "yyyy-MM-dd-HH" else (_DAY_S, "D")
-    local = instants // NS_PER_SECOND + zone_table(rule.zone).offset_s(instants)
-    units, codes = np.unique(local // step, return_inverse=True)
+    zone = zone_table(rule.zone)
+    if len(instants) and zone.one_stretch(int(instants.min()), int(instants.max()), step):
+        units, codes = _local_units(instants[:1], zone, step), np.zeros(len(instants), np.int64)
+    else:
+        units, codes = np.unique(_local_units(instants, zone, step), return_inverse=True)
     texts = units.astype(f"datetime64[{unit}]").astype(str).tolist()
-    return [text.replace("T", "-") for text in texts], codes.astype(np.int64)
+    return [text.replace("T", "-") for text in texts], codes.astype(np.int64, copy=False)
+
+
+def _local_units(instants: Ints, zone: ZoneTable, step: int) -> Ints:
+    """For each instant, in which step of so many seconds of local time it is."""
+    return (instants // NS_PER_SECOND + zone.offset_s(instants)) // step
 
 
 def instants_of(array: pa.Array, rule: ValueRule) -> tuple[Ints, npt.NDArray[np.bool_]]:

@@ -154,15 +154,13 @@ def line_blocks(
         size += len(piece)
         if size < block:
             continue
-        data = b"".join(held)
-        cut = data.rfind(b"\n") + 1
-        if cut or too_long:
-            made = _block(data[:cut], number, tuple(too_long))
+        whole, rest = _cut(held)
+        if whole or too_long:
+            made = _block(whole, number, tuple(too_long))
             yield from _portions(made, lines, max_line)
             number += len(made)
             too_long.clear()
-        held = [data[cut:]]
-        size = len(held[0])
+        held, size = [rest], len(rest)
         if size > max_line:
             skipping = LongLine(number, held[0][: min(HEAD, max_line)], size)
             held, size = [], 0
@@ -170,6 +168,17 @@ def line_blocks(
         too_long.append(skipping)
     if size or too_long:
         yield from _portions(_block(b"".join(held), number, tuple(too_long)), lines, max_line)
+
+
+def _cut(held: list[bytes]) -> tuple[bytes, bytes]:
+    """The pieces up to their last line feed, and what is behind it. What is in them is copied once."""
+    last = held[-1]
+    cut = last.rfind(b"\n") + 1
+    if cut:
+        return b"".join([*held[:-1], memoryview(last)[:cut]]), last[cut:]
+    data = b"".join(held)
+    cut = data.rfind(b"\n") + 1
+    return data[:cut], data[cut:]
 
 
 def _block(data: bytes, number: int, too_long: tuple[LongLine, ...]) -> LineBlock:

@@ -45,6 +45,13 @@ class ZoneTable:
         self._cover(int(seconds.min()), int(seconds.max()))
         return self._at(seconds)
 
+    def one_stretch(self, first_ns: int, last_ns: int, step: int) -> bool:
+        """Whether all instants between two have one offset, and are in one step of so many seconds of local time."""
+        ends = np.array([first_ns, last_ns]) // NS_PER_SECOND
+        first, last = (self.offset_s(ends * NS_PER_SECOND) + ends) // step
+        places = np.searchsorted(self._starts, ends, side="right")
+        return bool(first == last and places[0] == places[1])
+
     def to_utc(self, local_ns: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_]]:
         """Instants of local times (ns as if UTC), and a mask of those that never happened."""
         if not len(local_ns):

@@ -9,7 +9,6 @@ so a task can write to more locations than it may have open files.
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +32,7 @@ from store.format.column.symbols import decode_symbols
 from store.format.table.tablesize import TableSize, decode
 from store.io.fs import Fs, Lock
 from store.layout import LocationKey
+from store.scan.checksums import crc32
 from store.types.committed import FileState, RangeStats
 from store.types.model import Column, Storage
 from writers.append.empty_location import WorkerCache
@@ -262,7 +262,7 @@ class LocationAppender:
                 self._fs.write_at(path, physical_size(name, state.size), data)
             else:
                 return
-        self._files[name] = FileState(state.size + len(data), zlib.crc32(data, state.crc))
+        self._files[name] = FileState(state.size + len(data), crc32(data, state.crc))
         self.written += len(data)
         self.touched[path] = None
 

@@ -19,8 +19,9 @@ def range_stats(values: pa.Array, start: int) -> RangeStats:
         return base
     kind = values.type
     if pa.types.is_dictionary(kind):
-        used = pc.unique(values.indices).drop_null()
-        return _strings(base, values.dictionary.take(used))
+        used = np.zeros(len(values.dictionary), np.bool_)
+        used[values.indices.drop_null().to_numpy()] = True
+        return _strings(base, values.dictionary.filter(pa.array(used)))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _strings(base, values)
     if pa.types.is_floating(kind):

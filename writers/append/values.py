@@ -12,7 +12,7 @@ from store.types.model import Column, Storage
 
 
 def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array:
-    """The values of a column in all batches as one array in the column's type; strings may stay a dictionary.
+    """The values of a column in all batches as one array in its type; symbols as a dictionary, blobs may be one.
 
     Null where a batch has no such column. SchemaMismatchError: another type, a bug of the decoder.
     """
@@ -31,13 +31,14 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array
                 hint="this is a bug of the feed's decoder, not of the data; report it",
             )
         arrays.append(array)
-    if len(arrays) == 1:
-        return arrays[0]
     if len({array.type for array in arrays}) > 1:
         arrays = [array.cast(pa.large_string()) for array in arrays]
-    if pa.types.is_dictionary(arrays[0].type):
-        arrays = pa.chunked_array(arrays).unify_dictionaries().chunks
-    return pa.concat_arrays(arrays)
+    values = pa.chunked_array(arrays)
+    if pa.types.is_dictionary(values.type):
+        values = values.unify_dictionaries()
+    elif column.storage is Storage.SYMBOL:  # once, for symbol ids and statistics; texts are never put together
+        values = values.dictionary_encode()
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 
 
 def nulls_like(array: pa.Array, count: int) -> pa.Array:

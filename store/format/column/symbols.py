@@ -18,6 +18,7 @@ from store.format.column.ends import WIDTH, decode_ends, encode_ends
 from store.format.column.prefix import LITTLE, ByteOrder
 from store.format.java.reader import HINT
 from store.kernels import pc
+from store.native.gather import gathered
 from store.types.datatypes import INT_NULL
 
 MAX_SYMBOLS = 2**31 - 1
@@ -33,12 +34,11 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
     texts = coded.dictionary.to_pylist()
     count = len(known)
     new: dict[str, int] = {}
-    table = np.empty(len(texts) + 1, np.int32)
+    table = np.empty(len(texts) + 1, "<i4")
     table[-1] = INT_NULL
-    codes = pc.fill_null(coded.indices.cast(pa.int64()), len(texts))
-    # a dictionary that came with the array may be in any order and have entries without rows
-    seen = pc.unique(codes).to_pylist() if coded is array else range(len(texts))
-    for code in seen:
+    codes = pc.fill_null(coded.indices.cast(pa.int32()), len(texts))
+    # the dictionary may be in any order and have entries without rows
+    for code in pc.unique(codes).to_pylist():
         text = texts[code] if code < len(texts) else None
         if text is None:
             table[code] = INT_NULL
@@ -47,7 +47,7 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
         table[code] = new.setdefault(text, count + len(new)) if number is None else number
     if count + len(new) > MAX_SYMBOLS:
         raise SchemaMismatchError("symbol table is full", expected=f"at most {MAX_SYMBOLS} symbols")
-    return np.ascontiguousarray(table[codes.to_numpy()], "<i4").view(np.uint8).data, list(new)
+    return gathered(table, codes.to_numpy().view(np.uint32)).view(np.uint8).data, list(new)
 
 
 def symbol_place(index: int) -> str:

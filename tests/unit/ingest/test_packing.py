@@ -90,6 +90,7 @@ def test_every_cut_is_noticed(name: str) -> None:
     assert len(packed) - 8 <= caught.value.at <= len(packed) + 40
 
 
+@pytest.mark.slow
 def test_a_dictionary_that_is_too_large_is_an_error() -> None:
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 300 << 20}]
     header = lzma.compress(b"x" * 100, filters=filters)

@@ -51,6 +51,7 @@ def test_a_sound_tree_has_no_finding(tmp_path: Path, kind: str) -> None:
     assert check(db, deep=True) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_file_that_is_lost_cut_or_changed_is_found_and_written_again(tmp_path: Path, kind: str) -> None:
     db, tree = tree_of(tmp_path, kind)
