@@ -32,7 +32,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }
 endef
 
-.PHONY: help setup setup-airflow setup-deephaven demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz power-cut power-cut-spark bench zip environment clean
+.PHONY: help setup setup-airflow setup-deephaven demo demo-kafka demo-live demo-airflow kafka cluster airflow test test-airflow test-deephaven test-fast check docs pages crash crash-results fuzz fuzz-full power-cut power-cut-spark bench zip environment clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -121,6 +121,9 @@ crash: setup ## the full crash campaign, written to docs/crash-results.md: every
 
 fuzz: setup ## the compiled core against mutated input, with sanitizers (minutes)
 	$(BIN)/python -m native.fuzz.run
+
+fuzz-full: setup ## the same with 100 million inputs (hours)
+	$(BIN)/python -m native.fuzz.run --total 100_000_000
 
 power-cut: setup ## the power of ext4 and xfs images is cut under a running writer (needs root, xfsprogs)
 	$(BIN)/python -m tests.crash.disk.power_cuts --rounds 40

@@ -7,9 +7,7 @@ enum { KINDS = SH_TOKEN, COLUMNS = KINDS + 1, FIELDS = 5, SETTINGS = 4 };
 
 static void check(const int64_t *starts, const int64_t *stops, int64_t count, int64_t first, int64_t lines) {
     for (int64_t i = 0; i < count; i++) {
-        if (starts[i] < first || stops[i] <= starts[i] || stops[i] > lines) {
-            abort();
-        }
+        HOLDS(starts[i] >= first && stops[i] > starts[i] && stops[i] <= lines);
         first = stops[i];
     }
 }

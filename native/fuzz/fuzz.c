@@ -1,14 +1,15 @@
-/* Feeds a scanner with mutated input; json_target.c and csv_target.c say which, and what it is made of.
+/* Feeds a part of the core with mutated input; json_target.c and the others say which, and what it is made of.
  *
  * With clang, libFuzzer calls LLVMFuzzerTestOneInput: -fsanitize=fuzzer -DSH_LIBFUZZER. Without it main has a loop of
  * its own: gcc's -fsanitize-coverage=trace-pc calls __sanitizer_cov_trace_pc at each branch, and an input that passes a
- * pair of branches for the first time is kept and mutated further. */
+ * pair of branches for the first time is kept and mutated further. What ends the process shows its input. */
+#include <sanitizer/common_interface_defs.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "fuzz.h"
 
-enum { KEPT = 4096, LARGEST = 2048 };
+enum { KEPT = 4096, LARGEST = 2048, REPORT = 1000000 };
 
 #ifndef SH_LIBFUZZER
 #if defined(__clang__)
@@ -36,20 +37,36 @@ NOT_WATCHED static uint64_t chance(uint64_t below) {
     return state % below;
 }
 
+/* The input that is tried, for what is written when it ends the process. */
+static uint8_t work[2 * LARGEST];
+static size_t size;
+static long round;
+
+NOT_WATCHED static void show_input(void) {
+    fprintf(stderr, "input %ld, %zu bytes: ", round + 1, size);
+    for (size_t i = 0; i < size; i++) {
+        fprintf(stderr, "%02x", work[i]);
+    }
+    fputc('\n', stderr);
+}
+
+NOT_WATCHED const char *__asan_default_options(void) { return "handle_abort=1"; } /* abort() shows the stack too */
+
 NOT_WATCHED int main(int count, char **words) {
-    static uint8_t *corpus[KEPT], work[2 * LARGEST];
+    static uint8_t *corpus[KEPT];
     static size_t sizes[KEPT];
+    __sanitizer_set_death_callback(show_input);
     long rounds = count > 1 ? atol(words[1]) : 100000;
     state ^= count > 2 ? (uint64_t)atol(words[2]) * 2654435761u : 0;
     size_t kept = 0;
-    for (long round = 0; round < rounds; round++) {
-        size_t size = 0;
+    for (round = 0; round < rounds; round++) {
+        size = 0;
         if (kept > 0 && chance(20)) {
             size_t from = chance(kept);
             size = sizes[from];
             memcpy(work, corpus[from], size);
         }
-        for (uint64_t change = 1 + chance(4); change > 0; change--) {
+        for (uint64_t change = 1 + chance(chance(16) ? 4 : 64); change > 0; change--) {
             const char *piece = fuzz_pieces[chance(fuzz_piece_count)];
             size_t length = strlen(piece), at = chance(size + 1);
             uint64_t kind = chance(4);
@@ -71,6 +88,9 @@ NOT_WATCHED int main(int count, char **words) {
             corpus[kept] = malloc(size ? size : 1);
             memcpy(corpus[kept], work, size);
             sizes[kept++] = size;
+        }
+        if ((round + 1) % REPORT == 0) {
+            fprintf(stderr, "%ld of %ld inputs\n", round + 1, rounds);
         }
     }
     printf("%ld inputs, %zu of them reached something new\n", rounds, kept);

@@ -2,7 +2,9 @@
 #ifndef SPARKHAVEN_FUZZ_H
 #define SPARKHAVEN_FUZZ_H
 
+#include <sanitizer/asan_interface.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +14,21 @@ extern uint64_t fuzz_powers[]; /* powers.c, which run.py writes */
 extern const char *const fuzz_pieces[];
 extern const size_t fuzz_piece_count;
 
-/* Memory of exactly this size, so that the address sanitizer sees each byte too many. */
+/* Ends the process, and says which line expected what. */
+#define HOLDS(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);                             \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* Memory of exactly this size, so that the address sanitizer sees each byte too many; also where it is none. */
 static inline void *made(size_t size) {
     void *found = calloc(size ? size : 1, 1);
-    if (found == NULL) {
-        abort();
+    HOLDS(found != NULL);
+    if (size == 0) {
+        ASAN_POISON_MEMORY_REGION(found, 1);
     }
     return found;
 }

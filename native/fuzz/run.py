@@ -1,8 +1,9 @@
-"""Compiles the fuzzer with sanitizers and runs it on each scanner, with so many inputs each:
-``python -m native.fuzz.run [--rounds N] [--seed N] [--targets json csv]``.
+"""Compiles the fuzzer with sanitizers and runs it on each part of the core:
+``python -m native.fuzz.run [--rounds N | --total N] [--seed N] [--targets json csv ...]``.
 
 With clang: libFuzzer, guided by coverage. Else with gcc: the loop of ``fuzz.c``, guided by gcc's calls at each branch.
-Both stop at the first byte read or written out of place, and at undefined behaviour.
+Both stop at the first byte read or written out of place, at undefined behaviour, and where a target says that a result
+is wrong. The last line is the verdict. Ends with 0: all inputs passed; 1: one did not; 2: usage, or no compiler.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from ingest.formats.scan.layout import powers_of_five
 
 HERE = Path(__file__).resolve().parent
-TARGETS = ("json", "csv")
+TARGETS = tuple(sorted(path.stem.removesuffix("_target") for path in HERE.glob("*_target.c")))
 SANITIZED = ("-std=c11", "-g", "-O1", "-fno-sanitize-recover=all", "-fsanitize=address,undefined")
 
 
@@ -40,33 +43,63 @@ def command(scratch: Path, target: str) -> list[str] | None:
     return None
 
 
-def run(rounds: int, seed: int, scratch: Path, target: str) -> subprocess.CompletedProcess[str] | None:
-    """Compiles and runs for one of ``TARGETS``; None where there is no compiler that can."""
+def made(scratch: Path, target: str, rounds: int, seed: int) -> list[str] | None:
+    """Compiles one of ``TARGETS``; the call that runs it, None where there is no compiler that can."""
     words = command(scratch, target)
     if words is None:
         return None
     subprocess.run(words, check=True)
-    own = ["-runs=" + str(rounds), f"-seed={seed}"] if words[0] == "clang" else [str(rounds), str(seed)]
-    return subprocess.run([str(scratch / "fuzz"), *own], capture_output=True, text=True, check=False)
+    own = [f"-runs={rounds}", f"-seed={seed}"] if words[0] == "clang" else [str(rounds), str(seed)]
+    return [str(scratch / "fuzz"), *own]
 
 
-def main() -> int:
-    """Runs the fuzzer and shows what it says."""
+def run(rounds: int, seed: int, scratch: Path, target: str) -> subprocess.CompletedProcess[str] | None:
+    """Compiles and runs one of ``TARGETS``, with what it says; None where there is no compiler that can."""
+    words = made(scratch, target, rounds, seed)
+    if words is None:
+        return None
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the fuzzer and shows what it says, then how quick each target was, and the verdict."""
     parser = argparse.ArgumentParser(description="Runs the fuzzer of the compiled core.")
-    parser.add_argument("--rounds", type=int, default=5_000_000)
+    number = parser.add_mutually_exclusive_group()
+    number.add_argument("--rounds", type=_positive, default=5_000_000, help="inputs of each target")
+    number.add_argument("--total", type=_positive, help="inputs of all targets together, in equal parts")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=TARGETS)
-    given = parser.parse_args()
-    failed = False
+    given = parser.parse_args(words)
+    rounds = -(-given.total // len(given.targets)) if given.total else given.rounds
+    failed = []
     for target in given.targets:
+        print(f"{target}: {rounds:,} inputs", flush=True)
         with tempfile.TemporaryDirectory() as scratch:
-            done = run(given.rounds, given.seed, Path(scratch), target)
-        if done is None:
-            print("needs clang or gcc with the address sanitizer: install gcc")
-            return 2
-        print(f"{target}: {done.stdout}{done.stderr}")
-        failed = failed or done.returncode != 0
-    return int(failed)
+            call = made(Path(scratch), target, rounds, given.seed)
+            if call is None:
+                print("needs clang or gcc with the address sanitizer: install gcc")
+                return 2
+            since = time.monotonic()
+            code = subprocess.run(call, check=False).returncode
+            seconds = time.monotonic() - since
+        if code:
+            failed.append(target)
+            print(f"{target}: FAILED after {seconds:.0f} s, with code {code}", flush=True)
+        else:
+            print(f"{target}: passed in {seconds:.0f} s, {rounds / seconds:,.0f} inputs a second", flush=True)
+    if failed:
+        again = f"python -m native.fuzz.run --rounds {rounds} --seed {given.seed} --targets {' '.join(failed)}"
+        print(f"fuzz: FAILED: {', '.join(failed)}. The same inputs again: {again}")
+        return 1
+    print(f"fuzz: passed: {rounds * len(given.targets):,} inputs, {rounds:,} of each of {', '.join(given.targets)}")
+    return 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
 
 
 if __name__ == "__main__":

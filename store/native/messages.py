@@ -117,13 +117,13 @@ def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt
     library = core()
     if library is None:
         return plain_frame(pointers, keys=keys)
-    ends = np.empty(count + 1, np.int32)
+    ends = np.empty(len(pointers) + 1, np.int32)  # for all of them: more than `lengths` says may have a payload
     data: bytes = _new_bytes(None, size)
     at = np.frombuffer(data, np.uint8)
     found = library.sh_kafka_frame(address(pointers), len(pointers), int(keys), address(at), size, address(ends))
-    if found != count or ends[-1] != size:
+    if found != count or ends[count] != size:
         raise ValueError(f"messages do not have the {size} bytes that they should")
-    return data, ends
+    return data, ends[: count + 1]
 
 
 def plain_frame(pointers: Pointers, *, keys: bool) -> tuple[bytes, npt.NDArray[np.int32]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import fields
 from itertools import pairwise
 
@@ -94,6 +95,16 @@ def test_other_lengths_than_were_looked_at_are_refused() -> None:
                 frame(batch.pointers, np.array([length]), keys=False)
         with pytest.raises(ValueError, match="too many"):
             frame(batch.pointers, np.array([2**31 - 1]), keys=False)
+
+
+def test_more_payloads_than_were_looked_at_write_no_end_out_of_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stack:
+        batch = stack.enter_context(laid_out([Fake(0, b"abc"), *[Fake(n, b"") for n in range(1, 9)]]))
+        empty = np.empty
+        monkeypatch.setattr(np, "empty", lambda *size: stack.enter_context(guarded(empty(*size))))
+        with pytest.raises(ValueError, match="should"):
+            frame(batch.pointers, np.array([20, *[-1] * 8]), keys=False)
+        monkeypatch.undo()
 
 
 def test_a_message_of_another_partition_is_refused() -> None:
