@@ -1,7 +1,7 @@
 """Whole columns of text to typed Arrow arrays, taking only what is proven to equal ``ingest.values.exact``.
 
 Each conversion returns the typed array and a mask of rows *in doubt* (or None): rows whose text it does not take.
-Doubt is no verdict; the exact path decides. A null in the input is null in the output and never in doubt. The
+Doubt decides nothing; the exact path does. A null in the input is null in the output and never in doubt. The
 texts are either the compact JSON text of each value (``json_tokens``: strings in quotes, numbers as printed) or
 the fields of a CSV file (``csv_texts``).
 """

@@ -147,7 +147,7 @@ class LiveBackend:
                 follower.on_place(place, _values(table, place))
 
     def _claim(self, follower: _Places, places: Iterable[Place]) -> list[Place]:
-        """Those that it was not told: this thread does."""
+        """Those that were not reported to it: this thread does."""
         with self._lock:
             fresh = [place for place in places if place not in follower.known]
             follower.known.update(fresh)

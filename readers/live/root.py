@@ -52,7 +52,7 @@ class _Served:
 class LiveRoot:
     """``names``: the tables to serve; None: all, also those that come later, except those that cannot be served.
 
-    ``note`` is told one line of what a user should know. Raises, for named tables, what opening them raises.
+    ``note`` is called with one line that a user should know. Raises, for named tables, what opening them raises.
     """
 
     def __init__(
@@ -101,9 +101,10 @@ class LiveRoot:
         bind: Bind,
         report: Callable[[Health], None],
     ) -> None:
-        """Looks until ``stop`` is set. ``gate`` is entered around each delivery, ``bind`` told of each opened table.
+        """Looks until ``stop`` is set. ``gate`` is entered around each delivery.
 
-        ``report`` gets the figures once a minute. What it raises is unexpected: nothing is looked for any more.
+        ``bind`` is called with each opened table, ``report`` with the figures once a minute. What they raise ends it:
+        nothing is looked for any more.
         """
         report_at = clock() + REPORT_SECONDS
         while not stop.wait(LOOK_SECONDS):

@@ -1,6 +1,6 @@
 """The places of a live table: what each shows of its location, and what becomes of it when the location changes.
 
-Nothing here looks at the logs: it is told what they say. Not thread-safe.
+Nothing here reads the logs: callers report what they say. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Update:
 
 
 class ShownPlaces:
-    """Each place that an engine was told of, or will be. ``merged``: rows that are shown as history instead."""
+    """Each location that is reported to an engine, or will be. ``merged``: rows that are shown as history instead."""
 
     def __init__(self, fs: Fs, layout: Layout, table: TableName) -> None:
         self._layout, self._table = layout, table

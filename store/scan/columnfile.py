@@ -75,7 +75,7 @@ def small_column(fs: Fs, path: Path, size: int) -> bytes | None:
         return None
     try:
         return fs.read_range(path, 0, DATA_OFFSET + size)
-    except (CorruptFileError, FileNotFoundError):  # to be told by whoever reads the prefix, then the data
+    except (CorruptFileError, FileNotFoundError):  # to be reported by whoever reads the prefix, then the data
         return None
 
 

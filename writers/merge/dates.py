@@ -277,7 +277,7 @@ class _Merge:
 
     @contextmanager
     def _cleaning(self, value: str) -> Iterator[None]:
-        """Around a removal that no result depends on: what hinders it is kept, to be told with the date."""
+        """Around a removal that no result depends on: what hinders it is kept, to be reported with the date."""
         try:
             with in_phase("clean"):
                 yield

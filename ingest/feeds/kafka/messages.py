@@ -1,8 +1,8 @@
 """Messages to typed rows: value and key each by a decoder of its own, and columns from where a message stands.
 
 Every message is one row, whatever its payload holds: the decoders get payloads as framed records, and a message without
-a value (a tombstone) has nulls for the fields of the value. A row is good when all its parts are; what it lacks is told
-of the first part that is bad, with topic, partition and offset, and the value as payload.
+a value (a tombstone) has nulls for the fields of the value. A row is good when all its parts are; otherwise the first
+part that is bad is reported, with topic, partition and offset, and the value as payload.
 """
 
 from __future__ import annotations

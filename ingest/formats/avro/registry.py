@@ -1,7 +1,7 @@
 """Schemas by their id, from a directory or a schema registry, each asked for once a process.
 
 A directory has files ``<id>.avsc``. A registry answers ``GET /schemas/ids/<id>`` with the text of a schema, its type
-(Avro where none is told), and its references: named types that it uses and other subjects define, which
+(Avro where none is named), and its references: named types that it uses and other subjects define, which
 ``GET /subjects/<subject>/versions/<version>`` gives. What an id means never changes. An id that the registry does not
 know, or whose schema is not of Avro, is no fault of the stream: the messages that carry it are bad rows, and it is not
 asked for again for a while, since a schema may still be registered. Without an answer nothing is known, so the stream

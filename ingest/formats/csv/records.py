@@ -121,7 +121,7 @@ def sort_lines(block: LineBlock, first: int, options: CsvOptions) -> tuple[Ints,
 
 
 def _oddly_quoted(octets: npt.NDArray[np.uint8], block: LineBlock, options: CsvOptions, *, judged: Mask) -> Mask:
-    """Which lines are no records by themselves because of their quotes; of the ``judged`` ones it is told exactly.
+    """Which lines are no records by themselves because of their quotes; of the ``judged`` ones it is found exactly.
 
     Quotes inside of a field that does not begin with one stand for themselves, for PyArrow too.
     """

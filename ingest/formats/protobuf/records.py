@@ -2,7 +2,7 @@
 
 A field that can be unset (a message, a wrapper, ``optional``, part of a oneof, all of proto2) and is so gives null, and
 so do fields of a message that is unset. Any other field gives its value, or the default if the payload has none: it
-cannot be told apart. Enums are numbers, or names for a String; a Timestamp is an Instant, a wrapper what is in it.
+cannot be distinguished. Enums are numbers, or names for a String; a Timestamp is an Instant, a wrapper what is in it.
 
 A payload may be cut where a field ends: then it is a sound one. And an empty payload is a message with nothing set.
 """

@@ -196,6 +196,7 @@ def test_messages_are_records_whatever_they_hold() -> None:
     assert same([framed_block([b"", b"\r", b"\n", b'""', b"x"], np.arange(5))], columns[:1], one) == 4
 
 
+@pytest.mark.slow
 def test_records_over_the_ends_of_blocks() -> None:
     lines = [b'%d,"a\n%d\r\n""b"\n' % (n, n) + b"\n" * (n % 3) + b"# no record\n" * (n % 2) for n in range(200)]
     options, columns = (

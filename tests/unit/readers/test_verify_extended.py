@@ -154,6 +154,7 @@ def test_a_table_without_a_tree_has_none(tmp_path: Path) -> None:
     assert (found.severity, found.path) == ("note", str(plain.layout.extended(TABLE)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_flipped_bit_is_found_after_later_merges_too(tmp_path: Path, kind: str) -> None:
     db, tree = tree_of(tmp_path, kind)

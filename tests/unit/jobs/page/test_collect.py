@@ -238,6 +238,7 @@ def test_an_empty_root_and_one_with_many_tables(tmp_path: Path, monkeypatch: pyt
     assert len(named.tables) == 4 and named.others == ()
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_file(small: SmallTable, tmp_path: Path) -> None:
     for log in small.logs.values():
         log.close()

@@ -57,6 +57,7 @@ def test_column_files_are_written_appended_and_kept_in_step(tmp_path: Path) -> N
     check(tree, rows, db)
 
 
+@pytest.mark.slow
 def test_killed_at_each_step_the_next_one_ends_it(tmp_path: Path) -> None:
     db, rows = table(tmp_path), Rows()
     tree = db.layout.extended(TABLE)
