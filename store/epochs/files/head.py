@@ -11,7 +11,7 @@ of the state. Its first record has further keys:
 ``dead``           [[restored epoch, epoch of the rollback], ...] after the checkpoint
 ``deadLocations``  [[internal, value], ...] of epochs that were rolled back after the checkpoint
 
-*Writer.* The driver, between two batches, when log and removals have grown by 1 MiB and by twice the head's own size
+*Writer.* The driver, between two batches, when log and removals have grown by 64 KiB and by twice the head's own size
 since the last head, so that the cost per epoch is constant; atomic replace without a sync. A failed write is ignored. A
 compaction replaces the head. *Reader.* It is used only for the newest state, and only if its first record, index and
 tail are sound, the log continues from this checkpoint and has that frame at that offset, the removals have theirs, and
@@ -40,7 +40,7 @@ from store.framing.frames import FRAME, HEAD_MAGIC, Source
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 
-HEAD_BYTES = 1 << 20
+HEAD_BYTES = 1 << 16  # some hundred small epochs: a reader decodes them in milliseconds, each time it opens the table
 GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write
 
 

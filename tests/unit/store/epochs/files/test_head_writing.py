@@ -73,3 +73,12 @@ def test_a_generation_that_is_no_more_writes_none(made: Path) -> None:
 
 def test_a_plain_file_system_reads_it(made: Path) -> None:
     assert read_newest(Fs(), Layout(made), TABLE, STREAM).head is not None
+
+
+@pytest.mark.slow
+def test_by_default_an_opened_table_costs_a_few_hundred_epochs_at_most(tmp_path: Path) -> None:
+    with open_log(FS, tmp_path) as log:
+        for number in range(1, 700):
+            epochs(tmp_path, log, number)
+            log.compact_if_due()
+    assert len(newest(tmp_path).records) < 400
