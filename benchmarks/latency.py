@@ -44,7 +44,7 @@ from store.layout import Layout
 WARM_SECONDS = 20.0
 LOOK_SECONDS = 0.005
 START_SECONDS = 120.0
-P50, P99, AGAINST_DELTA = 0.250, 0.500, 3.0
+P50, P99, AGAINST_DELTA = 0.100, 0.200, 8.0
 
 
 def serve_ours(work: Path, topic: str) -> None:
