@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
+from confluent_kafka import KafkaError
 
 from ingest.feeds.kafka.broker import librdkafka as module
 from ingest.feeds.kafka.broker.librdkafka import Librdkafka, RefusedError, librdkafka
@@ -71,3 +72,90 @@ def test_settings_are_told_as_the_library_says_it() -> None:
     for settings in ({"no.such": "1"}, {"log_level": "x"}, {"client.id": "a\0b"}):
         with pytest.raises(RefusedError):
             library.conf(settings)
+
+
+@pytest.fixture
+def library() -> Librdkafka:
+    found = librdkafka()
+    assert found is not None
+    return found
+
+
+def test_a_version_that_is_not_known(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(module, "VERSIONS", range(1, 5))
+    assert "it is version" in why_not(caplog)
+
+
+def test_messages_with_other_content(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    returned = module._returned
+    monkeypatch.setattr(module, "_returned", lambda *given: [(7, b"other", key) for _, _, key in returned(*given)])
+    assert "not laid out" in why_not(caplog)
+
+
+def test_messages_with_other_errors(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(module, "_PURGED", 1)
+    assert "purged messages have the errors" in why_not(caplog)
+
+
+def test_messages_that_do_not_come_back(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(Librdkafka, "queue_poll", lambda self, queue, wait_ms: None, raising=False)
+    assert "does not return messages" in why_not(caplog)
+
+
+def test_each_event_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    polled: list[int] = []
+    ended: list[int] = []
+
+    def poll(self: Librdkafka, queue: int, wait_ms: int) -> int:
+        polled.append(self._library.rd_kafka_queue_poll(queue, wait_ms))
+        return polled[-1]
+
+    def end(self: Librdkafka, event: int) -> None:
+        ended.append(event)
+        self._library.rd_kafka_event_destroy(event)
+
+    monkeypatch.setattr(Librdkafka, "queue_poll", poll, raising=False)
+    monkeypatch.setattr(Librdkafka, "event_destroy", end, raising=False)
+    assert librdkafka() is not None and polled and ended == polled
+
+
+def test_settings_of_plugins_come_after_the_plugins(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[bytes, bytes]] = []
+
+    def note(conf: int, name: bytes, text: bytes, said: object, size: int) -> int:
+        given.append((name, text))
+        return 0
+
+    monkeypatch.setattr(library, "conf_set", note, raising=False)
+    library.conf_destroy(library.conf({"a": 5, "check.crcs": True, "plugin.library.paths": "P", "z": False}))
+    assert given[0] == (b"plugin.library.paths", b"P")
+    assert sorted(given[1:]) == [(b"a", b"5"), (b"check.crcs", b"true"), (b"z", b"false")]
+
+
+def test_what_is_refused_is_ended(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    destroy = library.conf_destroy
+
+    def end(conf: int) -> None:
+        ended.append(conf)
+        destroy(conf)
+
+    monkeypatch.setattr(library, "conf_destroy", end, raising=False)
+    with pytest.raises(RefusedError, match=r"no\.such"):
+        library.conf({"no.such": "1"})
+    assert len(ended) == 1
+    conf = library.conf({"security.protocol": "ssl", "ssl.ca.location": "/no/such.pem"})
+    with pytest.raises(RefusedError, match=r"ssl\.ca\.location"):
+        library.client(module.CONSUMER, conf)
+    assert ended[1:] == [conf]
+
+
+def test_errors_are_those_of_the_client(library: Librdkafka) -> None:
+    for text, said in ((None, "Local: Timed out"), (b"\xff no", "\ufffd no"), (b"", "")):
+        error = library.error(KafkaError._TIMED_OUT, text).args[0]
+        assert (error.code(), error.str()) == (KafkaError._TIMED_OUT, said)
+
+
+def test_a_function_that_is_not_declared_is_not_called(library: Librdkafka) -> None:
+    with pytest.raises(AttributeError, match="conf_dump"):
+        _ = library.conf_dump

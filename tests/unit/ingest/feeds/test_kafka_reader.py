@@ -1,0 +1,375 @@
+"""Exact ranges by kept consumers, without a broker: when one is asked, assigned anew, waited for, or let go."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from ingest.feeds.kafka.broker import reader as module
+from ingest.feeds.kafka.broker.batches import BatchClient
+from ingest.feeds.kafka.broker.clients import Troubles
+from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, RangeReader, kept_reader
+from ingest.options.kafka import ClientSettings, KafkaOptions
+from store.epochs.state.values import OffsetRange
+from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
+from tests.support.ingest.messages import Fake
+from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered
+
+FEED = KafkaOptions("nowhere:1", ("ticks",), client=ClientSettings((("sasl.password", "tiger"),)))
+
+
+@dataclass
+class Script:
+    """What consumers bring: the offsets of each fetch, an error, or an end (by its negative). ``now`` is the time."""
+
+    fetches: list[list[int] | KafkaError] = field(default_factory=list)
+    calls: list[tuple[object, ...]] = field(default_factory=list)
+    bounds: tuple[int, int] | KafkaError = (0, 100)
+    now: float = 0.0
+    passes: float = 0.0  # with each fetch
+
+
+class Client:
+    """A consumer that plays a script."""
+
+    def __init__(self, script: Script, topic: str, partition: int) -> None:
+        self._script, self._name, self.last, self.end = script, f"{topic}/{partition}", -1, -1
+        self._held: list[int] = []
+        self._note("open")
+
+    def _note(self, *call: object) -> None:
+        self._script.calls.append((self._name, *call))
+
+    def assign(self, offset: int) -> None:
+        self._note("assign", offset)
+        self._held, self.last, self.end = [], -1, -1
+
+    def fetch(self, count: int, seconds: float) -> None:
+        self._note("fetch", count)
+        assert seconds == module.WAIT_SECONDS
+        self._script.now += self._script.passes
+        found = self._script.fetches.pop(0) if self._script.fetches else []
+        if isinstance(found, KafkaError):
+            raise KafkaException(found)
+        for at in found:
+            if at < 0:
+                self.end = -at
+            else:
+                self._held.append(at)
+                self.last = at
+
+    def skip(self, start: int) -> bool:
+        self._note("skip", start)
+        left = [at for at in self._held if at >= start]
+        if left:
+            self._held = left
+        return bool(left)
+
+    def take(self, stop: int, *, whole: bool) -> list[int] | None:
+        if not whole and len(self._held) < 3:
+            return None
+        found = [at for at in self._held if at < stop]
+        self._held = self._held[len(found) :]
+        return found or None
+
+    def bounds(self, patience: float) -> tuple[int, int]:
+        self._note("bounds", patience)
+        if isinstance(self._script.bounds, KafkaError):
+            raise KafkaException(self._script.bounds)
+        return self._script.bounds
+
+    def close(self) -> None:
+        self._note("close")
+
+
+class Reader(RangeReader[list[int]]):
+    """Of offsets."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(FEED, patience=10.0, clock=lambda: script.now)
+        self.script = script
+
+    def _open(self, topic: str, partition: int) -> Client:
+        return Client(self.script, topic, partition)
+
+    @property
+    def troubles(self) -> Troubles:
+        return self._troubles
+
+    def called(self) -> list[tuple[object, ...]]:
+        """The calls since this was asked last."""
+        found, self.script.calls = self.script.calls, []
+        return found
+
+
+def wanted(start: int, stop: int, topic: str = "t", topic_id: str = "") -> OffsetRange:
+    return OffsetRange(topic, 0, start, stop, topic_id)
+
+
+def offsets(reader: Reader, *given: object, **more: str) -> list[list[int]]:
+    return list(reader.read(wanted(*given, **more)))  # type: ignore[arg-type]
+
+
+def test_a_range_that_follows_costs_neither_a_seek_nor_a_second_fetch() -> None:
+    reader = Reader(Script([[0, 1], [2, 3, 4, 5], [6]]))
+    assert offsets(reader, 0, 4) == [[0, 1, 2, 3]]
+    assert reader.called() == [("t/0", "open"), ("t/0", "assign", 0), ("t/0", "fetch", 4), ("t/0", "fetch", 2)]
+    assert offsets(reader, 4, 6) == [[4, 5]] and reader.called() == []
+    assert offsets(reader, 6, 7) == [[6]] and reader.called() == [("t/0", "fetch", 1)]
+
+
+def test_a_range_of_nothing_asks_nobody() -> None:
+    reader = Reader(Script())
+    assert not offsets(reader, 5, 5) and not offsets(reader, 6, 5) and not reader.called()
+
+
+def test_jumps() -> None:
+    reader = Reader(Script([[0, 1, 2, 3, 4, 5, 6, 7, 8], [20], [7, 8], [8]]))
+    assert offsets(reader, 0, 3) == [[0, 1, 2]]
+    reader.called()
+    assert offsets(reader, 5, 7) == [[5, 6]] and reader.called() == [("t/0", "skip", 5)]
+    assert offsets(reader, 20, 21) == [[20]]
+    assert reader.called() == [("t/0", "skip", 20), ("t/0", "assign", 20), ("t/0", "fetch", 1)]
+    assert offsets(reader, 7, 9) == [[7, 8]]
+    assert reader.called() == [("t/0", "assign", 7), ("t/0", "fetch", 2)]  # backwards: not what is held
+    assert offsets(reader, 8, 9) == [[8]]
+    assert reader.called() == [("t/0", "assign", 8), ("t/0", "fetch", 1)]
+
+
+def test_portions_and_how_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 5)
+    reader = Reader(Script([[10, 11, 12, 13, 14], [17], [18, 19, 21]]))
+    assert offsets(reader, 10, 20) == [[10, 11, 12, 13, 14], [17, 18, 19]]
+    assert [call[2] for call in reader.called() if call[1] == "fetch"] == [5, 5, 2]
+
+
+def test_a_hole_up_to_the_end_of_the_range() -> None:
+    reader = Reader(Script([[1], [-8], [9]]))
+    assert offsets(reader, 0, 8) == [[1]]
+    assert len(reader.called()) == 4
+    assert offsets(reader, 8, 10) == [[9]]  # the end lies behind this range no more
+    assert [call[1] for call in reader.called()] == ["fetch"]
+
+
+def test_an_end_before_the_range_does_not_finish_it() -> None:
+    reader = Reader(Script([[1, -7], [2, 7]]))
+    assert offsets(reader, 0, 8) == [[1, 2, 7]]
+
+
+def test_each_partition_and_topic_has_its_consumer_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CONSUMERS", 2)
+    reader = Reader(Script([[0], [0], [1], [0], [1]]))
+    for topic, start in (("a", 0), ("b", 0), ("a", 1), ("c", 0)):  # b is the one that was not used for longest
+        assert offsets(reader, start, start + 1, topic) == [[start]]
+    assert [call for call in reader.called() if call[1] in ("open", "close")] == [
+        ("a/0", "open"), ("b/0", "open"), ("b/0", "close"), ("c/0", "open"),
+    ]  # fmt: skip
+    reader.close()
+    assert reader.called() == [("a/0", "close"), ("c/0", "close")]
+    reader.close()
+    assert reader.called() == []
+
+
+@pytest.fixture
+def proven(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[dict[str, str], list[object]]]:
+    """Ids of topics as the broker has them, and the administrators that were made."""
+    ids: dict[str, str] = {}
+    admins: list[object] = []
+
+    def made(feed: KafkaOptions, troubles: Troubles) -> object:
+        admins.append(object())
+        return admins[-1]
+
+    def found(admin: object, feed: object, topics: list[str], troubles: object) -> dict[str, tuple[str, list[int]]]:
+        assert admin is admins[-1]
+        return {topic: (ids[topic], [0]) for topic in topics}
+
+    monkeypatch.setattr(module, "make_admin", made)
+    monkeypatch.setattr(module, "topic_partitions", found)
+    yield ids, admins
+
+
+def test_the_topic_is_proven_after_its_messages(proven: tuple[dict[str, str], list[object]]) -> None:
+    ids, admins = proven
+    reader = Reader(Script([[0, 1, 2], [0], [1]]))
+    ids["t"] = "one"
+    assert offsets(reader, 0, 1) == [[0]] and not admins  # a plan without an id has nothing to prove
+    reader.close()
+    reader.called()
+    assert offsets(reader, 0, 1, topic_id="one") == [[0]] and offsets(reader, 1, 2, topic_id="one") == [[1]]
+    assert len(admins) == 1
+    ids["t"] = "two"
+    reader.script.fetches = [[2]]
+    with pytest.raises(PositionGapError, match="recreated") as caught:
+        offsets(reader, 2, 3, topic_id="one")
+    assert "topic id two" in str(caught.value.found) and "topic id one" in str(caught.value.expected)
+    assert reader.called()[-1] == ("t/0", "close")
+
+
+def test_a_consumer_of_the_old_topic_is_not_used_for_the_new_one(proven: tuple[dict[str, str], list[object]]) -> None:
+    ids, _ = proven
+    reader = Reader(Script([[0, 1, 2], [1]]))
+    ids["t"] = "one"
+    assert offsets(reader, 0, 1, topic_id="one") == [[0]]
+    ids["t"] = "two"
+    reader.called()
+    assert offsets(reader, 1, 2, topic_id="two") == [[1]]
+    assert reader.called() == [("t/0", "close"), ("t/0", "open"), ("t/0", "assign", 1), ("t/0", "fetch", 1)]
+
+
+@pytest.mark.parametrize("way", ["error", "abandoned"])
+def test_a_consumer_that_stands_somewhere_is_let_go(way: str) -> None:
+    reader = Reader(Script([[0, 1, 2], KafkaError(KafkaError._TRANSPORT)] if way == "error" else [[0, 1, 2]]))
+    reading = reader.read(wanted(0, 9))
+    assert next(reading) == [0, 1, 2]
+    if way == "error":
+        with pytest.raises(RetryableFeedError, match="cannot be read"):
+            next(reading)
+    else:
+        reading.close()  # type: ignore[attr-defined]
+    assert reader.called()[-1] == ("t/0", "close")
+    reader.script.fetches = [[3]]
+    assert offsets(reader, 3, 4) == [[3]] and ("t/0", "assign", 3) in reader.called()
+
+
+def test_patience_ends_when_nothing_comes() -> None:
+    reader = Reader(Script([[1], [], [], [], [2], [], [], [-7]], passes=3.0))
+    with pytest.raises(RetryableFeedError, match="no message came for 10 seconds") as caught:
+        offsets(reader, 0, 9)
+    assert len(reader.called()) == 2 + 5 + 4 + 1  # 3 s each: the fourth after the last message is beyond; and close
+    assert str(caught.value.where).startswith("t/0")
+    assert "known to end at 7" in str(caught.value.found)
+
+
+def test_time_of_whoever_takes_the_messages_is_not_counted() -> None:
+    script = Script([[1, 2, 3], [], [4]], passes=3.0)
+    reading = Reader(script).read(wanted(0, 5))
+    assert next(reading) == [1, 2, 3]
+    script.now += 1000
+    assert next(reading) == [4]
+
+
+def test_the_last_trouble_says_why_nothing_came() -> None:
+    reader = Reader(Script(passes=6.0))
+    reader.troubles.note(KafkaError(KafkaError._TRANSPORT, "tiger was refused"))
+    with pytest.raises(RetryableFeedError) as caught:
+        offsets(reader, 0, 9)
+    assert "was refused" in str(caught.value.found) and "tiger" not in str(caught.value)
+
+
+def test_access_that_is_denied_is_not_waited_for() -> None:
+    reader = Reader(Script([[0], []]))
+    for _ in range(2):
+        reader.troubles.note(KafkaError(KafkaError._AUTHENTICATION, "tiger is wrong"))
+    assert offsets(reader, 0, 1) == [[0]]  # while messages come, it is of no interest
+    with pytest.raises(FeedSettingsError, match="refuses access") as caught:
+        offsets(reader, 1, 2)
+    assert "tiger" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, KafkaError.OFFSET_OUT_OF_RANGE]
+)
+@pytest.mark.parametrize(
+    ("bounds", "what", "found"),
+    [
+        ((6, 100), "retention has passed", "first message has offset 6; 1 offsets are lost"),
+        ((0, 8), "ends before our position", "end at offset 8"),
+        ((5, 9), "did not find our position", "no ***"),
+    ],
+)
+def test_a_position_that_is_not_there(code: int, bounds: tuple[int, int], what: str, found: str) -> None:
+    reader = Reader(Script([KafkaError(code, "no tiger")], bounds=bounds))
+    with pytest.raises(PositionGapError, match=what) as caught:
+        offsets(reader, 5, 9)
+    assert found in str(caught.value.found)
+    assert ("t/0", "bounds", 10.0) in reader.called()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, FeedSettingsError),
+        (KafkaError._BAD_MSG, FeedError),
+        (KafkaError._TRANSPORT, RetryableFeedError),
+    ],
+)
+def test_other_errors_do_not_ask_where_the_partition_begins(code: int, kind: type[Exception]) -> None:
+    reader = Reader(Script([KafkaError(code, "tiger")]))
+    with pytest.raises(kind) as caught:
+        offsets(reader, 5, 9)
+    assert type(caught.value) is kind and "tiger" not in str(caught.value)
+    assert "bounds" not in [call[1] for call in reader.called()]
+
+
+def test_bounds_that_cannot_be_had() -> None:
+    reader = Reader(
+        Script([KafkaError(KafkaError._AUTO_OFFSET_RESET)], bounds=KafkaError(KafkaError._TIMED_OUT, "tiger is late"))
+    )
+    with pytest.raises(RetryableFeedError, match="cannot be read") as caught:
+        offsets(reader, 5, 9)
+    assert "is late" in str(caught.value.found) and "tiger" not in str(caught.value)
+
+
+def test_batches_of_a_partition_with_holes() -> None:
+    log = [*numbered(500, step=3), Fake(2000, None), *numbered(40, start=2001)]
+    library = FakeLibrary(log, end=2050, portion=70)
+    reader = BatchReader(library.library, FEED)
+    with all_given_back(library):
+        for start, stop in [(0, 10), (10, 700), (702, 703), (2040, 2050), (5, 1999), (1999, 2050)]:
+            found = [
+                (m.offset(), m.value())
+                for some in reader.read(OffsetRange("ticks", PARTITION, start, stop))
+                for m in map(some.at, some.offsets.tolist())
+            ]
+            assert found == [(m.at, m.payload) for m in log if start <= m.at < stop], (start, stop)
+        library.low = 100
+        with pytest.raises(PositionGapError, match="retention has passed"):
+            list(reader.read(OffsetRange("ticks", PARTITION, 50, 60)))
+        with pytest.raises(PositionGapError, match="ends before our position"):
+            list(reader.read(OffsetRange("ticks", PARTITION, 3000, 3010)))
+        reader.close()
+    assert library.names().count("destroy") == library.names().count("client") == 2  # one for each error
+
+
+@pytest.fixture
+def kept() -> Iterator[Callable[..., KafkaReader | BatchReader]]:
+    """The reader for these settings of the client."""
+    module._reader_of.cache_clear()
+    yield lambda **client: kept_reader(KafkaOptions("b:1", ("t",), client=ClientSettings(tuple(client.items()))))
+    module._reader_of.cache_clear()
+
+
+def test_a_reader_is_kept_for_its_feed_and_process(
+    kept: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = kept()
+    assert kept() is one and isinstance(one, BatchReader) and kept(**{"client.id": "x"}) is not one
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert kept() is not one  # whose consumers are its parent's
+
+
+def test_where_librdkafka_is_not_asked(
+    kept: Callable[..., object], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "sparkhaven.kafka"):
+        assert isinstance(kept(**{"sasl.mechanisms": "OAUTHBEARER"}), KafkaReader)
+    (record,) = caplog.records
+    assert "tokens for OAUTHBEARER" in record.getMessage() and "same results" in record.getMessage()
+    module._reader_of.cache_clear()
+    monkeypatch.setattr(module, "librdkafka", lambda: None)
+    assert isinstance(kept(), KafkaReader)
+
+
+def test_the_client_of_a_batch_reader() -> None:
+    library = FakeLibrary(numbered(1))
+    client = BatchReader(library.library, FEED)._open("ticks", PARTITION)
+    assert isinstance(client, BatchClient)
+    client.assign(0)
+    assert library.asked("assign") == [(12, b"ticks", PARTITION, 0)]
+    client.close()
