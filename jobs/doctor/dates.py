@@ -11,7 +11,6 @@ from jobs.doctor.finding import CheckContext, Found, State, each, named
 from store.epochs.reading.load import StreamState
 from store.errors import SettingsError
 from store.layout import INTERNAL_NAMESPACE, TableName
-from writers.merge.status import table_status
 
 UTC = ZoneInfo("UTC")
 
@@ -28,7 +27,7 @@ def dates(context: CheckContext) -> Iterator[Found]:
 
 
 def _of_table(context: CheckContext, table: TableName) -> Iterator[Found]:
-    found = table_status(context.fs, context.layout, table, context.now_s)
+    found = context.dates(table)
     zone = _zone(context, table)
     ended = {one.value for one in found if _has_ended(one.value, zone, context.now_s)}
     merged = [one for one in found if one.generation]

@@ -15,6 +15,7 @@ from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deployed_tables
+from writers.merge.status import DateStatus, table_status
 
 State = Literal["ok", "note", "wrong"]
 
@@ -53,6 +54,7 @@ class CheckContext:
     only: Sequence[TableName] = ()
     feeds: Sequence[StreamSettings] = ()
     _states: dict[tuple[TableName, str], StreamState | Exception] = field(default_factory=dict)
+    _dates: dict[TableName, list[DateStatus]] = field(default_factory=dict)
 
     @property
     def tables(self) -> list[TableName]:
@@ -70,6 +72,12 @@ class CheckContext:
                     except (SparkhavenError, OSError) as error:
                         self._states[key] = error
                 yield table, stream, self._states[key]
+
+    def dates(self, table: TableName) -> list[DateStatus]:
+        """The dates of a table, read once; raises what ``table_status`` raises."""
+        if table not in self._dates:
+            self._dates[table] = table_status(self.fs, self.layout, table, self.now_s)
+        return self._dates[table]
 
     def command(self, *words: object) -> str:
         """A ``sparkhaven`` command line for this database."""

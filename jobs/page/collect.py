@@ -68,17 +68,16 @@ class Collector:
             context.command(),
             round(now_s * 1000),
             self.asked.hours,
-            tuple(self._table(name, signature, now_s) for name, signature in signed.items()),
+            tuple(self._table(context, name, signature) for name, signature in signed.items()),
             tuple(str(name) for name in names if name not in signed),
             tuple(self._findings(context, list(signed.values()))),
         )
 
-    def _table(self, name: TableName, signature: Signature, now_s: float) -> TableFacts:
-        known = self._tables.get(name)
+    def _table(self, context: CheckContext, name: TableName, signature: Signature) -> TableFacts:
+        known, now_s = self._tables.get(name), context.now_s
         if known is None or known[0] != signature or now_s >= known[1] + KEPT_S:
-            feeds = [feed for feed in self.asked.feeds if feed.table == name]
-            known = signature, now_s, table_facts(self.fs, self.layout, name, now_s, feeds)
-            if not feeds:  # their sources change without a file of ours
+            known = signature, now_s, table_facts(context, name)
+            if all(feed.table != name for feed in context.feeds):  # their sources change without a file of ours
                 self._tables[name] = known
         return known[2]
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jobs.doctor.finding import headline
+from jobs.doctor.finding import CheckContext, headline
 from jobs.operations.quarantine_rows import QuarantineRows
 from jobs.page.facts import (
     Cell,
@@ -30,7 +30,7 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.merges.records import newest
 from store.merges.validations import load_validation
-from writers.merge.status import DateStatus, SourceRows, table_status
+from writers.merge.status import DateStatus, SourceRows
 from writers.quarantine.ledger import follow_log
 
 MOST_LISTED = 2000  # directories whose files are looked at
@@ -57,18 +57,17 @@ class _Parts:
             return None
 
 
-def table_facts(
-    fs: Fs, layout: Layout, name: TableName, now_s: float, feeds: Sequence[StreamSettings] = ()
-) -> TableFacts:
-    """All facts of a table; ``feeds``: streams whose sources are asked how much waits."""
-    parts = _Parts(name, now_s)
+def table_facts(context: CheckContext, name: TableName) -> TableFacts:
+    """All facts of a table."""
+    fs, layout = context.fs, context.layout
+    parts = _Parts(name, context.now_s)
     streams: list[StreamFacts] = []
     quarantines: list[QuarantineFacts] = []
     for stream in parts.read("streams", lambda: list_streams(fs, layout, name)) or ():
         state = parts.read(stream, partial(load_stream, fs, layout, name, stream))
         if state is None:
             continue
-        feed = next((each for each in feeds if each.spec.stream == stream), None)
+        feed = next((each for each in context.feeds if (each.table, each.spec.stream) == (name, stream)), None)
         entries = parts.read(stream, partial(list_epochs, fs, layout, name, stream)) or []
         waiting = parts.read(stream, partial(_waiting, fs, state, feed))
         streams.append(StreamFacts(stream, state.epoch, state.floor, state.durability, _epochs(entries), waiting))
@@ -77,7 +76,7 @@ def table_facts(
         if quarantine is not None:
             quarantines.append(quarantine[0])
             parts.errors += quarantine[1]
-    dates = parts.read("dates", lambda: table_status(fs, layout, name, now_s)) or []
+    dates = parts.read("dates", partial(context.dates, name)) or []
     parts.errors += parts.read("validations", lambda: list(_validations(fs, layout, name, dates))) or []
     use = parts.read("disk use", lambda: disk_use(fs, layout, name, most=MOST_LISTED)) or DiskUse({}, {}, {})
     return TableFacts(

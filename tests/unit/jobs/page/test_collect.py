@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jobs.doctor.finding import Finding
+from jobs.doctor.finding import CheckContext, Finding
 from jobs.page import collect, tables
 from jobs.page.collect import Asked, Collector
 from jobs.page.document import page
@@ -22,13 +22,14 @@ from jobs.page.tables import table_facts
 from store.epochs.files.ledger import Ledger, write_ledger
 from store.epochs.state.values import Batch, OffsetRange
 from store.io.fs import Fs
-from store.layout import Layout
-from store.merges.records import newest
+from store.layout import Layout, TableName
+from store.merges.records import MergeRecord, load_records, newest
 from store.merges.validations import RuleResult, Validation, binding, store_validation
 from tests.support.commands import run, run_json
 from tests.support.html_tree import parse
 from tests.support.tables.small_tables import SCHEMA, SmallTable, Unsynced
 from tests.support.writers.quarantine_tables import FIRST, added, row, version
+from writers.merge import status
 
 NOW = 1_800_086_400.0
 
@@ -92,7 +93,7 @@ def test_the_facts_of_a_table(small: SmallTable) -> None:
 
 def test_tiers_of_a_date_on_its_way(small: SmallTable) -> None:
     def tiers() -> dict[tuple[str, str], tuple[int, str]]:
-        found = table_facts(small.fs, small.layout, small.table, NOW)
+        found = table_facts(CheckContext(small.fs, small.layout, NOW, "here", {}), small.table)
         assert found.errors == ()
         return {(cell.date, cell.source): (cell.rows, cell.tier) for cell in found.cells}
 
@@ -130,7 +131,7 @@ def test_gaps_and_rejected_rows_of_epochs(tmp_path: Path) -> None:
         "q", 2, (), (small.append("a", "d", {"Size": [1]}),), 1, 1, ranges=(OffsetRange("t", 0, 5, 6),), gaps=(gap,)
     )
     small.log().commit(replace(batch, counts={"rejected": 3, "rejected.late": 3, "ignored.x": 9}))
-    found = table_facts(small.fs, small.layout, small.table, NOW)
+    found = table_facts(CheckContext(small.fs, small.layout, NOW, "here", {}), small.table)
     epoch = found.streams[0].epochs[1]
     assert (epoch.lag, dict(epoch.rejected)) == (None, {"late": 3})
     (error,) = found.errors
@@ -184,6 +185,21 @@ def test_no_column_is_opened_and_what_has_not_changed_is_not_read_again(small: S
     third = one(again.collect())
     assert third is not second and third.cells[2].tier == "merged"
     assert one(again.collect()) is third
+
+
+def test_facts_and_findings_share_one_look_at_the_dates(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def counted(fs: Fs, layout: Layout, table: TableName, value: str) -> list[MergeRecord]:
+        looked.append(value)
+        return load_records(fs, layout, table, value)
+
+    monkeypatch.setattr(status, "load_records", counted)
+    again = collector(small.root)
+    again.collect()
+    assert looked == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    small.merge_by_hand("2026-01-02", 1)
+    assert one(again.collect()).cells[2].tier == "merged", "each page looks anew"
 
 
 def test_only_so_many_directories_are_looked_at(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
