@@ -128,8 +128,9 @@ class Symbols:
 class DiskUse:
     """Bytes of all files and of those that are waste, by volume; symbol tables by column.
 
-    ``growth``: the same by date, each date once. ``unlisted``: directories whose files were not looked at. ``files``:
-    the number of the others by volume. ``symbol_files``: the symbol tables themselves.
+    ``growth``: the same by date, each date once. ``unlisted``: directories, and leaves of the tree, whose files
+    were not looked at. ``files``: their number by volume, without those of unlisted directories. ``symbol_files``: the
+    symbol tables themselves.
     """
 
     volumes: dict[str, tuple[int, int]]
@@ -144,7 +145,8 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
     """The disk use of a table. A volume is ``intraday``, a storage partition with all of its generations, or
     ``extended``, the tree beside history.
 
-    ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes.
+    ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes,
+    and a tree of more leaves with what its manifest says.
     """
     table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
@@ -163,16 +165,18 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
         else:
             used += _bytes(live[directory]) if directory in live else 0
         volumes[volume] = used, wasted
-    if (tree := extended_use(fs, layout, name)) is not None:
-        files["extended"], *size = tree
-        volumes["extended"] = size[0], size[1]
     unlisted = max(0, len(directories) - listed)
+    if (tree := extended_use(fs, layout, name, most=most)) is not None:
+        files["extended"], volumes["extended"] = tree.files, (tree.bytes, tree.waste)
+        unlisted += tree.unlisted
     return DiskUse(volumes, *_symbols(live.values()), unlisted, dict(files), _symbol_files(live.values()))
 
 
 def _extended(fs: Fs, layout: Layout, name: TableName, kind: str | None) -> dict[str, Any] | None:
     tree = extended_use(fs, layout, name)
-    return tree and {"layout": EXTENDED.get(kind or ""), **dict(zip(("files", "bytes", "waste"), tree, strict=True))}
+    if tree is None:
+        return None
+    return {"layout": EXTENDED.get(kind or ""), "files": tree.files, "bytes": tree.bytes, "waste": tree.waste}
 
 
 def _symbol_files(slices: Iterable[Slice]) -> list[SymbolFile]:

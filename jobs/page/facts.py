@@ -97,7 +97,7 @@ class ErrorFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """One table. ``unlisted``: directories whose waste was not measured."""
+    """One table. ``unlisted``: directories and leaves whose waste was not measured."""
 
     name: str
     streams: tuple[StreamFacts, ...] = ()

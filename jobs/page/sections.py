@@ -143,7 +143,9 @@ def disk(facts: PageFacts, draw: Draw) -> list[Element]:
     unlisted = [f"{each.unlisted:,} of {each.name}" for each in facts.tables if each.unlisted]
     if unlisted:
         said = ", ".join(unlisted[:MOST_SOURCES])
-        parts.append(element("p", f"Directories of older dates whose waste was not measured: {said}."))
+        parts.append(
+            element("p", f"Directories of older dates, and leaves of trees, whose waste was not measured: {said}.")
+        )
     parts.append(element("p", "Waste: replaced history, and files that no snapshot has. Readers never need it."))
     return parts
 

@@ -8,8 +8,10 @@ nothing. A merge may bring the tree in step meanwhile: what changes during the c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from readers.checks.checksum import checksum
 from readers.checks.findings import Finding, finding, from_error
@@ -168,23 +170,39 @@ class _Check:
             yield finding("warning", path, what, expected=f"{rows} rows", found=there, hint=self.again)
 
 
-def extended_use(fs: Fs, layout: Layout, table: TableName) -> tuple[int, int, int] | None:
-    """Files of the tree of a table, their bytes, and those of them that its manifest does not name; None without one.
+class TreeUse(NamedTuple):
+    """Files of a tree, their bytes, and the bytes of those that its manifest does not name.
 
-    What a merge is writing beside the tree counts as the latter, and so does all without a manifest that can be read.
+    ``unlisted``: leaves that were counted by the manifest, without looking at their files.
+    """
+
+    files: int
+    bytes: int
+    waste: int
+    unlisted: int = 0
+
+
+def extended_use(fs: Fs, layout: Layout, table: TableName, *, most: int | None = None) -> TreeUse | None:
+    """The disk use of the tree of a table; None without one.
+
+    What a merge is writing beside the tree counts as waste, and so does all without a manifest that can be read.
+    ``most``: a tree of more leaves, whose manifest has the sizes of its files, is counted by these alone.
     """
     root = layout.extended(table)
-    below = list(files_below(fs, root)) if fs.stat(root) is not None else []
-    beside = list(files_below(fs, staged(root))) if fs.stat(staged(root)) is not None else []
-    if not below and not beside:
+    path = root / MANIFEST
+    manifest, data = None, b""
+    with suppress(SparkhavenError, OSError):  # `verify` says what is wrong with it
+        data = fs.read(path)
+        manifest = decode_manifest(data, path)
+    if manifest is not None and manifest.sums and most is not None and len(manifest.files) > most:
+        size = sum(state.size for state in manifest.sums.values())
+        return TreeUse(len(manifest.sums) + 1, size + len(data), 0, len(manifest.files))
+    below = [file for top in (root, staged(root)) if fs.stat(top) is not None for file in files_below(fs, top)]
+    if not below:
         return None
-    try:
-        manifest = decode_manifest(fs.read(root / MANIFEST), root / MANIFEST)
-        kept = {root / MANIFEST, *(root / path for path in manifest.sums or _paths(fs, root, manifest))}
-    except (SparkhavenError, OSError):
-        kept = set()
-    sizes = {path: found.size for path in (*below, *beside) if (found := fs.stat(path)) is not None}
-    return len(sizes), sum(sizes.values()), sum(size for path, size in sizes.items() if path not in kept)
+    kept = {path, *(root / name for name in manifest.sums or _paths(fs, root, manifest))} if manifest else set()
+    sizes = {file: found.size for file in below if (found := fs.stat(file)) is not None}
+    return TreeUse(len(sizes), sum(sizes.values()), sum(size for file, size in sizes.items() if file not in kept))
 
 
 def _paths(fs: Fs, root: Path, manifest: Manifest) -> list[str]:

@@ -12,13 +12,31 @@ from readers.checks.findings import Finding
 from readers.checks.verify import verify
 from readers.stats import disk_use, table_stats
 from store.format.parquet.manifest import decode_manifest, encode_manifest
+from store.io.fs import Stat
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
 from tests.support.writers.merge_cases import DAY, TABLE
-from tests.support.writers.merge_runs import FS, make, merge
+from tests.support.writers.merge_runs import FS, QuickFs, make, merge
 
-HIDDEN = ".locations_table", "_metadata", "_common_metadata"
+
+class _Watched(QuickFs):
+    """Remembers the paths that were looked at."""
+
+    def __init__(self) -> None:
+        self.seen: set[Path] = set()
+
+    def stat(self, path: Path, *, follow: bool = True) -> Stat | None:
+        self.seen.add(path)
+        return super().stat(path, follow=follow)
+
+    def names(self, path: Path) -> list[str]:
+        self.seen.add(path)
+        return super().names(path)
+
+    def read(self, path: Path) -> bytes:
+        self.seen.add(path)
+        return super().read(path)
 
 
 def tree_of(root: Path, kind: str) -> tuple[IntradayRows, Path]:
@@ -142,6 +160,21 @@ def test_stats_count_the_tree(tmp_path: Path, kind: str) -> None:
     assert table_stats(FS, db.layout, TABLE)["extended"]["waste"] == 1000
     use = disk_use(FS, db.layout, TABLE)
     assert (use.volumes["extended"], use.files["extended"]) == ((size + 1000, 1000), len(files(tree)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tree_of_more_leaves_is_counted_by_its_manifest_alone(tmp_path: Path, kind: str) -> None:
+    db, tree = tree_of(tmp_path, kind)
+    watched = _Watched()
+    size = sum(path.stat().st_size for path in files(tree))
+    use = disk_use(watched, db.layout, TABLE, most=1)
+    assert (use.volumes["extended"], use.files["extended"]) == ((size, 0), len(files(tree)))
+    assert {path for path in watched.seen if path.is_relative_to(tree)} == {tree / "_manifest.json"}
+    directories = disk_use(FS, db.layout, TABLE, most=0).unlisted - 2
+    assert use.unlisted == directories - 1 + 2, "two leaves"
+    assert disk_use(FS, db.layout, TABLE, most=directories).unlisted == 0
+    (tree / "_manifest.json").write_bytes(b"{}")
+    assert disk_use(FS, db.layout, TABLE, most=1).volumes["extended"][0] > size // 2, "the files themselves"
 
 
 def test_a_table_without_a_tree_has_none(tmp_path: Path) -> None:
