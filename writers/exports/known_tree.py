@@ -19,17 +19,23 @@ from store.types.committed import FileState
 class KnownTree:
     """``leaves`` by date; ``files``: size and CRC-32 of the files of each leaf, by its path, then by theirs.
 
-    Below "" are the files that name the leaves.
+    Below "" are the files that name the leaves. ``written_ns``: when the manifest was written, after all of them.
     """
 
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, FileState]] = field(default_factory=dict)
+    written_ns: int = 0
 
     def has(self, fs: Fs, root: Path, leaf: str) -> bool:
-        """Whether the files of a leaf, or those that name the leaves, are there with their sizes."""
+        """Whether the files of a leaf, or those that name the leaves, are there with their sizes.
+
+        A file that was written to after the manifest is read: it must have its checksum too.
+        """
         for name, state in self.files.get(leaf, {}).items():
             found = fs.stat(root / name)
             if found is None or found.is_dir or found.size != state.size:
+                return False
+            if found.mtime_ns > self.written_ns and checksum(fs, root / name, 0, state.size) != state.crc:
                 return False
         return not leaf or leaf in self.files
 
@@ -44,7 +50,8 @@ class KnownTree:
 def known_tree(fs: Fs, root: Path, table: str, kind: TreeLayout, on_progress: Callable[[str], None]) -> KnownTree:
     """The tree below ``root``; nothing where it is new, or its manifest no witness of it: it is written anew then."""
     path = root / MANIFEST
-    if fs.stat(path) is None:
+    there = fs.stat(path)
+    if there is None:
         return KnownTree()
     try:
         found = decode_manifest(fs.read(path), path)
@@ -60,7 +67,7 @@ def known_tree(fs: Fs, root: Path, table: str, kind: TreeLayout, on_progress: Ca
     for name, state in found.sums.items():
         leaf = next((each for each in (name, name.rpartition("/")[0]) if each in paths), "")
         files.setdefault(leaf, {})[name] = state
-    return KnownTree({leaf.value: leaf for leaf in found.files}, files)
+    return KnownTree({leaf.value: leaf for leaf in found.files}, files, there.mtime_ns)
 
 
 def sums_of(fs: Fs, root: Path, files: Iterable[Path]) -> dict[str, FileState]:

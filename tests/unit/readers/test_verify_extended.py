@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from readers.checks.checksum import checksum
 from readers.checks.findings import Finding
 from readers.checks.verify import verify
 from readers.stats import disk_use, table_stats
 from store.format.parquet.manifest import decode_manifest, encode_manifest
-from store.io.fs import Stat
+from store.io.fs import Fs, Stat
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.export_cases import NEXT
 from tests.support.writers.extended_cases import KINDS, Rows, add, follow, table
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS, QuickFs, make, merge
+from writers.exports import known_tree
 
 
 class _Watched(QuickFs):
@@ -189,11 +191,35 @@ def test_a_table_without_a_tree_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_leaf_that_another_program_writes_to_is_written_again(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, tree = tree_of(tmp_path, kind)
+    later = (tree / "_manifest.json").stat().st_mtime_ns + 1
+    leaf = next(path for path in files(tree) if DAY in str(path.relative_to(tree)) and path.stat().st_size)
+    os.utime(leaf, ns=(later, later))
+    read: list[Path] = []
+
+    def counted(fs: Fs, path: Path, start: int, stop: int) -> int:
+        read.append(path)
+        return checksum(fs, path, start, stop)
+
+    monkeypatch.setattr(known_tree, "checksum", counted)
+    assert (follow(db).written, read) == ((), [leaf]), "sound, though its time is new; no other file is read"
+    flip(leaf)
+    os.utime(leaf, ns=(later, later))
+    assert follow(db).written == (DAY,)
+    assert check(db, deep=True) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_flipped_bit_is_found_after_later_merges_too(tmp_path: Path, kind: str) -> None:
     db, tree = tree_of(tmp_path, kind)
     manifest = decode_manifest((tree / "_manifest.json").read_bytes(), tree)
     leaf = tree / next(each.path for each in manifest.files if each.value == DAY)
+    before = leaf.stat().st_mtime_ns
     flip(leaf)
+    os.utime(leaf, ns=(before, before))  # as by a bad disk
     add(db, Rows(), NEXT, 5)
     merge(db.layout, NEXT)
     follow(db)
