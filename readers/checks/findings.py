@@ -1,13 +1,14 @@
-"""Findings of checks, as text and as JSON."""
+"""Findings of checks, as text and as JSON, and how much was checked."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from store.errors import SparkhavenError
 
 Severity = Literal["error", "warning", "note"]
+COUNTS = ("tables", "streams", "locations", "rows", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,33 @@ class Finding:
         parts = [("at", self.at), ("expected", self.expected), ("found", self.found), ("to do", self.hint)]
         head = f"{self.severity}: {self.path}: {self.what}"
         return "\n".join([head, *(f"  {name}: {value}" for name, value in parts if value is not None)])
+
+
+@dataclass(slots=True)
+class Report:
+    """Findings, and how much was checked."""
+
+    findings: list[Finding] = field(default_factory=list)
+    tables: int = 0
+    streams: int = 0
+    locations: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    @property
+    def errors(self) -> int:
+        """The number of findings of lost or wrong data."""
+        return sum(f.severity == "error" for f in self.findings)
+
+    def count(self, other: Report) -> None:
+        """Adds how much another report has checked."""
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def to_json(self) -> dict[str, object]:
+        """The report as one JSON object."""
+        counts = {name: getattr(self, name) for name in (*COUNTS, "errors")}
+        return {**counts, "findings": [f.to_json() for f in self.findings]}
 
 
 def finding(

@@ -1,18 +1,18 @@
 """Read-only checks of whole tables: logs, locations, merge records, and stray files.
 
 Shallow checks read records, prefixes and lengths. ``deep`` reads every committed byte: checksums, symbols, offsets,
-values against statistics and grouping. A stream may run meanwhile: its uncommitted data is a warning.
+values against statistics and grouping. A stream may run meanwhile: its uncommitted data is a warning. A removal
+or merge may too: an error is reported once a later look, with the state loaded anew, finds it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from readers.checks.directories import check_history_directories, check_intraday_directories
 from readers.checks.extended import check_extended
-from readers.checks.findings import Finding, finding, from_error
+from readers.checks.findings import Finding, Report, finding, from_error
 from readers.checks.location import check_location
 from readers.checks.location_index import check_index
 from readers.checks.streams import (
@@ -40,27 +40,7 @@ from store.schema.deployed.versions import definitions
 from store.types.model import TableSchema
 from store.volumes import require_volume
 
-
-@dataclass(slots=True)
-class Report:
-    """Findings, and how much was checked."""
-
-    findings: list[Finding] = field(default_factory=list)
-    tables: int = 0
-    streams: int = 0
-    locations: int = 0
-    rows: int = 0
-    bytes: int = 0
-
-    @property
-    def errors(self) -> int:
-        """The number of findings of lost or wrong data."""
-        return sum(f.severity == "error" for f in self.findings)
-
-    def to_json(self) -> dict[str, object]:
-        """The report as one JSON object."""
-        counts = {name: getattr(self, name) for name in ("tables", "streams", "locations", "rows", "bytes", "errors")}
-        return {**counts, "findings": [f.to_json() for f in self.findings]}
+LOOKS = 4  # at a table with errors, at most
 
 
 def verify(
@@ -80,28 +60,49 @@ def verify(
     if table is not None and table not in standing_tables(fs, layout):
         load_deployed(fs, layout, table)  # raises: no such table
     for name in [table] if table else standing_tables(fs, layout):
-        counted = Report() if table is None and name.namespace == INTERNAL_NAMESPACE else report
-        counted.tables += 1
-        found = _TableCheck(fs, layout, name, counted, deep=deep, progress=progress).run()
-        report.findings += dict.fromkeys(found)  # damage that two checks find is one finding
+        found = _settled(fs, layout, name, deep=deep, progress=progress)
+        report.findings += found.findings
+        if table is not None or name.namespace != INTERNAL_NAMESPACE:
+            report.count(found)
     return report
 
 
+def _settled(fs: Fs, layout: Layout, table: TableName, *, deep: bool, progress: Callable[[str], None]) -> Report:
+    """The last look at a table: one that finds no error which the look before did not find, or the last of ``LOOKS``.
+
+    Each look loads the state anew. Damage stays; what a removal or merge did after the state was loaded does not.
+    """
+    sound: dict[Path, Expected] = {}
+    known: set[Finding] = set()
+    for _ in range(LOOKS):
+        check = _TableCheck(fs, layout, table, sound, deep=deep, progress=progress)
+        check.report.findings = list(dict.fromkeys(check.run()))  # damage that two checks find is one finding
+        errors = {each for each in check.report.findings if each.severity == "error"}
+        if errors <= known:
+            break
+        known = errors
+    return check.report
+
+
 class _TableCheck:
-    """The check of one table: later steps use what earlier ones have loaded."""
+    """One look at a table: later steps use what earlier ones have loaded.
+
+    ``sound``: locations in which a look found nothing, by directory; they are not read again in the same state.
+    """
 
     def __init__(
         self,
         fs: Fs,
         layout: Layout,
         table: TableName,
-        report: Report,
+        sound: dict[Path, Expected],
         *,
         deep: bool,
         progress: Callable[[str], None],
     ) -> None:
-        self.fs, self.layout, self.table, self.report = fs, layout, table, report
+        self.fs, self.layout, self.table, self.sound = fs, layout, table, sound
         self.deep, self.progress = deep, progress
+        self.report = Report(tables=1)
         self.streams: list[StreamState] = []
         self.located: dict[LocationKey, LocationState] = {}
         self.records: dict[str, MergeRecord] = {}
@@ -143,11 +144,16 @@ class _TableCheck:
         yield from check_extended(*where, schema, self.records, deep=self.deep)
 
     def _location(self, schema: TableSchema, expected: Expected) -> Iterator[Finding]:
-        self.progress(str(expected.directory))
         self.report.locations += 1
         self.report.rows += expected.rows
         self.report.bytes += sum(state.size for state in expected.files.values())
-        yield from check_location(self.fs, schema, expected, self.definitions, deep=self.deep)
+        if self.sound.get(expected.directory) == expected:
+            return
+        self.progress(str(expected.directory))
+        found = list(check_location(self.fs, schema, expected, self.definitions, deep=self.deep))
+        if not found:
+            self.sound[expected.directory] = expected
+        yield from found
 
     def _streams(self) -> Iterator[Finding]:
         yield from stray_stream_files(self.fs, self.layout, self.table)

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from readers import open_table
-from readers.checks.verify import Report, verify
+from readers.checks.findings import Report
+from readers.checks.verify import verify
 from readers.inspect.file import inspect_file
 from readers.stats import table_stats
 from store.errors import CorruptFileError, SchemaMismatchError, SparkhavenError, ValidationFailedError

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from readers.checks.findings import Finding
-from readers.checks.verify import Report, verify
+from readers.checks.findings import Finding, Report
+from readers.checks.verify import verify
 from readers.inspect.file import inspect_file
 from store.epochs.files.head import decode_head, encode_head, open_head
 from store.epochs.files.publish import read_published
