@@ -3,7 +3,8 @@
 How wide rows are is known from the file's own figures, except where texts come from a dictionary: there a few bytes on
 disk may be gigabytes of texts. So the dictionaries of such columns are looked at first, and a column whose texts might
 be too many at once is read as a dictionary and cut by the bytes that each row has. Wide texts next to short ones are
-known from no figure: where a column has so many bytes that they might be too many at once, a few rows are read at a time.
+known from no figure: where a column has so many bytes that they might be too many at once, a few rows are read at a
+time.
 
 INT96, a day and nanoseconds within it, reaches further than 64 bits of nanoseconds do. It is read twice: as
 nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ, the milliseconds are true.
