@@ -1,0 +1,159 @@
+"""JSON messages to durable, visible rows: sparkhaven from Kafka against QuestDB's own Python client, in one run.
+
+QuestDB has no feed of its own: a program parses the messages and sends rows. Both ways to do that are timed on
+messages that lie in memory already, without Kafka and Spark: ``json`` and a call a row, and Arrow's JSON reader with a
+data frame a batch. Seconds run until the server counts all rows of the batch; ``cairo.commit.mode=sync``. sparkhaven
+reads the same messages from a broker as a Spark stream (``fsync``), as in ``benchmarks.kafka_ingest``. First batches
+are warm-up.
+
+    python -m pip install questdb pandas
+    python -m benchmarks.questdb [--rows 1000000] [--batches 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow.json import ParseOptions, read_json
+
+from benchmarks.ingest_files import SCHEMA, apart, report
+from benchmarks.kafka_ingest import STREAM, TOPIC, fill, messages, run_ours
+from jobs.demo.broker import Broker, free_port
+from jobs.session.jars import Artifact, jars
+from store.io.fs import Fs
+
+VERSION = "9.3.4"
+JAR = Artifact("org.questdb", "questdb", VERSION, alone=True)
+SYMBOLS = ("src", "sym", "side", "venue")
+START_SECONDS = 60.0
+TABLE = (
+    "create table {name} (id long, src symbol, sym symbol, ts timestamp_ns, px double, qty long, side symbol,"
+    " venue symbol, seq long, live boolean) timestamp(ts) partition by day wal"
+)
+Send = Callable[[Any, str, Sequence[bytes]], None]
+
+
+def query(address: str, text: str) -> Any:
+    """The answer of the server to one statement."""
+    url = f"http://{address}/exec?{urllib.parse.urlencode({'query': text})}"
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return json.load(answer)
+
+
+@contextmanager
+def server(directory: Path) -> Iterator[str]:
+    """A server with its data below ``directory``; its address."""
+    (jar,) = jars(Fs(), f"questdb-{VERSION}", (JAR,))
+    address = f"127.0.0.1:{free_port()}"
+    own = {"HTTP_BIND_TO": address, "HTTP_MIN_ENABLED": "false", "PG_ENABLED": "false", "LINE_TCP_ENABLED": "false"}
+    own |= {"CAIRO_COMMIT_MODE": "sync", "TELEMETRY_ENABLED": "false"}
+    environ = dict(os.environ) | {f"QDB_{name}": value for name, value in own.items()}
+    command = ["java", "-Xmx4g", "-p", str(jar), "-m", "io.questdb/io.questdb.ServerMain", "-d", str(directory)]
+    directory.mkdir()
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
+        try:
+            until = time.monotonic() + START_SECONDS
+            while True:
+                try:
+                    query(address, "select 1")
+                    break
+                except OSError:
+                    if time.monotonic() > until or process.poll() is not None:
+                        raise SystemExit(f"QuestDB did not start:\n{(directory / 'log').read_text()[-2000:]}") from None
+                    time.sleep(0.1)
+            yield address
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def by_row(sender: Any, table: str, lines: Sequence[bytes]) -> None:
+    """Each message parsed by ``json`` and sent by a call of its own; the client sends them in portions."""
+    from questdb.ingress import TimestampNanos
+
+    for line in lines:
+        row = json.loads(line)
+        at = TimestampNanos(_nanoseconds(row.pop("ts")))
+        symbols = {name: row.pop(name) for name in SYMBOLS}
+        sender.row(table, symbols=symbols, columns=row, at=at)
+    sender.flush()
+
+
+def _nanoseconds(text: str) -> int:
+    hour, minute, rest = text[11:-1].split(":")
+    second, micros = rest.split(".")
+    return ((_DAY + int(hour) * 3600 + int(minute) * 60 + int(second)) * 10**6 + int(micros)) * 1000
+
+
+_DAY = 1_795_219_200  # 2026-11-21, the day of all messages
+
+
+def by_frame(sender: Any, table: str, lines: Sequence[bytes]) -> None:
+    """The messages of a batch parsed by Arrow and sent as one data frame."""
+    fields = pa.schema([("ts", pa.timestamp("ns", "UTC"))])
+    found = read_json(io.BytesIO(b"\n".join(lines)), parse_options=ParseOptions(explicit_schema=fields))
+    for name in SYMBOLS:
+        place = found.schema.get_field_index(name)
+        found = found.set_column(place, name, found.column(name).dictionary_encode())
+    sender.dataframe(found.to_pandas(), table_name=table, symbols=list(SYMBOLS), at="ts")
+    sender.flush()
+
+
+def run_questdb(work: Path, name: str, send: Send, rows: int, batches: int) -> list[float]:
+    """Seconds of each batch, from its messages in memory until the server counts its rows."""
+    try:
+        from questdb.ingress import Sender
+    except ImportError:
+        raise SystemExit("the client is missing: python -m pip install questdb pandas") from None
+    feed, seconds = messages(0, rows * batches), []
+    with server(work / name) as address:
+        query(address, TABLE.format(name=name))
+        with Sender.from_conf(f"http::addr={address};auto_flush_rows=75000;request_timeout=60000;") as sender:
+            for number in range(1, batches + 1):
+                lines = list(islice(feed, rows))
+                begun = time.perf_counter()
+                send(sender, name, lines)
+                while query(address, f"select count() from {name}")["dataset"][0][0] < rows * number:
+                    time.sleep(0.005)
+                seconds.append(time.perf_counter() - begun)
+    return seconds
+
+
+def main() -> None:
+    """Runs all and prints the table."""
+    options = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    options.add_argument("--rows", type=int, default=1_000_000, help="messages a batch")
+    options.add_argument("--batches", type=int, default=5)
+    args = options.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="sparkhaven-bench-"))
+    try:
+        with Broker(Fs(), work / "broker", heap="1g") as broker:
+            fill(broker.bootstrap, args.rows * args.batches)
+            (work / "Bench.Trade.schema").write_text(SCHEMA)
+            (work / "bench.toml").write_text(STREAM.format(bootstrap=broker.bootstrap, topic=TOPIC, rows=args.rows))
+            times = {"sparkhaven from Kafka, fsync": apart(run_ours, work)}
+        for name, send in (("questdb_rows", by_row), ("questdb_frames", by_frame)):
+            times[name] = apart(run_questdb, work, name, send, args.rows, args.batches)
+        report(times, args.rows)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
