@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from store.io.sync import SYNCFS_FROM, Device, SyncGuard, each, fdatasync, syncfs
+from store.io.sync import SYNCFS_FROM, Device, SyncGuard, each, fdatasync, start_writeback, syncfs
 
 
 class Durability(ABC):
@@ -34,6 +34,10 @@ class Durability(ABC):
             self._sync_file_systems(todo)
         else:
             each(self._sync_dir, todo)
+
+    def start_writeback(self, path: Path) -> None:
+        """Has the kernel begin to write a file, so that its sync waits less. Nothing is durable before the sync."""
+        start_writeback(path)
 
     def drop_cached(self, paths: Iterable[Path]) -> None:
         """Drops synced files from the page cache, unless they are mapped: the next read comes from the disk."""

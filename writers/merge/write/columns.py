@@ -131,6 +131,7 @@ class ColumnWriter:
             else:
                 gather_ids(entries, self.order[low:high], lut, part)
             self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
+        self.fs.start_writeback(path)  # the disk works while the next column is put in order
 
     def _symbol(self, column: Column) -> None:
         entries = self._read(column)
