@@ -168,3 +168,15 @@ def test_a_fault_can_write_half_and_nothing_runs_after_a_crash(tmp_path: Path) -
 def test_a_write_that_finds_no_room_names_its_file(write: Callable[[Path], None]) -> None:
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         write(Path("/dev/full"))
+
+
+def test_a_file_whose_writing_was_started_has_its_bytes_and_can_be_synced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    Fs().write_new(path, b"x" * 100_000)
+    Fs().start_writeback(path)
+    Fs().write_at(path, 100_000, b"y")
+    Fs().start_writeback(path)
+    Fs().sync([path])
+    assert path.read_bytes() == b"x" * 100_000 + b"y"
+    with pytest.raises(FileNotFoundError):
+        Fs().start_writeback(tmp_path / "none")

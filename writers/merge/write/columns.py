@@ -28,6 +28,7 @@ from writers.merge.plan.source import decode_texts
 from writers.merge.write.order import Keys, Unions
 
 CHUNK_ROWS = 1 << 17
+WRITEBACK_FROM = 1 << 17  # bytes; smaller files are written faster together, by the sync
 Rows = tuple[npt.NDArray[np.uint32] | None, ...]
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
 
@@ -130,8 +131,12 @@ class ColumnWriter:
                 gather(entries, self.order[low:high], part)
             else:
                 gather_ids(entries, self.order[low:high], lut, part)
-            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
-        self.fs.start_writeback(path)  # the disk works while the next column is put in order
+            self._write(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
+
+    def _write(self, path: Path, offset: int, data: memoryview) -> None:
+        self.fs.write_at(path, offset, data)
+        if len(data) >= WRITEBACK_FROM:  # the disk works while the next rows are put in order
+            self.fs.start_writeback(path)
 
     def _symbol(self, column: Column) -> None:
         entries = self._read(column)
@@ -181,9 +186,9 @@ class ColumnWriter:
                 _, offsets, data = taken.buffers()
                 ends = np.frombuffer(offsets, np.int64, high - low + 1)[1:] + end
                 if int(ends[-1]) > end:
-                    self.fs.write_at(text, end, memoryview(data)[: int(ends[-1]) - end])
+                    self._write(text, end, memoryview(data)[: int(ends[-1]) - end])
                 row = self.firsts[destination] + low - start
-                self.fs.write_at(dat, DATA_OFFSET + row * 8, ends.data.cast("B"))
+                self._write(dat, DATA_OFFSET + row * 8, ends.data.cast("B"))
                 end = int(ends[-1])
 
 
