@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -67,8 +68,9 @@ def test_a_block_is_handed_out_when_it_is_full(monkeypatch: pytest.MonkeyPatch) 
         client = opened(library)
         client.fetch(9, 0)
         assert client.take(25, whole=False) is None and len(library.alive) == 9
-        client.fetch(9, 0)
+        client.fetch(1, 0)
         assert rows(client.take(25, whole=False)) == told(numbered(10))
+        client.fetch(9, 0)
         assert client.take(25, whole=False) is None
         client.fetch(9, 0)
         assert blocks(client, 25) == [[*range(10, 20)], [*range(20, 25)]]
@@ -77,7 +79,7 @@ def test_a_block_is_handed_out_when_it_is_full(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("keys", [False, True])
 def test_a_block_ends_with_the_message_that_fills_it(monkeypatch: pytest.MonkeyPatch, keys: bool) -> None:
     monkeypatch.setattr(batches, "BLOCK_BYTES", 100)
-    sizes = [40, 59, 1, 30, 500, 99, 2, 3]
+    sizes = [40, 59, 1, 30, 500, 98, 2, 3]
     library = FakeLibrary(
         [Fake(n, None if keys else b"x" * size, b"x" * size if keys else None) for n, size in enumerate(sizes)]
     )
@@ -88,6 +90,7 @@ def test_a_block_ends_with_the_message_that_fills_it(monkeypatch: pytest.MonkeyP
         client.fetch(1, 0)
         some = client.take(8, whole=False)  # 100
         assert some is not None and some.offsets.tolist() == [0, 1, 2]
+        assert some.offsets.base is None is some.times.base  # a block keeps no room of others
         client.fetch(1, 0)
         assert client.take(8, whole=False) is None  # what was taken no longer counts
         client.fetch(9, 0)
@@ -132,18 +135,19 @@ def test_room_is_made_and_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BLOCK_MESSAGES", 7)
     log = numbered(400)
     library = FakeLibrary(log, portion=13)
-    found, sizes = [], []
+    found, rooms = [], []
     with all_given_back(library):
         client = opened(library)
         for _ in range(40):
             client.fetch(13, 0)
             while (some := client.take(1000, whole=False)) is not None:
                 found += rows(some)
-            sizes.append(len(client._handles.pointers))
+            rooms.append(client._handles.pointers)
         while (some := client.take(1000, whole=True)) is not None:
             found += rows(some)
     assert found == told(log)
-    assert max(sizes) <= 2 * (7 + 13)
+    assert max(map(len, rooms)) <= 2 * (7 + 13)
+    assert sum(one is other for one, other in pairwise(rooms)) > 10
 
 
 def test_the_end_of_the_partition_among_messages() -> None:
@@ -270,6 +274,7 @@ def test_how_a_consumer_is_made() -> None:
 def test_troubles_are_noted_by_the_callback() -> None:
     library, troubles = FakeLibrary(), Troubles(FEED)
     client = BatchClient(library.library, FEED, troubles, "ticks", PARTITION)
+    assert ctypes.cast(client._handles.callback, ctypes.c_void_p).value == library.callback  # type: ignore[arg-type]
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
     call: Callable[..., None] = kind(library.callback)
     call(None, KafkaError._TRANSPORT, b"connection refused", None)
@@ -287,16 +292,22 @@ def test_settings_that_are_refused() -> None:
         opened(library)
 
 
-def test_why_messages_come_as_objects() -> None:
+def test_why_messages_come_as_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     library = librdkafka()
     assert library is not None
 
     def reason(**client: str) -> str | None:
         return reason_for_objects(library, KafkaOptions("b:1", ("t",), client=ClientSettings(tuple(client.items()))))
 
+    ended: list[int] = []
+    destroy = library.conf_destroy
+    monkeypatch.setattr(library, "conf_destroy", lambda conf: (ended.append(conf), destroy(conf)), raising=False)
     assert reason() is None and reason(**{"client.id": "x"}) is None
+    assert len(ended) == 2  # what was only tried is left nowhere
     for settings in ({"sasl.mechanisms": "OAUTHBEARER"}, {"sasl.oauthbearer.config": "x"}):
         assert "tokens" in str(reason(**settings))
     assert reason(**{"no.such": "x"}) == 'its own settings differ: No such configuration property: "no.such"'
+    told = str(reason(**{"sasl.password": "tiger", "security.protocol": "tiger"}))
+    assert "***" in told and "tiger" not in told
     with pytest.raises(SettingsError, match="not yours to choose"):
         reason(**{"enable.partition.eof": "false"})

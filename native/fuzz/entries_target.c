@@ -1,0 +1,173 @@
+/* Fixed-width entries: any order, also beyond the entries, any ids and tables, digests of any bytes. What comes out is
+ * compared with loops that look at one entry after the other. */
+#include <stdbool.h>
+
+#include "../hash.h"
+#include "../sparkhaven.h"
+#include "fuzz.h"
+
+enum { SETTINGS = 6, KINDS = 8 };
+
+static const int64_t WIDTHS[KINDS] = {1, 2, 4, 8, 2, 4, 8, 1}; /* by sh_entry */
+
+/* Bytes of the input as an array of its own, `times` one after the other. */
+static uint8_t *repeated(const uint8_t *data, size_t size, size_t times) {
+    uint8_t *found = made(size * times);
+    for (size_t i = 0; i < times; i++) {
+        memcpy(found + i * size, data, size);
+    }
+    return found;
+}
+
+/* An order of `count`, most of it below `total`; `odd` makes some of it beyond. */
+static uint32_t *order_of(const uint8_t *data, int64_t count, int64_t total, bool odd) {
+    uint32_t *order = made(sizeof *order * (size_t)count);
+    for (int64_t i = 0; i < count; i++) {
+        order[i] = odd && data[i] >= 0xF0 ? UINT32_MAX - (data[i] & 1) * (UINT32_MAX - (uint32_t)total)
+                                          : (uint32_t)(total > 0 ? (data[i] * 7 + i) % total : 0);
+    }
+    return order;
+}
+
+/* How many of the order come before the first that is not below `total`. */
+static int64_t sound(const uint32_t *order, int64_t count, int64_t total) {
+    int64_t i = 0;
+    while (i < count && order[i] < total) {
+        i++;
+    }
+    return i;
+}
+
+static void check_gather(const uint8_t *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count) {
+    bool known = width == 1 || width == 2 || width == 4 || width == 8;
+    uint8_t *out = made((size_t)(count * width));
+    int64_t good = sound(order, count, total), found = sh_gather(entries, width, total, order, count, out);
+    HOLDS(found == (known ? good : -1));
+    for (int64_t i = 0; known && i < good * width; i++) {
+        HOLDS(out[i] == entries[(int64_t)order[i / width] * width + i % width]);
+    }
+    for (int64_t i = known ? good * width : 0; i < count * width; i++) {
+        HOLDS(out[i] == 0); /* nothing is written from there on */
+    }
+    free(out);
+}
+
+static void check_ids(const uint8_t *entries, int64_t total, const uint32_t *order, int64_t count, int64_t table_size) {
+    uint32_t *ids = made(sizeof *ids * (size_t)total);
+    for (int64_t i = 0; i < total; i++) { /* in the table, about its end, and far beyond, as the null is */
+        ids[i] = entries[i] < 0xE0 ? entries[i] % 32u : UINT32_C(0x80000000) >> (entries[i] & 1) * 31;
+    }
+    int32_t *table = made(sizeof *table * (size_t)table_size), *out = made(sizeof *out * (size_t)count);
+    for (int64_t i = 0; i < table_size; i++) {
+        table[i] = (int32_t)(i * 1000003 - 7);
+    }
+    int64_t good = table_size > 0 ? sound(order, count, total) : 0;
+    HOLDS(sh_gather_ids(ids, total, order, count, table, table_size, out) == good);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t id = i < good ? ids[order[i]] : 0;
+        HOLDS(out[i] == (i >= good ? 0 : id < table_size ? table[id] : table[table_size - 1]));
+    }
+    free(ids);
+    free(table);
+    free(out);
+}
+
+/* What is hashed of an entry, of the bits of its value: a whole number, or the bits of a double. */
+static int64_t value_of(int64_t kind, uint64_t bits) {
+    double wide;
+    float narrow;
+    int64_t found;
+    switch (kind) {
+    case SH_ENTRY_BYTE:
+        return (int8_t)bits;
+    case SH_ENTRY_SHORT:
+        return (int16_t)bits;
+    case SH_ENTRY_INT:
+        return (int32_t)bits;
+    case SH_ENTRY_FLOAT:
+        memcpy(&narrow, &bits, sizeof narrow);
+        wide = narrow;
+        break;
+    case SH_ENTRY_DOUBLE:
+        memcpy(&wide, &bits, sizeof wide);
+        break;
+    case SH_ENTRY_BOOLEAN:
+        return bits != 0;
+    default:
+        return (int64_t)bits;
+    }
+    memcpy(&found, &wide, sizeof found);
+    return wide != wide ? INT64_C(0x7FF8000000000000) : found;
+}
+
+static void check_digest(int64_t kind, const uint8_t *entries, int64_t count, uint64_t null, uint64_t start) {
+    const uint64_t prefix = UINT64_C(0x0512345678);
+    uint64_t total[2] = {start, ~start};
+    sh_u128 wanted = (sh_u128)total[1] << 64 | total[0];
+    int64_t nulls = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, entries + i * WIDTHS[kind], (size_t)WIDTHS[kind]);
+        uint8_t text[8];
+        int64_t value = value_of(kind, bits);
+        memcpy(text, &value, sizeof text);
+        if (bits == null) {
+            nulls++;
+        } else {
+            wanted += sh_hash_text(prefix, text, sizeof text);
+        }
+    }
+    HOLDS(sh_digest_fixed(prefix, kind, entries, count, null, total) == nulls);
+    HOLDS(total[0] == (uint64_t)wanted && total[1] == (uint64_t)(wanted >> 64));
+    HOLDS(sh_digest_fixed(prefix, kind < 4 ? -1 - kind : KINDS + kind - 4, NULL, count, null, total) == -1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < SETTINGS) {
+        return 0;
+    }
+    const uint8_t *chosen = data;
+    data += SETTINGS;
+    size -= SETTINGS;
+    int64_t kind = chosen[0] % KINDS, width = WIDTHS[kind], total = (int64_t)size / width;
+    uint8_t *entries = repeated(data, (size_t)(total * width), 1);
+    int64_t count = chosen[1] % 4 == 0 ? total : total > 0 ? chosen[1] % (total + 1) : 0;
+    uint32_t *order = order_of(data, count, total, chosen[2] & 1);
+    check_gather(entries, width, total, order, count);
+    if (chosen[2] % 32 == 2) { /* widths that there are not */
+        check_gather(entries, chosen[3] % 16, 0, order, 0);
+    }
+    free(order);
+
+    int64_t ids = (int64_t)size; /* an id for each byte */
+    order = order_of(data, ids, ids, chosen[2] & 2);
+    uint8_t *bytes = repeated(data, size, 1);
+    check_ids(bytes, ids, order, ids, chosen[3] % 40);
+    free(bytes);
+    free(order);
+
+    uint64_t null = 0;
+    memcpy(&null, total > 0 && chosen[4] & 1 ? data : chosen, (size_t)width);
+    check_digest(kind, entries, total, null, chosen[5] * UINT64_C(0x0101010101010101));
+    free(entries);
+    if (chosen[4] % 64 == 6 && total > 0) { /* more than one block, with few and with many different values */
+        size_t times = (size_t)(17000 / (total * width) + 1);
+        entries = repeated(data, (size_t)(total * width), times);
+        check_digest(kind, entries, total * (int64_t)times, null, chosen[5]);
+        free(entries);
+        int64_t count_of = 9000, narrow = 2047 + chosen[3] % 4; /* about as many as are counted first */
+        uint16_t *ramp = made(sizeof *ramp * (size_t)count_of);
+        for (int64_t i = 0; i < count_of; i++) {
+            ramp[i] = (uint16_t)(i % narrow);
+        }
+        check_digest(SH_ENTRY_SHORT, (const uint8_t *)ramp, count_of, UINT64_MAX, chosen[5]);
+        free(ramp);
+    }
+    return 0;
+}
+
+const char *const fuzz_pieces[] = {
+    "\x01\x04\x01\x05\x06\x01", "\x02\x04\x02\x07\x01\xff", "\x05\x04\x03\x21\x06\x02", "\x06\x05\x01\x01\x06\x03",
+    "\x03\x04\x02\x03\x46\x04", "\x07\x04\x01\x04\x06\x05", "\x01\x01\x01\x80\x7f", "\x01\x01\xf0\xff", "\x01\x01\xc0\x7f",
+    "\xff\xff\xff\x7f", "\x80", "\xf8\x7f", "\xff\xff\xff\xff\xff\xff\xef\x7f", "abcdefgh", "\xf0", "\xf1", "\xe0", "\xe1"};
+const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;

@@ -1,0 +1,197 @@
+/* Texts with any ends, in order or not, within the data or not: sorting, ranks, picking and digests. What comes out is
+ * compared with what one text after the other gives. */
+#include <stdbool.h>
+
+#include "../hash.h"
+#include "../parts.h"
+#include "fuzz.h"
+
+enum { SETTINGS = 6 };
+
+/* An array of texts as Arrow has it. `sound`: all of `count` texts from `first` on lie in the data. */
+struct array {
+    void *ends;
+    int64_t wide, first, count, size;
+    uint8_t *data;
+    bool sound;
+};
+
+static int64_t low_of(const struct array *a, int64_t i) { return sh_end(a->ends, a->wide, a->first + i); }
+static int64_t length_of(const struct array *a, int64_t i) { return low_of(a, i + 1) - low_of(a, i); }
+
+/* Where a character stands in UTF-16, by the first byte that differs in UTF-8. */
+static int rank_of(uint8_t byte) {
+    bool pair = byte >= 0xF0 && byte < 0xF5, behind = byte == 0xEE || byte == 0xEF;
+    return pair ? byte - 2 : behind ? byte + 5 : byte;
+}
+
+static int compared(const struct array *a, int64_t one, int64_t other) {
+    int64_t shorter = length_of(a, one) < length_of(a, other) ? length_of(a, one) : length_of(a, other);
+    for (int64_t i = 0; i < shorter; i++) {
+        uint8_t p = a->data[low_of(a, one) + i], q = a->data[low_of(a, other) + i];
+        if (p != q) {
+            return rank_of(p) < rank_of(q) ? -1 : 1;
+        }
+    }
+    return length_of(a, one) < length_of(a, other) ? -1 : length_of(a, one) > length_of(a, other);
+}
+
+static void check_sort(const struct array *a, const uint8_t *chosen) {
+    struct sh_keyed *items = made(sizeof *items * (size_t)a->count), *spare = made(sizeof *spare * (size_t)a->count);
+    int32_t *ranks = made(sizeof *ranks * (size_t)a->count);
+    uint32_t *distinct = made(sizeof *distinct * (size_t)a->count);
+    bool *met = made(sizeof *met * (size_t)a->count);
+    for (int64_t i = 0; i < a->count; i++) {
+        items[i].index = a->count - 1 - i;
+    }
+    bool placed = a->count == 0 || chosen[0] % 16 != 5;
+    if (!placed) {
+        items[chosen[1] % a->count].index = chosen[1] & 1 ? a->count : -1;
+    }
+    int64_t found = sh_sort_texts(a->ends, a->wide, a->first, a->count, a->data, a->size, items, spare, a->count);
+    HOLDS(found == (a->sound && placed ? 0 : -1));
+    if (found == 0) {
+        int64_t kinds = 0;
+        for (int64_t i = 0; i < a->count; i++) {
+            HOLDS(items[i].index >= 0 && items[i].index < a->count && !met[items[i].index]);
+            met[items[i].index] = true;
+            HOLDS(i == 0 || compared(a, items[i - 1].index, items[i].index) <= 0);
+        }
+        int64_t given = sh_rank_texts(a->ends, a->wide, a->first, a->data, items, a->count, ranks, distinct);
+        for (int64_t i = 0; i < a->count; i++) {
+            if (i == 0 || compared(a, items[i - 1].index, items[i].index) != 0) {
+                HOLDS(distinct[kinds++] == items[i].index);
+            }
+            HOLDS(ranks[items[i].index] == kinds - 1);
+        }
+        HOLDS(given == kinds);
+    }
+    free(items);
+    free(spare);
+    free(ranks);
+    free(distinct);
+    free(met);
+}
+
+static void check_ordered(const struct array *a) {
+    int64_t first = a->count;
+    for (int64_t i = 1; a->sound && i < a->count && first == a->count; i++) {
+        first = compared(a, i - 1, i) < 0 ? first : i;
+    }
+    HOLDS(sh_texts_ordered(a->ends, a->wide, a->first, a->count, a->data, a->size) == (a->sound ? first : -1));
+}
+
+static bool in_data(const struct array *a, int64_t i) {
+    return low_of(a, i) >= 0 && low_of(a, i + 1) >= low_of(a, i) && low_of(a, i + 1) <= a->size;
+}
+
+static void check_take(const struct array *a, const uint8_t *data, const uint8_t *chosen) {
+    int64_t count = a->count, need = 0;
+    uint32_t *picks = made(sizeof *picks * (size_t)count);
+    bool good = true;
+    for (int64_t i = 0; i < count; i++) {
+        picks[i] = data[i] == 0xFE ? UINT32_MAX : data[i] == 0xFD ? (uint32_t)count : (data[i] + (uint32_t)i) % (uint32_t)count;
+        good = good && picks[i] < count && in_data(a, picks[i]);
+        need += good ? length_of(a, picks[i]) : 0;
+    }
+    int64_t room = chosen[2] % 8 == 0 ? chosen[3] : good ? need : 0;
+    uint8_t *out = made((size_t)room), *ends = made((size_t)((a->wide ? 8 : 4) * (count + 1)));
+    int64_t found = sh_take_texts(a->ends, a->wide, a->first, count, a->data, a->size, picks, count, ends, out, room);
+    HOLDS(found == (good ? need : -1));
+    for (int64_t i = 0, at = 0; good && need <= room && i < count; i++) {
+        for (int64_t k = 0; k < length_of(a, picks[i]); k++) {
+            HOLDS(out[at++] == a->data[low_of(a, picks[i]) + k]);
+        }
+        HOLDS(sh_end(ends, a->wide, i + 1) == at);
+    }
+    free(picks);
+    free(out);
+    free(ends);
+}
+
+static void check_digest(const struct array *a, const uint8_t *data, const uint8_t *chosen) {
+    const uint64_t prefix = UINT64_C(0x0A12345678);
+    uint8_t *valid = chosen[4] & 1 ? made((size_t)((a->first + a->count + 7) / 8)) : NULL;
+    int64_t *counts = chosen[4] & 2 ? made(sizeof *counts * (size_t)a->count) : NULL, nulls = 0;
+    uint64_t total[2] = {chosen[5], UINT64_MAX};
+    sh_u128 sum = (sh_u128)total[1] << 64 | total[0];
+    bool good = true;
+    for (int64_t i = 0; i < a->count; i++) {
+        bool there = valid == NULL || data[i] % 8 != 3;
+        if (valid != NULL && there) {
+            valid[(a->first + i) / 8] |= (uint8_t)(1 << (a->first + i) % 8);
+        }
+        if (counts != NULL) {
+            counts[i] = data[i] % 5;
+        }
+        int64_t times = counts == NULL ? 1 : counts[i];
+        if (there && times > 0) {
+            good = good && in_data(a, i);
+            for (; good && times > 0; times--) {
+                uint8_t *text = made((size_t)length_of(a, i)); /* of its own: what is read behind it is seen */
+                memcpy(text, a->data + low_of(a, i), (size_t)length_of(a, i));
+                sum += sh_hash_text(prefix, text, length_of(a, i));
+                free(text);
+            }
+        } else {
+            nulls += times;
+        }
+    }
+    int64_t found = sh_digest_texts(prefix, a->ends, a->wide, valid, a->first, a->count, a->data, a->size, counts, total);
+    HOLDS(found == (good ? nulls : -1));
+    HOLDS(!good || (total[0] == (uint64_t)sum && total[1] == (uint64_t)(sum >> 64)));
+    free(valid);
+    free(counts);
+}
+
+/* Texts of the input, which end at its line feeds; where an end is changed, anything follows. */
+static struct array texts_of(const uint8_t *data, size_t size, const uint8_t *chosen) {
+    static const int64_t ODD[] = {-1, INT32_MIN, INT32_MAX, 0, 1, INT64_MAX, INT64_MIN, (int64_t)1 << 32};
+    int64_t all = 0, at = 0;
+    for (size_t i = 0; i < size; i++) {
+        all += data[i] == '\n';
+    }
+    struct array a = {NULL, chosen[0] & 1, 0, 0, (int64_t)size, made(size), true};
+    size_t width = a.wide ? 8 : 4;
+    a.ends = made(width * (size_t)(all + 1));
+    memcpy(a.data, data, size);
+    for (size_t i = 0; i < size; i++) {
+        if (data[i] == '\n') {
+            int64_t end = (int64_t)i;
+            memcpy((uint8_t *)a.ends + width * (size_t)++at, &end, width);
+        }
+    }
+    if (chosen[0] & 2 && chosen[1] % 4 == 0) {
+        int64_t end = chosen[3] < 128 ? ODD[chosen[3] % 8] : chosen[3];
+        memcpy((uint8_t *)a.ends + width * (size_t)(chosen[2] % (all + 1)), &end, width);
+    }
+    a.first = chosen[0] & 4 ? chosen[1] % (all + 1) : 0;
+    a.count = all - a.first;
+    for (int64_t i = 0; i < a.count; i++) {
+        a.sound = a.sound && in_data(&a, i);
+    }
+    return a;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < SETTINGS) {
+        return 0;
+    }
+    struct array a = texts_of(data + SETTINGS, size - SETTINGS, data);
+    check_sort(&a, data);
+    check_ordered(&a);
+    check_take(&a, data + SETTINGS, data);
+    check_digest(&a, data + SETTINGS, data);
+    free(a.ends);
+    free(a.data);
+    return 0;
+}
+
+const char *const fuzz_pieces[] = {
+    "\x02\x04\x01\x01\x03\x01", "\x03\x04\x02\x02\x01\x02", "\x07\x08\x01\x85\x02\xff", "\x05\x01\x08\x03\x03\x07",
+    "a\nb\nc\n", "b\na\nb\n\n", "\n", "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", "same beginning of all\n",
+    "same beginning of some\n", "same beg\n", "same beginn\xee\x80\x80\n", "same beginn\xf0\x9f\x98\x80\n", "same beginn\xf4\x80\x80\x80\n",
+    "same beginn\xef\xbf\xbd\n", "\xc3\xa9\n", "\xef\xbf\xbf\n",
+    "a longer text that takes more than one stripe of the hash, which has sixty-four bytes, and then some more of it, so that it is long",
+    "\xfe", "\xfd", "aaaaaaaa", "abcdefgh\n"};
+const size_t fuzz_piece_count = sizeof fuzz_pieces / sizeof *fuzz_pieces;
