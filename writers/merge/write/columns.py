@@ -28,7 +28,7 @@ from writers.merge.plan.source import decode_texts
 from writers.merge.write.order import Keys, Unions
 
 CHUNK_ROWS = 1 << 17
-WRITEBACK_FROM = 1 << 17  # bytes; smaller files are written faster together, by the sync
+WRITEBACK_FROM = 1 << 20  # bytes; smaller files are written faster together, by the sync
 Rows = tuple[npt.NDArray[np.uint32] | None, ...]
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
 
@@ -131,11 +131,12 @@ class ColumnWriter:
                 gather(entries, self.order[low:high], part)
             else:
                 gather_ids(entries, self.order[low:high], lut, part)
-            self._write(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
+            self.fs.write_at(path, DATA_OFFSET + (base + low) * column.width, part.data.cast("B"))
+        self._written(path, (stop - start) * column.width)
 
-    def _write(self, path: Path, offset: int, data: memoryview) -> None:
-        self.fs.write_at(path, offset, data)
-        if len(data) >= WRITEBACK_FROM:  # the disk works while the next rows are put in order
+    def _written(self, path: Path, size: int) -> None:
+        """So many bytes of a file are written: the disk works while the next column is put in order."""
+        if size >= WRITEBACK_FROM:
             self.fs.start_writeback(path)
 
     def _symbol(self, column: Column) -> None:
@@ -186,10 +187,12 @@ class ColumnWriter:
                 _, offsets, data = taken.buffers()
                 ends = np.frombuffer(offsets, np.int64, high - low + 1)[1:] + end
                 if int(ends[-1]) > end:
-                    self._write(text, end, memoryview(data)[: int(ends[-1]) - end])
+                    self.fs.write_at(text, end, memoryview(data)[: int(ends[-1]) - end])
                 row = self.firsts[destination] + low - start
-                self._write(dat, DATA_OFFSET + row * 8, ends.data.cast("B"))
+                self.fs.write_at(dat, DATA_OFFSET + row * 8, ends.data.cast("B"))
                 end = int(ends[-1])
+            self._written(text, end - firsts[destination])
+            self._written(dat, (stop - start) * 8)
 
 
 def _taken(values: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:

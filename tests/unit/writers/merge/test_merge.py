@@ -110,7 +110,7 @@ class WritebackFs(QuickFs):
         super().start_writeback(path)
 
 
-@pytest.mark.parametrize(("least", "files"), [(1, {"L.dat", "Venue.dat", "Note.dat", "Note.bytes"}), (1 << 20, set())])
+@pytest.mark.parametrize(("least", "files"), [(1, {"L.dat", "Venue.dat", "Note.dat", "Note.bytes"}), (1 << 30, set())])
 def test_large_columns_are_on_their_way_to_the_disk_before_it_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, files: set[str]
 ) -> None:
