@@ -135,7 +135,7 @@ crash-results: setup ## docs/crash-results.md written anew (minutes)
 	$(BIN)/python -m tests.crash.results
 
 bench: setup ## all benchmarks, each a table of ratios (long)
-	@set -e; for b in benchmarks/*.py; do echo "== $$b"; $(BIN)/python -m benchmarks.$$(basename $$b .py); done
+	@set -e; for b in benchmarks/*.py benchmarks/parts/[a-z]*.py; do m=$${b%.py}; echo "== $$m"; $(BIN)/python -m $${m//\//.}; done
 
 zip: sparkhaven.zip ## packages for spark-submit --py-files
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.commit_cost import TABLE, open_log, prepare
+from benchmarks.parts.commit_cost import TABLE, open_log, prepare
 from readers.arrow.opening import open_table
 from store.epochs.files.removals import write_removals
 from store.epochs.log import StreamLog

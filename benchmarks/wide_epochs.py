@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.commit_cost import open_log, prepare
+from benchmarks.parts.commit_cost import open_log, prepare
 from store.epochs.log import StreamLog
 from store.epochs.reading.load import load_stream
 from store.epochs.state.values import Batch, FileId, LocationReport

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.commit_cost import open_log
 from benchmarks.open_table import fill
+from benchmarks.parts.commit_cost import open_log
 from benchmarks.wide_epochs import TABLE, Found
 from benchmarks.wide_epochs import run as run_wide
 from store.epochs.compaction import Compaction

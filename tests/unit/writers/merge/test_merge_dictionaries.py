@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.merge_memory import TABLE as WIDE
-from benchmarks.merge_memory import make as make_day
+from benchmarks.parts.merge_memory import TABLE as WIDE
+from benchmarks.parts.merge_memory import make as make_day
 from store.errors import MergeError
 from store.io.fs import Fs
 from store.layout import Layout
@@ -121,7 +121,7 @@ def test_a_small_date_whose_texts_exceed_a_slice_merges_them_in_files(
 def test_distinct_texts_of_a_day_take_memory_for_a_slice_not_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: bool
 ) -> None:
-    """As ``benchmarks.merge_memory --shape symbols``, smaller: every row has two texts of its own."""
+    """As ``benchmarks.parts.merge_memory --shape symbols``, smaller: every row has two texts of its own."""
     rows, size = 120_000, 1 << 20
     make_day(tmp_path, rows, "symbols")
     layout = Layout(tmp_path)

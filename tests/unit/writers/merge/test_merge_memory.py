@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.merge_memory import make, run_child
+from benchmarks.parts.merge_memory import make, run_child
 
-ROWS = 500_000  # a twentieth of the day in benchmarks/merge_memory.py
+ROWS = 500_000  # a twentieth of the day in benchmarks/parts/merge_memory.py
 LIMIT = (1 << 30) // 20  # a twentieth of its limit
 SMALL = 64 << 20  # bytes that the merge may use: an eighth of it for rows
 

@@ -1,6 +1,6 @@
 """CPU seconds to decode and route 1 M rows of 10 columns, one thread: clean, and with things that feeds do.
 
-    python -m benchmarks.decode [--rows 1000000] [--dir DIR]
+    python -m benchmarks.parts.decode [--rows 1000000] [--dir DIR]
 
 Ratios are to the clean JSON feed. Limits: clean JSON 1.1 s on a quiet machine (printed, not enforced), one bad row in
 a hundred at most three times the clean feed (exit 1 beyond): it goes the exact way, which costs what many good ones do.
@@ -23,8 +23,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import route

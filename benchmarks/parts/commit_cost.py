@@ -1,6 +1,6 @@
 """What a commit costs at epoch 20,000 with 2,000 locations open, against epoch 100 with one.
 
-    python -m benchmarks.commit_cost [--epochs 20000] [--locations 2000] [--root DIR]
+    python -m benchmarks.parts.commit_cost [--epochs 20000] [--locations 2000] [--root DIR]
 
 Each batch appends to one location and is committed, synced and published as a stream does it, compaction included. The
 table shows medians over a window of epochs; the ratio, always to the first line, is the figure to look at. Exit 1
@@ -18,8 +18,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from store.epochs.log import StreamLog
 from store.epochs.retention import Retention

@@ -1,7 +1,8 @@
 """What a micro-batch costs: the same stream with Spark's stock checkpoint files and with our settings.
 
-``python -m benchmarks.micro_batch [--batches 40]``. One file of ten rows a batch, committed with ``fsync``, so that the
-numbers are overhead only. ``period`` is from one batch's end to the next; ``write`` is the part inside foreachBatch.
+``python -m benchmarks.parts.micro_batch [--batches 40]``. One file of ten rows a batch, committed with ``fsync``, so
+that the numbers are overhead only. ``period`` is from one batch's end to the next; ``write`` is the part inside
+foreachBatch.
 """
 
 from __future__ import annotations
@@ -61,7 +62,15 @@ def main() -> None:
         os._exit(0)  # a tidy stop of the JVM takes seconds
     print("| settings | period ms | write ms | rest ms |\n| --- | --- | --- | --- |")
     for name in ("stock", "ours"):
-        command = [sys.executable, "-m", "benchmarks.micro_batch", "--only", name, "--batches", str(options.batches)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.parts.micro_batch",
+            "--only",
+            name,
+            "--batches",
+            str(options.batches),
+        ]
         found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
         print(next(line for line in found.stdout.splitlines() if line.startswith("|")), flush=True)
 

@@ -1,6 +1,6 @@
 """CPU seconds to decode 1 M JSON lines or CSV records, one thread: the compiled scanners, what runs without, peers.
 
-    python -m benchmarks.scan [--rows 200000] [--rounds 5] [--formats json csv] [--shapes clean ...]
+    python -m benchmarks.parts.scan [--rows 200000] [--rounds 5] [--formats json csv] [--shapes clean ...]
 
 Without the scanner JSON goes the exact way, and CSV by PyArrow and the exact way. All ways to decode a feed go over the
 same bytes in one process, in turn; the best of all rounds counts, and what we make with and without must be equal.
@@ -25,9 +25,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.csv
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from benchmarks.decode import COLUMNS, JSON_FEEDS, Row, line_text, rows
+from benchmarks.parts.decode import COLUMNS, JSON_FEEDS, Row, line_text, rows
 from ingest.bad_rows import Rejects
 from ingest.content.lines import line_blocks
 from ingest.formats.csv.rows import CsvRows

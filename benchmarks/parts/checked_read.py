@@ -6,7 +6,7 @@ that neighbours do not count. Handed out: Arrow arrays, which for
 fixed-width columns without nulls are the mapped files themselves. Used: each column is looked at once more (minimum and
 maximum), as any use of the rows does.
 
-    python -m benchmarks.checked_read [--rows 4000000] [--rounds 5]
+    python -m benchmarks.parts.checked_read [--rows 4000000] [--rounds 5]
 """
 
 from __future__ import annotations

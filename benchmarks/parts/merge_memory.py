@@ -1,8 +1,8 @@
 """Merges a day that does not fit the memory of a worker; prints the peak resident memory of driver and workers.
 
-    python -m benchmarks.merge_memory                 10 M rows x 20 columns under 1 GiB per worker
-    python -m benchmarks.merge_memory --memory 512    the same under 512 MiB
-    python -m benchmarks.merge_memory --shape symbols --rows 1600000 --memory 256    every row has symbols of its own
+    python -m benchmarks.parts.merge_memory                 10 M rows x 20 columns under 1 GiB per worker
+    python -m benchmarks.parts.merge_memory --memory 512    the same under 512 MiB
+    python -m benchmarks.parts.merge_memory --shape symbols --rows 1600000 --memory 256   symbols all differ
 
 The merge runs in a process of its own, its workers in processes of theirs. Peak is the kernel's ``VmHWM``: all resident
 pages, those of mapped source files included. (``ru_maxrss`` would be that of the parent before the child began.)
@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
 from writers.merge.dates import merge_dates
 from writers.merge.executor import LocalExecutor
@@ -190,9 +191,9 @@ def child(root: Path, memory: int, workers: int, processes: bool) -> int:
 
 def run_child(root: Path, memory: int, workers: int, *, processes: bool) -> dict[str, float]:
     """Runs ``child`` in a fresh process."""
-    command = [sys.executable, "-m", "benchmarks.merge_memory", "--child", str(root), "--memory-bytes", str(memory)]
-    command += ["--workers", str(workers), *(["--processes"] if processes else [])]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    command = [sys.executable, "-m", "benchmarks.parts.merge_memory", "--child", str(root)]
+    command += ["--memory-bytes", str(memory), "--workers", str(workers), *(["--processes"] if processes else [])]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPOSITORY)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 

@@ -6,7 +6,7 @@ its start until a reader sees the row. The start beside a log of ten epochs is t
 anyway. One log keeps the last 100 epochs for rollback, as is the default, one keeps them all. Starts alternate; the
 table shows medians. The profile tells what of a start has to do with the log, each part timed alone.
 
-    python -m benchmarks.restart [--epochs 10000] [--starts 5]
+    python -m benchmarks.parts.restart [--epochs 10000] [--starts 5]
 """
 
 from __future__ import annotations

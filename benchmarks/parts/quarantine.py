@@ -5,7 +5,7 @@ rows, of seven kinds, are written to the quarantine in Delta before each commit.
 the runs is mixed; the table shows the median of all warm triggers. Exit 1 if bad rows cost more than twice the clean
 stream.
 
-    python -m benchmarks.quarantine [--rows 1000000] [--triggers 5]
+    python -m benchmarks.parts.quarantine [--rows 1000000] [--triggers 5]
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 import pyspark
 
-from benchmarks.decode import COLUMNS, Row, bad_one_in_a_hundred, line_text, rows
+from benchmarks.parts.decode import COLUMNS, Row, bad_one_in_a_hundred, line_text, rows
 from jobs.settings.stream_file import load_stream_file
 from jobs.streams.process import run_streams
 from jobs.streams.reports.progress import Progress
