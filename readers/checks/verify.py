@@ -70,12 +70,13 @@ def verify(
 def _settled(fs: Fs, layout: Layout, table: TableName, *, deep: bool, progress: Callable[[str], None]) -> Report:
     """The last look at a table: one that finds no error which the look before did not find, or the last of ``LOOKS``.
 
-    Each look loads the state anew. Damage stays; what a removal or merge did after the state was loaded does not.
+    Each look loads the state anew. Damage stays; what a removal or merge did after the state was loaded does not. A
+    location is read once in one state: damage that a second read would not meet is damage all the same.
     """
-    sound: dict[Path, Expected] = {}
+    looked: dict[Path, tuple[Expected, list[Finding]]] = {}
     known: set[Finding] = set()
     for _ in range(LOOKS):
-        check = _TableCheck(fs, layout, table, sound, deep=deep, progress=progress)
+        check = _TableCheck(fs, layout, table, looked, deep=deep, progress=progress)
         check.report.findings = list(dict.fromkeys(check.run()))  # damage that two checks find is one finding
         errors = {each for each in check.report.findings if each.severity == "error"}
         if errors <= known:
@@ -87,7 +88,7 @@ def _settled(fs: Fs, layout: Layout, table: TableName, *, deep: bool, progress: 
 class _TableCheck:
     """One look at a table: later steps use what earlier ones have loaded.
 
-    ``sound``: locations in which a look found nothing, by directory; they are not read again in the same state.
+    ``looked``: the state of each location in which it was last read, and what was found, by directory.
     """
 
     def __init__(
@@ -95,12 +96,12 @@ class _TableCheck:
         fs: Fs,
         layout: Layout,
         table: TableName,
-        sound: dict[Path, Expected],
+        looked: dict[Path, tuple[Expected, list[Finding]]],
         *,
         deep: bool,
         progress: Callable[[str], None],
     ) -> None:
-        self.fs, self.layout, self.table, self.sound = fs, layout, table, sound
+        self.fs, self.layout, self.table, self.looked = fs, layout, table, looked
         self.deep, self.progress = deep, progress
         self.report = Report(tables=1)
         self.streams: list[StreamState] = []
@@ -147,12 +148,11 @@ class _TableCheck:
         self.report.locations += 1
         self.report.rows += expected.rows
         self.report.bytes += sum(state.size for state in expected.files.values())
-        if self.sound.get(expected.directory) == expected:
-            return
-        self.progress(str(expected.directory))
-        found = list(check_location(self.fs, schema, expected, self.definitions, deep=self.deep))
-        if not found:
-            self.sound[expected.directory] = expected
+        state, found = self.looked.get(expected.directory, (None, []))
+        if state != expected:
+            self.progress(str(expected.directory))
+            found = list(check_location(self.fs, schema, expected, self.definitions, deep=self.deep))
+            self.looked[expected.directory] = expected, found
         yield from found
 
     def _streams(self) -> Iterator[Finding]:
