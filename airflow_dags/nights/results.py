@@ -52,9 +52,13 @@ def results_in(lines: Iterable[str]) -> list[Result]:
 
 
 def what_next(ended: Ended, *, by_spark: bool = False) -> Next:
-    """0 is done; 1 and 2 need a person; 3, a signal, and a Spark that ended before the job spoke are worth a retry."""
+    """0 is done; 1 and 2 need a person; 3, a signal, and a Spark that ended before the job spoke are worth a retry.
+
+    So is a job that went well and whose result is not there: Spark's JVM may end before it has passed on what the
+    Python process printed. Run again, the job finds its work done and says so.
+    """
     if ended.code == DONE:
-        return Next.DONE
+        return Next.RETRY if by_spark and not ended.spoke else Next.DONE
     if ended.code < 0 or ended.code in ENDED_BY_SIGNAL or ended.code == RETRY:
         return Next.RETRY
     if by_spark and not ended.spoke and ended.code not in NOT_STARTED:

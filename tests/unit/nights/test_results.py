@@ -25,6 +25,8 @@ def ended(root: Path, *words: str) -> Ended:
     ("code", "results", "by_spark", "follows"),
     [
         (EXIT_DONE, (), False, Next.DONE),
+        (EXIT_DONE, SPOKE, True, Next.DONE),
+        (EXIT_DONE, (), True, Next.RETRY),  # its result was lost on the way
         (EXIT_BAD_DATA, SPOKE, False, Next.FAIL),
         (EXIT_USAGE, SPOKE, False, Next.FAIL),
         (EXIT_RETRY, SPOKE, False, Next.RETRY),
