@@ -112,8 +112,8 @@ class CliContext:
             show()
 
     def note(self, text: str) -> None:
-        """Prints a message on standard error."""
-        print(text, file=sys.stderr, flush=True)
+        """Prints a message on standard error, by one call: a result on standard output may not come between."""
+        print(f"{text}\n", end="", file=sys.stderr, flush=True)
 
 
 def json_text(value: object) -> str:

@@ -39,23 +39,24 @@ class Ended:
 
 
 def results_in(lines: Iterable[str]) -> list[Result]:
-    """The JSON objects among lines; spark-submit mixes its own lines with them."""
+    """The JSON objects that end lines; spark-submit mixes its own lines with them, and may put one in front of them."""
     found = []
     for line in lines:
         text = line.strip()
-        if text.startswith("{") and text.endswith("}"):
+        start = text.find('{"')
+        if start >= 0 and text.endswith("}"):
             try:
-                found.append(json.loads(text))
+                found.append(json.loads(text[start:]))
             except ValueError:
                 continue
-    return [each for each in found if isinstance(each, dict)]
+    return found
 
 
 def what_next(ended: Ended, *, by_spark: bool = False) -> Next:
     """0 is done; 1 and 2 need a person; 3, a signal, and a Spark that ended before the job spoke are worth a retry.
 
-    So is a job that went well and whose result is not there: Spark's JVM may end before it has passed on what the
-    Python process printed. Run again, the job finds its work done and says so.
+    So is a job that went well and whose result got lost among Spark's lines: run again, it finds its work done and says
+    so.
     """
     if ended.code == DONE:
         return Next.RETRY if by_spark and not ended.spoke else Next.DONE

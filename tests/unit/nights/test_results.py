@@ -98,3 +98,8 @@ def test_a_finding_stands_if_the_look_before_had_it_too(tmp_path: Path) -> None:
     assert not standing(None, found) and not standing(sound, found)
     assert standing(found, found)
     assert standing(None, ended(tmp_path, "verify", "Nyc13.Fright")), "no finding: it says why by itself"
+
+
+def test_a_result_behind_the_words_of_another_line_is_found() -> None:
+    mixed = ['1 dates, 842 rows in 1.2 s{"table": "Nyc13.Flight", "dry_run": false}\n', "\n", "{none}", 'a {"b": 1} c']
+    assert results_in(mixed) == [{"table": "Nyc13.Flight", "dry_run": False}]
