@@ -97,31 +97,6 @@ def test_same_input_gives_the_same_bytes_however_it_is_cut(tmp_path: Path, monke
         assert results[pieces] == results[1]
 
 
-class WritebackFs(QuickFs):
-    def __init__(self) -> None:
-        self.begun: list[str] = []
-
-    def step(self, name: str) -> None:
-        if name.startswith("merge-sync"):
-            self.begun.append(name)
-
-    def start_writeback(self, path: Path) -> None:
-        self.begun.append(path.name)
-        super().start_writeback(path)
-
-
-@pytest.mark.parametrize(("least", "files"), [(1, {"L.dat", "Venue.dat", "Note.dat", "Note.bytes"}), (1 << 30, set())])
-def test_large_columns_are_on_their_way_to_the_disk_before_it_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, files: set[str]
-) -> None:
-    monkeypatch.setattr(columns, "WRITEBACK_FROM", least)
-    db, _ = make(tmp_path, 100)
-    fs = WritebackFs()
-    merge(db.layout, fs=fs)
-    begun = set(fs.begun[: fs.begun.index("merge-sync:before")])
-    assert begun >= files if files else not begun
-
-
 def test_one_giant_group_is_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "BLOCK_ROWS", 64)
     rng = random.Random(3)

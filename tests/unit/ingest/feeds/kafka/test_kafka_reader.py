@@ -5,114 +5,20 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from ingest.feeds.kafka.broker import reader as module
 from ingest.feeds.kafka.broker.batches import BatchClient
 from ingest.feeds.kafka.broker.clients import Troubles
-from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, RangeReader, kept_reader
+from ingest.feeds.kafka.broker.reader import BatchReader, KafkaReader, kept_reader
 from ingest.options.kafka import ClientSettings, KafkaOptions
 from store.epochs.state.values import OffsetRange
 from store.errors import FeedError, FeedSettingsError, PositionGapError, RetryableFeedError
 from tests.support.ingest.messages import Fake
 from tests.support.kafka.fake_library import PARTITION, FakeLibrary, all_given_back, numbered
-
-FEED = KafkaOptions("nowhere:1", ("ticks",), client=ClientSettings((("sasl.password", "tiger"),)))
-
-
-@dataclass
-class Script:
-    """What consumers bring: the offsets of each fetch, an error, or an end (by its negative). ``now`` is the time."""
-
-    fetches: list[list[int] | KafkaError] = field(default_factory=list)
-    calls: list[tuple[object, ...]] = field(default_factory=list)
-    bounds: tuple[int, int] | KafkaError = (0, 100)
-    now: float = 0.0
-    passes: float = 0.0  # with each fetch
-
-
-class Client:
-    """A consumer that plays a script."""
-
-    def __init__(self, script: Script, topic: str, partition: int) -> None:
-        self._script, self._name, self.last, self.end = script, f"{topic}/{partition}", -1, -1
-        self._held: list[int] = []
-        self._note("open")
-
-    def _note(self, *call: object) -> None:
-        self._script.calls.append((self._name, *call))
-
-    def assign(self, offset: int) -> None:
-        self._note("assign", offset)
-        self._held, self.last, self.end = [], -1, -1
-
-    def fetch(self, count: int, seconds: float) -> None:
-        self._note("fetch", count)
-        assert seconds == module.WAIT_SECONDS
-        self._script.now += self._script.passes
-        found = self._script.fetches.pop(0) if self._script.fetches else []
-        if isinstance(found, KafkaError):
-            raise KafkaException(found)
-        for at in found:
-            if at < 0:
-                self.end = -at
-            else:
-                self._held.append(at)
-                self.last = at
-
-    def skip(self, start: int) -> bool:
-        self._note("skip", start)
-        left = [at for at in self._held if at >= start]
-        if left:
-            self._held = left
-        return bool(left)
-
-    def take(self, stop: int, *, whole: bool) -> list[int] | None:
-        if not whole and len(self._held) < 3:
-            return None
-        found = [at for at in self._held if at < stop]
-        self._held = self._held[len(found) :]
-        return found or None
-
-    def bounds(self, patience: float) -> tuple[int, int]:
-        self._note("bounds", patience)
-        if isinstance(self._script.bounds, KafkaError):
-            raise KafkaException(self._script.bounds)
-        return self._script.bounds
-
-    def close(self) -> None:
-        self._note("close")
-
-
-class Reader(RangeReader[list[int]]):
-    """Of offsets."""
-
-    def __init__(self, script: Script) -> None:
-        super().__init__(FEED, patience=10.0, clock=lambda: script.now)
-        self.script = script
-
-    def _open(self, topic: str, partition: int) -> Client:
-        return Client(self.script, topic, partition)
-
-    @property
-    def troubles(self) -> Troubles:
-        return self._troubles
-
-    def called(self) -> list[tuple[object, ...]]:
-        """The calls since this was asked last."""
-        found, self.script.calls = self.script.calls, []
-        return found
-
-
-def wanted(start: int, stop: int, topic: str = "t", topic_id: str = "") -> OffsetRange:
-    return OffsetRange(topic, 0, start, stop, topic_id)
-
-
-def offsets(reader: Reader, *given: object, **more: str) -> list[list[int]]:
-    return list(reader.read(wanted(*given, **more)))  # type: ignore[arg-type]
+from tests.support.kafka.scripted_reader import FEED, Reader, Script, offsets, wanted
 
 
 def test_a_range_that_follows_costs_neither_a_seek_nor_a_second_fetch() -> None:
