@@ -1,6 +1,6 @@
 """Values of the command line that need no pydantic, whose import takes a sixth of the time of a short command.
 
-Typer makes a pydantic adapter for each parameter of a command. Texts, small whole numbers, paths and switches, as the
+Typer makes a pydantic adapter for each parameter of a command. Texts, small numbers, paths and switches, as the
 shell gives them, become the same values without one. Everything else, and every value that is wrong, goes to Typer's
 adapter.
 """
@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 from typer import core
 
 BUILD = "build_runtime_param"  # what Typer calls for a parameter that has a value
-_DIGITS = re.compile(r"[0-9]{1,9}\Z")
+_FORMS = {int: re.compile(r"[0-9]{1,9}\Z"), float: re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z")}
 _SWITCHES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 _NOT_PLAIN = object()
 
@@ -66,18 +66,18 @@ def _plain(annotation: Any, info: Any, value: Any) -> Any:
         return value
     if annotation is bool and type(value) is str and value in _SWITCHES:  # of a variable of the environment
         return _SWITCHES[value]
-    if annotation is int and _whole(value) and _within(int(value), info):
-        return int(value)
+    if annotation in _FORMS and _number(value, annotation) and _within(annotation(value), info):
+        return annotation(value)
     if annotation is Path and type(value) is str and _any_path(info) and _readable(value):
         return Path(value)
     return _NOT_PLAIN
 
 
-def _whole(value: object) -> bool:
-    return type(value) is int or (type(value) is str and _DIGITS.match(value) is not None)
+def _number(value: object, kind: type) -> bool:
+    return type(value) is kind or (type(value) is str and _FORMS[kind].match(value) is not None)
 
 
-def _within(number: int, info: Any) -> bool:
+def _within(number: float, info: Any) -> bool:
     return (info.min is None or number >= info.min) and (info.max is None or number <= info.max)
 
 

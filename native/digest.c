@@ -1,6 +1,6 @@
 /* Order-free digests of columns: sums of the hashes of their values. */
 #include "hash.h"
-#include "sparkhaven.h"
+#include "parts.h"
 
 enum { BLOCK = 1 << 13, NARROW = 1 << 11 };
 
@@ -132,6 +132,45 @@ int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const u
             return -1;
         }
         sum += sh_hash_text(prefix, data + low, high - low) * (sh_u128)(uint64_t)times;
+    }
+    add(total, sum);
+    return nulls;
+}
+
+/* Whether bytes are strict UTF-8. */
+static int is_text(const uint8_t *p, const uint8_t *stop) {
+    while (p < stop) {
+        if (stop - p >= 8 && (word_at(p, stop) & UINT64_C(0x8080808080808080)) == 0) {
+            p += 8;
+        } else if (*p < 0x80) {
+            p++;
+        } else {
+            int64_t length = sh_character(p, stop);
+            if (length == 0) {
+                return 0;
+            }
+            p += length;
+        }
+    }
+    return 1;
+}
+
+/* The same of UTF-8 as it lies in the files of a column without symbols, each value once, ends of 8 bytes: no bytes are
+ * null, a NUL alone is the empty text. -1 also where a value is no UTF-8. */
+int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const uint8_t *data, int64_t size,
+                         uint64_t *total) {
+    sh_u128 sum = 0;
+    int64_t nulls = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t low = sh_end(ends, 1, i), high = sh_end(ends, 1, i + 1);
+        if (low < 0 || high < low || high > size || !is_text(data + low, data + high)) {
+            return -1;
+        }
+        if (low == high) {
+            nulls++;
+        } else {
+            sum += sh_hash_text(prefix, data + low, high - low == 1 && data[low] == 0 ? 0 : high - low);
+        }
     }
     add(total, sum);
     return nulls;

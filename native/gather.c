@@ -42,3 +42,16 @@ int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t *order,
     }
     return count;
 }
+
+/* Adds one to the count of each id; beyond the counts, as the null is, to the last. Returns how many ids there are, -1
+ * without a count. */
+int64_t sh_count_ids(const uint32_t *ids, int64_t total, int64_t *counts, int64_t entries) {
+    if (entries < 1) {
+        return -1;
+    }
+    uint64_t last = (uint64_t)entries - 1;
+    for (int64_t i = 0; i < total; i++) {
+        counts[ids[i] < last ? ids[i] : last]++;
+    }
+    return total;
+}

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 5
+#define SH_ABI 6
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;
@@ -131,6 +131,9 @@ SH_API int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, 
                                int64_t count, const uint8_t *data, int64_t size, const int64_t *counts,
                                uint64_t *total);
 
+SH_API int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const uint8_t *data, int64_t size,
+                                uint64_t *total);
+
 /* The number of a text, and what it is sorted by. */
 struct sh_keyed {
     uint64_t key;
@@ -151,6 +154,7 @@ SH_API int64_t sh_gather(const void *entries, int64_t width, int64_t total, cons
                          void *out);
 SH_API int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t *order, int64_t count,
                              const int32_t *table, int64_t entries, int32_t *out);
+SH_API int64_t sh_count_ids(const uint32_t *ids, int64_t total, int64_t *counts, int64_t entries);
 
 /* Where sh_kafka_look writes what it finds of messages; each has an entry a message. */
 struct sh_kafka_facts {

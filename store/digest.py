@@ -28,7 +28,7 @@ import xxhash
 from store.errors import SchemaMismatchError
 from store.hashes import counted_sum, hash_sum
 from store.kernels import pc
-from store.native.digests import fixed_sum, text_sum
+from store.native.digests import fixed_sum, text_sum, value_sum
 from store.types.datatypes import BOOLEAN_NULL, LONG_NULL
 from store.types.model import Column, Storage
 
@@ -191,6 +191,15 @@ def digest_array(column: Column, array: pa.Array) -> int:
     if found is None:
         return plain_texts(column, array)
     return (found[0] + digest_nulls(column, found[1])) % MODULUS
+
+
+def digest_values(column: Column, values: pa.Array) -> tuple[int, int] | None:
+    """The digest of UTF-8 as it lies in files, in large binary, and the number of nulls.
+
+    No bytes are null, a NUL alone is the empty text. None: a value is no text, or there is no compiled core.
+    """
+    found = value_sum(_prefix(column, _tag(column)), values)
+    return None if found is None else ((found[0] + digest_nulls(column, found[1])) % MODULUS, found[1])
 
 
 def plain_texts(column: Column, array: pa.Array) -> int:

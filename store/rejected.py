@@ -20,7 +20,6 @@ from __future__ import annotations
 import io
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 REJECTED = pa.schema(
     [
@@ -42,6 +41,8 @@ REJECTED = pa.schema(
 
 def encode_rejected(rows: pa.Table) -> bytes:
     """Rows of schema ``REJECTED`` as a Parquet file, which Spark and we both read."""
+    import pyarrow.parquet as pq  # which batches without bad rows do not need
+
     sink = io.BytesIO()
     pq.write_table(rows.cast(REJECTED), sink, compression="zstd", compression_level=1)
     return sink.getvalue()
@@ -49,5 +50,7 @@ def encode_rejected(rows: pa.Table) -> bytes:
 
 def decode_rejected(data: pa.Buffer | bytes) -> pa.Table:
     """The inverse of ``encode_rejected``."""
+    import pyarrow.parquet as pq
+
     table: pa.Table = pq.read_table(pa.BufferReader(data))
     return table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +12,8 @@ import typer
 
 from jobs.cli.commands import LazyCommands
 from jobs.context import CliContext, quiet_libraries
+
+COLLECT_EVERY = 50_000  # objects
 
 app = typer.Typer(
     name="sparkhaven",
@@ -56,6 +60,8 @@ def options(
 
 def main() -> None:
     """Entry point of the console script."""
+    gc.set_threshold(COLLECT_EVERY)  # what imports make stays: a short command would search it sixty times
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     quiet_libraries(sys.argv)
     app(prog_name="sparkhaven")
 

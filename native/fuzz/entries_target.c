@@ -67,6 +67,14 @@ static void check_ids(const uint8_t *entries, int64_t total, const uint32_t *ord
         uint32_t id = i < good ? ids[order[i]] : 0;
         HOLDS(out[i] == (i >= good ? 0 : id < table_size ? table[id] : table[table_size - 1]));
     }
+    int64_t *counts = made(sizeof *counts * (size_t)table_size), *wanted = made(sizeof *wanted * (size_t)table_size);
+    for (int64_t i = 0; table_size > 0 && i < total; i++) {
+        wanted[ids[i] < table_size ? ids[i] : table_size - 1]++;
+    }
+    HOLDS(sh_count_ids(ids, total, counts, table_size) == (table_size > 0 ? total : -1));
+    HOLDS(memcmp(counts, wanted, sizeof *counts * (size_t)table_size) == 0);
+    free(counts);
+    free(wanted);
     free(ids);
     free(table);
     free(out);

@@ -144,6 +144,49 @@ static void check_digest(const struct array *a, const uint8_t *data, const uint8
     free(counts);
 }
 
+/* Whether a text is UTF-8, one byte after the other. */
+static bool is_utf8(const uint8_t *text, int64_t length) {
+    for (int64_t i = 0; i < length;) {
+        uint8_t lead = text[i];
+        int64_t more = lead < 0x80 ? 0 : lead >= 0xC2 && lead < 0xE0 ? 1 : (lead & 0xF0) == 0xE0 ? 2 : lead >= 0xF0 && lead < 0xF5 ? 3 : -1;
+        if (more < 0 || i + more >= length) {
+            return false;
+        }
+        uint32_t point = lead & (more == 0 ? 0x7Fu : 0x3Fu >> more);
+        for (int64_t k = 1; k <= more; k++) {
+            if (text[i + k] >> 6 != 2) {
+                return false;
+            }
+            point = point << 6 | (text[i + k] & 0x3F);
+        }
+        if ((more == 2 && (point < 0x800 || point >> 11 == 0x1B)) || (more == 3 && (point < 0x10000 || point > 0x10FFFF))) {
+            return false;
+        }
+        i += more + 1;
+    }
+    return true;
+}
+
+static void check_values(const struct array *a, const uint8_t *chosen) {
+    const uint64_t prefix = UINT64_C(0x0A12345678);
+    uint64_t total[2] = {chosen[5], UINT64_MAX};
+    sh_u128 sum = (sh_u128)total[1] << 64 | total[0];
+    int64_t nulls = 0;
+    bool good = true;
+    for (int64_t i = 0; good && i < a->count; i++) {
+        good = in_data(a, i) && is_utf8(a->data + low_of(a, i), length_of(a, i));
+        if (good && length_of(a, i) > 0) {
+            bool empty = length_of(a, i) == 1 && a->data[low_of(a, i)] == 0;
+            sum += sh_hash_text(prefix, a->data + low_of(a, i), empty ? 0 : length_of(a, i));
+        } else {
+            nulls++;
+        }
+    }
+    const uint8_t *ends = (const uint8_t *)a->ends + 8 * a->first;
+    HOLDS(sh_digest_values(prefix, ends, a->count, a->data, a->size, total) == (good ? nulls : -1));
+    HOLDS(!good || (total[0] == (uint64_t)sum && total[1] == (uint64_t)(sum >> 64)));
+}
+
 /* Texts of the input, which end at its line feeds; where an end is changed, anything follows. */
 static struct array texts_of(const uint8_t *data, size_t size, const uint8_t *chosen) {
     static const int64_t ODD[] = {-1, INT32_MIN, INT32_MAX, 0, 1, INT64_MAX, INT64_MIN, (int64_t)1 << 32};
@@ -182,6 +225,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_ordered(&a);
     check_take(&a, data + SETTINGS, data);
     check_digest(&a, data + SETTINGS, data);
+    if (a.wide) {
+        check_values(&a, data);
+    }
     free(a.ends);
     free(a.data);
     return 0;

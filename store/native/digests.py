@@ -64,5 +64,16 @@ def text_sum(prefix: bytes, texts: pa.Array, counts: npt.NDArray[np.int64] | Non
     return _whole(total), nulls
 
 
+def value_sum(prefix: bytes, values: pa.Array) -> Sum | None:
+    """Of large binary values as they lie in files, in UTF-8; None also where one is no text."""
+    library = core()
+    if library is None:
+        return None
+    found, total = TextBuffers.of(values), np.zeros(2, np.uint64)
+    where = found.ends + 8 * found.first, found.count, found.data, found.size
+    nulls = library.sh_digest_values(int.from_bytes(prefix, "little"), *where, address(total))
+    return None if nulls < 0 else (_whole(total), nulls)
+
+
 def _whole(total: npt.NDArray[np.uint64]) -> int:
     return int(total[1]) << 64 | int(total[0])

@@ -1,4 +1,4 @@
-"""Entries in another order: by the compiled core, else by numpy."""
+"""Entries in another order, and counted: by the compiled core, else by numpy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from store.native.buffers import address
 from store.native.library import core
 
 Ids = npt.NDArray[np.int32]
+COUNT_ROWS = 1 << 18
 
 
 def gather(entries: npt.NDArray[Any], order: npt.NDArray[np.uint32], out: npt.NDArray[Any]) -> None:
@@ -54,3 +55,23 @@ def plain_gather_ids(ids: Ids, order: npt.NDArray[np.uint32], table: Ids, out: I
     """The same without the compiled core."""
     found = np.take(ids, order.astype(np.intp)).view(np.uint32)
     np.take(table, np.minimum(found, np.uint32(len(table) - 1)), out=out)
+
+
+def count_ids(ids: Ids, counts: npt.NDArray[np.int64]) -> None:
+    """Adds to ``counts`` how often each id is there; the last entry counts the null. ValueError: there is none."""
+    if not len(counts):
+        raise ValueError("there is no count for null")
+    library = core()
+    if library is None or not (ids.flags.c_contiguous and counts.flags.c_contiguous):
+        plain_count_ids(ids, counts)
+    else:
+        library.sh_count_ids(address(ids), len(ids), address(counts), len(counts))
+
+
+def plain_count_ids(ids: Ids, counts: npt.NDArray[np.int64]) -> None:
+    """The same without the compiled core."""
+    last = np.uint32(len(counts) - 1)
+    stride = max(COUNT_ROWS, len(counts))  # counting makes copies of 8 bytes a row
+    for first in range(0, len(ids), stride):
+        part = np.minimum(ids[first : first + stride].view(np.uint32), last)
+        counts += np.bincount(part, minlength=len(counts))

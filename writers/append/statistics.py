@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.epochs.state.statistics.bounds import clipped
+from store.kernels import pc
 from store.types.committed import RangeStats, Scalar
 
 

@@ -74,8 +74,18 @@ class _Date:
         return self.plan.value
 
     @property
+    def long(self) -> bool:
+        """Whether its task is worth a start of its own."""
+        return self.plan.rows >= PARALLEL_ROWS // 2
+
+    @property
     def large(self) -> bool:
-        return self.plan.ranges() > 1 and self.plan.rows >= PARALLEL_ROWS // 2
+        """Whether all workers merge it together."""
+        return self.plan.ranges() > 1 and self.long
+
+    def alone(self) -> _Date:
+        """The same for one worker."""
+        return replace(self, plan=replace(self.plan, options=replace(self.plan.options, workers=1)))
 
     @property
     def task(self) -> WholeDate:
@@ -175,7 +185,10 @@ class _Merge:
             done += len(wave)
 
     def _wave(self, values: Sequence[str]) -> Iterator[DateResult]:
-        """Small dates in groups, one task each; large ones one after the other, over all workers."""
+        """Small dates in groups, one task each; large ones one after the other, over all workers.
+
+        A date is large only if it is more than a worker's share of the wave: the steps of a date wait for each other.
+        """
         taken: list[_Date] = []
         for value in values:
             begun = self.clock()
@@ -201,6 +214,8 @@ class _Merge:
         except (SparkhavenError, OSError) as error:
             yield from (self._failed(each.value, "plan", each.begun, error) for each in taken)
             return
+        share = sum(each.plan.rows for each in taken) / self.options.workers
+        taken = [each if each.plan.rows > share else each.alone() for each in taken]
         yield from self._small([each for each in taken if not each.large])
         for each in taken:
             if each.large:
@@ -215,8 +230,10 @@ class _Merge:
             store_records(self.fs, self.layout, self.table, records)
 
     def _small(self, taken: Sequence[_Date]) -> Iterator[DateResult]:
-        size = min(GROUP_DATES, -(-len(taken) // (GROUPS * self.options.workers)))
-        groups = [taken[first : first + size] for first in range(0, len(taken), size)] if taken else []
+        groups = [[each] for each in sorted(taken, key=lambda each: -each.plan.rows) if each.long]
+        short = [each for each in taken if not each.long]
+        size = min(GROUP_DATES, -(-len(short) // (GROUPS * self.options.workers))) or 1
+        groups += [short[first : first + size] for first in range(0, len(short), size)]
         tasks = [[each.task for each in group] for group in groups]
         for group, results in zip(groups, self.executor.run(partial(run_group, self.fs), tasks), strict=True):
             yield from self._end(group, results)

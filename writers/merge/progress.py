@@ -12,7 +12,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 EVERY_S = 5.0
 WORK = {
-    "order_or_union": "ordering rows",
+    "order_piece": "ordering rows",
     "write_column": "writing columns",
     "measure": "counting rows",
     "write_piece": "writing pieces",

@@ -14,8 +14,8 @@ import numpy as np
 from store.digest import to_hex
 from store.merges.records import MergeRecord
 from store.merges.validations import RuleResult
+from store.native.gather import count_ids
 from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.proof import Digests
 from writers.validation.keys import counted, feed, row_keys
@@ -34,8 +34,7 @@ def digest(rows: RowSet, column: Column) -> str:
             symbols = opened.symbols()
             counts = np.zeros(len(symbols) + 1, np.int64)
             for first, stop in source.blocks():
-                ids = opened.ids(first, stop, len(symbols))
-                counts += np.bincount(np.where(ids == INT_NULL, len(symbols), ids), minlength=len(counts))
+                count_ids(opened.ids(first, stop, len(symbols)), counts)
             found.counted(column, symbols, counts)
         elif column.storage is Storage.BLOB:
             for first, stop in source.blocks():

@@ -19,6 +19,7 @@ from store.digest import (
     digest_array,
     digest_counted_texts,
     digest_entries,
+    digest_values,
     from_hex,
     plain_counted_texts,
     plain_entries,
@@ -27,6 +28,7 @@ from store.digest import (
 )
 from store.errors import SchemaMismatchError
 from store.native import digests
+from store.native.buffers import address
 from store.native.library import core
 from store.types.datatypes import BY_NAME, data_type
 from store.types.model import Column, Kind, Storage
@@ -163,6 +165,59 @@ def test_offsets_outside_of_the_data_are_refused() -> None:
         array = pa.StringArray.from_buffers(2, pa.py_buffer(np.array(ends, np.int32)), pa.py_buffer(b"abcdef"))
         with pytest.raises(ValueError, match="outside of its data"):
             digests.text_sum(b"12345", array)
+
+
+def stored(values: list[bytes]) -> pa.Array:
+    """Values as they lie in a file behind others, which an offset of the data leaves out."""
+    ends = np.cumsum([0, *map(len, values)]).astype(np.int64)
+    parts = [pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(values), [None, *parts])
+
+
+TEXT = column("String", storage=Storage.BLOB)
+TEXTS = st.one_of(st.none(), st.just("\0\0"), st.text(max_size=20).filter(lambda text: text != "\0"))
+
+
+@given(st.lists(TEXTS, max_size=30), st.integers(0, 30), st.integers(0, 30))
+def test_values_of_files_are_their_texts(texts: list[str | None], first: int, count: int) -> None:
+    values = stored([b"" if text is None else (text.encode() or b"\0") for text in texts]).slice(first, count)
+    taken = texts[first:][:count]
+    assert digest_values(TEXT, values) == (naive(TEXT, taken), taken.count(None))
+
+
+@pytest.mark.parametrize(
+    "odd", [b"\xff", b"abcdefgh\x80", b"\xc3", b"\xed\xa0\x80", b"abcdefg\xf4\x90\x80\x80", b"\xc0\x80"]
+)
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_values_that_are_no_text_are_left_to_the_decoder(odd: bytes, at: int) -> None:
+    values = [b"one", b"", b"three"]
+    values.insert(at, odd)
+    assert digest_values(TEXT, stored(values)) is None
+
+
+def test_a_character_does_not_go_on_in_the_next_value() -> None:
+    assert digest_values(TEXT, stored([b"\xc3", b"\xa9"]).slice(0, 1)) is None
+    assert digest_values(TEXT, stored([b"\xc3\xa9", b""])) == (naive(TEXT, ["é", None]), 1)
+
+
+def test_nothing_is_read_behind_values() -> None:
+    for size in range(70):
+        text = "x" * size + "é"
+        octets = np.frombuffer(text.encode(), np.uint8)
+        with guarded(octets) as data, guarded(np.array([0, len(octets)], np.int64)) as ends:
+            parts = [pa.foreign_buffer(part.ctypes.data, part.nbytes) for part in (ends, data)]
+            array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, *parts])
+            assert digest_values(TEXT, array) == (naive(TEXT, [text]), 0)
+
+
+@pytest.mark.parametrize("ends", [[0, 4], [1, 4], [-1, 2], [2, 1], [0, 2**62]])
+def test_values_outside_of_the_data_are_not_read(ends: list[int]) -> None:
+    library, total = core(), np.zeros(2, np.uint64)
+    assert library is not None
+    with guarded(np.frombuffer(b"abc", np.uint8)) as data, guarded(np.array(ends, np.int64)) as held:
+        where = address(held), 1, address(data), len(data), address(total)
+        assert library.sh_digest_values(0, *where) == -1
+    assert total.tolist() == [0, 0]
 
 
 def test_the_core_is_there_to_be_compared() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from store.native.gather import gather, gather_ids, plain_gather, plain_gather_ids
+from store.native import gather as module
+from store.native.gather import count_ids, gather, gather_ids, plain_count_ids, plain_gather, plain_gather_ids
 from tests.support.guard_pages import guarded
 
 KINDS = ["i1", "i2", "i4", "i8", "f4", "f8", "u2"]
@@ -45,3 +46,25 @@ def test_an_index_out_of_range_is_refused(ways: tuple[object, object]) -> None:
         ways[0](ids, order, out)  # type: ignore[operator]
     with pytest.raises(IndexError):
         ways[1](ids, order, np.zeros(1, np.int32), out)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kinds", [1, 7, 300])
+def test_ids_are_counted_and_the_last_entry_counts_the_null(kinds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COUNT_ROWS", 64)
+    chance, null = np.random.default_rng(6), -(2**31)
+    for size in (0, 1, 1000):
+        ids = np.where(chance.random(size) < 0.2, null, chance.integers(0, kinds, size)).astype(np.int32)
+        before = chance.integers(0, 9, kinds + 1)
+        wanted = before.tolist()
+        for number in ids.tolist():
+            wanted[kinds if number == null else number] += 1
+        other = before.copy()
+        with guarded(ids) as held, guarded(before.copy()) as counts:
+            count_ids(held, counts)
+            plain_count_ids(ids, other)
+            assert counts.tolist() == other.tolist() == wanted
+
+
+def test_without_a_count_for_null_nothing_is_counted() -> None:
+    with pytest.raises(ValueError, match="no count for null"):
+        count_ids(np.zeros(3, np.int32), np.zeros(0, np.int64))

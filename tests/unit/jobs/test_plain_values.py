@@ -34,6 +34,7 @@ def command() -> tuple[Any, list[Any]]:
         rest: Annotated[list[str] | None, typer.Argument()] = None,
         limit: Annotated[int, typer.Option(min=0, max=99)] = 20,
         share: float = 0.5,
+        ratio: Annotated[float, typer.Option(min=0, max=1)] = 1.0,
         out: Path | None = None,
         there: Annotated[Path | None, typer.Option(exists=True)] = None,
         feed: Annotated[list[Path] | None, typer.Option()] = None,
@@ -41,7 +42,7 @@ def command() -> tuple[Any, list[Any]]:
         quick: bool = False,
         odd: Annotated[str | None, typer.Option(parser=str.upper)] = None,
     ) -> None:
-        given.append((name, rest, limit, share, out, there, feed, date, quick, odd))
+        given.append((name, rest, limit, share, ratio, out, there, feed, date, quick, odd))
 
     return app, given
 
@@ -61,19 +62,26 @@ def adapters(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 @pytest.mark.parametrize(
     ("words", "asked"),
     [
-        (["NS.T"], 1),
-        (["NS.T", "a", "b", "--limit", "7", "--out", "/no/such", "--feed", "x", "--feed", "y", "--date", "d"], 1),
-        (["NS.T", "--quick", "--no-quick", "--share", "1"], 1),
-        (["", "--limit", "99", "--out", "/"], 1),
-        (["NS.T", "--odd", "text"], 2),
-        (["NS.T", "--there", "/"], 2),
-        (["NS.T", "--there", "/no/such"], 2),
-        (["NS.T", "--limit", "100"], 2),
-        (["NS.T", "--limit", "-1"], 2),
-        (["NS.T", "--limit", " 7"], 2),
-        (["NS.T", "--limit", "٧"], 2),
-        (["NS.T", "--limit", "x"], 2),
+        (["NS.T"], 0),
+        (["NS.T", "a", "b", "--limit", "7", "--out", "/no/such", "--feed", "x", "--feed", "y", "--date", "d"], 0),
+        (["NS.T", "--quick", "--no-quick", "--share", "1"], 0),
+        (["", "--limit", "99", "--out", "/"], 0),
+        (["NS.T", "--odd", "text"], 1),
+        (["NS.T", "--there", "/"], 1),
+        (["NS.T", "--there", "/no/such"], 1),
+        (["NS.T", "--limit", "100"], 1),
+        (["NS.T", "--limit", "-1"], 1),
+        (["NS.T", "--limit", " 7"], 1),
+        (["NS.T", "--limit", "٧"], 1),
+        (["NS.T", "--limit", "x"], 1),
         (["NS.T", "--share", "x"], 1),
+        (["NS.T", "--share", "2.50"], 0),
+        (["NS.T", "--share", "0.001", "--ratio", "0.25"], 0),
+        (["NS.T", "--share", "1e3"], 1),
+        (["NS.T", "--share", "-1"], 1),
+        (["NS.T", "--share", "nan"], 1),
+        (["NS.T", "--share", ".5"], 1),
+        (["NS.T", "--ratio", "1.5"], 1),
         ([], 0),
     ],
 )

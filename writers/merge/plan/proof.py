@@ -9,12 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.digest import add, digest_array, digest_counted_texts, digest_entries, digest_nulls, from_hex, to_hex
+from store.digest import (
+    add,
+    digest_array,
+    digest_counted_texts,
+    digest_entries,
+    digest_nulls,
+    digest_values,
+    from_hex,
+    to_hex,
+)
+from store.format.column.prefix import charset_of
 from store.merges.records import Proof
+from store.native.gather import count_ids
 from store.types.model import Column, TableSchema
 from writers.merge.plan.keys import INT_NULL
-
-COUNT_ROWS = 1 << 18
+from writers.merge.plan.source import decode_texts
 
 
 class Digests:
@@ -31,15 +41,13 @@ class Digests:
         """Raw entries of a fixed-width column."""
         self._add(column, digest_entries(column, entries))
 
-    def ranks(self, column: Column, ranks: npt.NDArray[np.int32], texts: pa.Array) -> None:
-        """Symbol ids (sentinel = null) into ``texts``."""
+    def ranks(self, column: Column, ranks: npt.NDArray[np.int32], texts: pa.Array) -> npt.NDArray[np.int64]:
+        """Symbol ids (sentinel = null) into ``texts``; returns how often each text is there, and null."""
         assert ranks.dtype == INT_NULL.dtype  # noqa: S101
-        last, counts = np.uint32(len(texts)), np.zeros(len(texts) + 1, np.int64)
-        stride = max(COUNT_ROWS, len(counts))  # counting makes copies of 8 bytes a row
-        for first in range(0, len(ranks), stride):
-            part = np.minimum(ranks[first : first + stride].view(np.uint32), last)
-            counts += np.bincount(part, minlength=len(counts))
+        counts = np.zeros(len(texts) + 1, np.int64)
+        count_ids(ranks, counts)
         self.counted(column, texts, counts)
+        return counts
 
     def counted(self, column: Column, texts: pa.Array, counts: npt.NDArray[np.int64]) -> None:
         """Distinct texts and how many rows have each; one more count, the last, for null."""
@@ -49,6 +57,18 @@ class Digests:
     def texts(self, column: Column, texts: pa.Array) -> None:
         """Texts as they are."""
         self._add(column, digest_array(column, texts))
+
+    def encoded(self, column: Column, values: pa.Array, where: object) -> int:
+        """Values as they lie in the files of a column without symbols (large binary without offset).
+
+        Returns the number of nulls. CorruptFileError: bytes at ``where`` are no text.
+        """
+        found = digest_values(column, values) if charset_of(column) == "UTF_8" else None
+        if found is None:
+            texts = decode_texts(values, charset_of(column), where)
+            found = digest_array(column, texts), texts.null_count
+        self._add(column, found[0])
+        return found[1]
 
 
 def total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from store.errors import ValidationFailedError
-from store.format.column.prefix import charset_of, prefix_with_grouping
+from store.format.column.prefix import prefix_with_grouping
 from store.format.index.grouping import GroupRanges
 from store.io.fs import Fs
+from store.native.gather import count_ids
 from store.scan.checksums import crc32
 from store.scan.columnfile import OVR, read_grouping
 from store.types.committed import FileState, RangeStats
@@ -19,7 +21,7 @@ from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.proof import Digests
-from writers.merge.plan.source import BLOCK_ROWS, CRC_BYTES, ColumnSource, Source, decode_texts
+from writers.merge.plan.source import BLOCK_ROWS, CRC_BYTES, ColumnSource, Source
 from writers.merge.write.finish import Finished, group_ranges_of
 from writers.merge.write.stage import Runs
 
@@ -103,18 +105,14 @@ class _Reader:
             self._changes(first, lambda: ordinals(entries, column.type))
         elif self._symbols is not None:
             ids = self.source.ids(first, stop, len(self._symbols))
-            counts = np.bincount(np.where(ids == INT_NULL, len(self._symbols), ids), minlength=len(self._counts))
-            self._counts += counts
-            self.stats.append(self._symbol_stats(counts, first, stop))
+            count_ids(ids, self._counts)
+            self.stats.append(self._symbol_stats(ids, self._symbols, first))
             self._changes(first, lambda: rank_ordinals(ids))
         else:
             blobs = self.source.blobs(first, stop)
             nulls = 0
             for low in range(0, stop - first, DIGEST_ROWS):
-                part = blobs.slice(low, DIGEST_ROWS)
-                texts = decode_texts(part, charset_of(column), f"column {column.name}")
-                nulls += texts.null_count
-                self.digests.texts(column, texts)
+                nulls += self.digests.encoded(column, blobs.slice(low, DIGEST_ROWS), f"column {column.name}")
             self.stats.append(RangeStats(first, stop, nulls))
 
     def close(self) -> None:
@@ -155,14 +153,12 @@ class _Reader:
         inline = fs.read_range(directory / column.files[0], 0, len(prefix)) == prefix
         return inline and (overflow is None or fs.read(directory / f"{column.name}{OVR}") == overflow)
 
-    def _symbol_stats(self, counts: npt.NDArray[np.int64], first: int, stop: int) -> RangeStats:
-        present = np.flatnonzero(counts[:-1])
-        nulls = int(counts[-1])
-        if not len(present) or self._symbols is None:
+    def _symbol_stats(self, ids: npt.NDArray[np.int32], symbols: pa.Array, first: int) -> RangeStats:
+        stop, nulls = first + len(ids), int(np.count_nonzero(ids == INT_NULL))
+        if nulls == len(ids):
             return RangeStats(first, stop, nulls)
-        return text_stats(
-            first, stop, nulls, self._symbols[int(present[0])].as_py(), self._symbols[int(present[-1])].as_py()
-        )
+        low, high = int(ids.view(np.uint32).min()), int(ids.max())  # the null is the largest unsigned, the least signed
+        return text_stats(first, stop, nulls, symbols[low].as_py(), symbols[high].as_py())
 
     def _wrong(self, what: str, expected: object, found: object) -> ValidationFailedError:
         return ValidationFailedError(

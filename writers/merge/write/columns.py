@@ -24,8 +24,8 @@ from store.native.texts import take_texts
 from store.types.model import Column, Kind, Storage
 from writers.merge.plan.keys import INT_NULL
 from writers.merge.plan.proof import Digests
-from writers.merge.plan.source import decode_texts
 from writers.merge.write.order import Keys, Unions
+from writers.merge.write.symbols import write_symbols
 
 CHUNK_ROWS = 1 << 17
 WRITEBACK_FROM = 1 << 20  # bytes; smaller files are written faster together, by the sync
@@ -63,7 +63,6 @@ class ColumnWriter:
         self.rows, self.total, self.order, self.segments = rows, total, order, segments
         self.firsts = place.first_rows
         self.digests = Digests(self.plan.schema)
-        self.symbols: dict[str, npt.NDArray[np.bool_]] = {}
 
     def column(self, column: Column) -> None:
         """Writes one column of all destinations."""
@@ -142,20 +141,24 @@ class ColumnWriter:
     def _symbol(self, column: Column) -> None:
         entries = self._read(column)
         union = self.unions[column.name]
-        self.digests.ranks(column, entries, union)
-        used = self._used(column, entries, len(union))
-        self.symbols[column.name] = used
+        used = self._used(column, entries, self.digests.ranks(column, entries, union))
         for destination, start, stop in self.segments:
             self._scatter(column, entries, destination, start, stop, _narrow(used[destination]))
+            if self.place.used is None:
+                write_symbols(self.fs, self.plan, destination, column, used[destination], union)
 
-    def _used(self, column: Column, ranks: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
+    def _used(
+        self, column: Column, ranks: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
         if self.place.used is not None:
             return self.place.used[column.name]
-        used = np.zeros((len(self.segments), size), bool)
+        if len(self.segments) == 1:
+            return counts[None, :-1] > 0
+        used = np.zeros((len(self.segments), len(counts) - 1), bool)
         for destination, start, stop in self.segments:
             for low in range(start, stop, CHUNK_ROWS):
                 high = min(low + CHUNK_ROWS, stop)
-                present = ranks[low:high] if len(self.segments) == 1 else ranks[self.order[low:high]]
+                present = ranks[self.order[low:high]]
                 used[destination, present[present != INT_NULL]] = True
         return used
 
@@ -175,8 +178,7 @@ class ColumnWriter:
         entries = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
         del parts
         for low in range(0, len(entries), CHUNK_ROWS):
-            part = entries.slice(low, CHUNK_ROWS)
-            self.digests.texts(column, decode_texts(part, charset_of(column), f"column {column.name}"))
+            self.digests.encoded(column, entries.slice(low, CHUNK_ROWS), f"column {column.name}")
         firsts = self.place.first_bytes.get(column.name, (0,) * len(self.segments))
         for destination, start, stop in self.segments:
             dat, text = (self._path(destination, name) for name in column.files)

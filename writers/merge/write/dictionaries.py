@@ -31,7 +31,7 @@ from writers.merge.plan.keys import INT_NULL, ranked_symbols
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource
-from writers.merge.write.order import Unions, ranks_file, union_columns
+from writers.merge.write.order import RankedUnions, Unions, ranks_file, union_columns
 
 MIN_SLICE = 4 << 20
 WHOLE = 2  # slices of symbols that are sorted at once, in memory
@@ -96,10 +96,10 @@ def load_texts(fs: Fs, path: Path) -> pa.StringArray:
 
 def fits_slice(plan: MergePlan) -> bool:
     """Whether the stored texts of every column whose distinct texts are needed fit one slice."""
-    return all(_stored(plan, column) <= Budget.of(plan).slice for column in union_columns(plan))
+    return all(stored_texts(plan, column) <= Budget.of(plan).slice for column in union_columns(plan))
 
 
-def _stored(plan: MergePlan, column: Column) -> int:
+def stored_texts(plan: MergePlan, column: Column) -> int:
     """Bytes of the texts of a column in all sources, with their ends."""
     sizes = sum(source.files[name].size for source in plan.sources for name in column.files[1:] if name in source.files)
     return sizes + sum(source.text_bytes.get(column.name, 0) for source in plan.sources)
@@ -117,23 +117,27 @@ def store_unions(fs: Fs, plan: MergePlan, late: Sequence[Column] = ()) -> None:
     """
     for column in union_columns(plan):
         if column not in late:
-            store_union(fs, UnionTask(plan, column))
+            _store_union(fs, plan, column)
 
 
-@dataclass(frozen=True, slots=True)
-class UnionTask:
-    """A task: what ``store_unions`` writes of one column."""
+def find_union(fs: Fs, plan: MergePlan, column: Column) -> Unions:
+    """The distinct texts of a symbol column that no other task needs: in memory, stored only if they are too many."""
+    if not _sorted_at_once(plan, column):
+        _store_union(fs, plan, column)
+        return load_unions(fs, plan)
+    found = RankedUnions()
+    found.add(column, [open_source(fs, source, column) for source in plan.sources])
+    return found
 
-    plan: MergePlan
-    column: Column
+
+def _sorted_at_once(plan: MergePlan, column: Column) -> bool:
+    return column.storage is Storage.SYMBOL and stored_texts(plan, column) <= WHOLE * Budget.of(plan).slice
 
 
-def store_union(fs: Fs, task: UnionTask) -> None:
-    """Writes the distinct texts of one column."""
-    plan, column = task.plan, task.column
+def _store_union(fs: Fs, plan: MergePlan, column: Column) -> None:
     budget = Budget.of(plan)
     found = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
-    if column.storage is Storage.SYMBOL and _stored(plan, column) <= WHOLE * budget.slice:
+    if _sorted_at_once(plan, column):
         union, ranks = ranked_symbols([open_source(fs, source, column).symbols() for source in plan.sources])
         found.append(union)
         runs: list[_Run] = []

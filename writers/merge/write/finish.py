@@ -1,4 +1,4 @@
-"""Completes a staged location once all pieces are written: prefixes with grouping, symbol tables, definition."""
+"""Completes a staged location once all columns are written: prefixes with grouping, definition."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from store.format.column.prefix import charset_of, encode_prefix, prefix_with_grouping
-from store.format.column.symbols import encode_symbols
+from store.format.column.prefix import encode_prefix, prefix_with_grouping
 from store.format.index.grouping import GroupRanges
 from store.format.parquet.names import index_of
 from store.format.table import tablesize
@@ -23,9 +21,8 @@ from store.types.model import Column, Storage
 from writers.merge.plan.keys import distinct, from_ordinals, picked
 from writers.merge.plan.plan import MergePlan
 from writers.merge.write.order import Unions
-from writers.merge.write.stage import Runs, Written
-
-SYMBOLS = 1 << 16  # texts that are encoded at once
+from writers.merge.write.stage import Runs
+from writers.merge.write.symbols import write_symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,11 @@ def finish(
     used: Mapping[str, npt.NDArray[np.bool_]],
     unions: Unions,
 ) -> Finished:
-    """Writes prefixes, symbol tables and definition of one destination; ``runs`` are those of its pieces, in order."""
+    """Writes prefixes and definition of one destination; ``runs`` are those of its pieces, in order.
+
+    ``used``: per column and destination the symbols in use, where pieces have only counted them; their symbol tables
+    are written too.
+    """
     place = plan.destinations[destination].stage(plan.table, plan.value)
     sizes: dict[str, int] = {}
     grouped: dict[str, bool] = {}
@@ -71,7 +72,9 @@ def finish(
             fs.write_at(dat, 0, prefix)
         sizes[dat.name] = rows * column.width
         if column.storage is Storage.SYMBOL:
-            sizes |= _symbols(fs, plan, destination, column, used[column.name][destination], unions[column.name])
+            if column.name in used:
+                write_symbols(fs, plan, destination, column, used[column.name][destination], unions[column.name])
+            sizes |= {name: size for name, (size, _) in fs.sizes(place, column.files[1:]).items()}
         elif column.storage is Storage.BLOB:
             sizes |= _close_blob(fs, plan, destination, column)
     fs.write_new(place / "table.tbl", encode_tbl(plan.schema))
@@ -108,38 +111,12 @@ def _keys(column: Column, words: npt.NDArray[Any], unions: Unions) -> list[Any]:
     return [None if missing else value for missing, value in zip(null.tolist(), values, strict=True)]
 
 
-def _symbols(
-    fs: Fs, plan: MergePlan, destination: int, column: Column, used: npt.NDArray[np.bool_], union: pa.Array
-) -> dict[str, int]:
-    place = plan.destinations[destination].stage(plan.table, plan.value)
-    names = column.files[1:]
-    sizes = dict.fromkeys(names, 0)
-    for name in names:
-        fs.write_new(place / name, b"")
-    for first in range(0, len(union), SYMBOLS):
-        texts = picked(union.slice(first, SYMBOLS), np.flatnonzero(used[first : first + SYMBOLS]))
-        parts = encode_symbols(texts, charset_of(column), sizes[names[1]]) if len(texts) else ()
-        for name, data in zip(names, parts, strict=bool(len(texts))):
-            fs.write_at(place / name, sizes[name], data)
-            sizes[name] += len(data)
-    return sizes
-
-
 def _close_blob(fs: Fs, plan: MergePlan, destination: int, column: Column) -> dict[str, int]:
     path = plan.destinations[destination].stage(plan.table, plan.value) / column.files[1]
     stat = fs.stat(path)
     if stat is None:  # null in every row
         fs.write_new(path, b"")
     return {path.name: stat.size if stat else 0}
-
-
-def used_of(written: Sequence[Written]) -> dict[str, npt.NDArray[np.bool_]]:
-    """Symbols in use over all pieces."""
-    found: dict[str, npt.NDArray[np.bool_]] = {}
-    for part in written:
-        for name, flags in part.symbols.items():
-            found[name] = found[name] | flags if name in found else flags
-    return found
 
 
 def sort_directions(plan: MergePlan) -> dict[str, str]:

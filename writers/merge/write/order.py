@@ -19,7 +19,17 @@ import pyarrow as pa
 from store.io.fs import Fs
 from store.schema.formula.evaluation import Formula, parse_formula
 from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL, SortKey, Words, argsort, look_up, ordinals, rank_lut, rank_ordinals
+from writers.merge.plan.keys import (
+    INT_NULL,
+    SortKey,
+    Words,
+    argsort,
+    look_up,
+    ordinals,
+    rank_lut,
+    rank_ordinals,
+    ranked_symbols,
+)
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ALL, ColumnSource, Pick
@@ -36,6 +46,11 @@ class RankedUnions(dict[str, pa.StringArray]):
     def __init__(self) -> None:
         super().__init__()
         self.luts: dict[tuple[int, str], npt.NDArray[np.int32]] = {}
+
+    def add(self, column: Column, sources: Sequence[ColumnSource]) -> None:
+        """Adds a symbol column of all sources."""
+        self[column.name], luts = ranked_symbols([source.symbols() for source in sources])
+        self.luts |= {(index, column.name): lut for index, lut in enumerate(luts)}
 
 
 def ranked(plan: MergePlan, column: Column) -> bool:

@@ -6,17 +6,20 @@ that is cut into pieces that fit a worker's memory: tasks count ranges of rows, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from store.errors import MergeError
 from store.io.fs import Fs
-from store.types.model import Column, Storage
+from store.types.model import Column
 from writers.merge.plan.plan import MergePlan
-from writers.merge.write.dictionaries import UnionTask, fits_slice, load_unions, store_union, store_unions
-from writers.merge.write.finish import Finished, finish, used_of
+from writers.merge.write.dictionaries import fits_slice, load_unions, store_unions, stored_texts
+from writers.merge.write.finish import Finished, finish
 from writers.merge.write.order import Keys, Unions, bounds, late_columns
 from writers.merge.write.parquet import ParquetTask, write_parquet
 from writers.merge.write.stage import (
@@ -36,6 +39,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 Run = Callable[[Callable[[T], R], Sequence[T]], Iterator[R]]
 STRETCH_ROWS = 8 << 20
+SORTED = 4  # times as long as copying a text takes until it is sorted
 
 
 def here(fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
@@ -54,13 +58,13 @@ def stage_date(
         fs.mkdirs(destination.stage(plan.table, plan.value))
     by_columns = split and plan.by_columns()
     found = prepare(fs, plan, stored=split or not fits_slice(plan), late=late_columns(plan) if by_columns else ())
+    used: Mapping[str, npt.NDArray[np.bool_]] = {}
     if by_columns:
         written = _stage_columns(fs, plan, run, found)
     elif split:
-        written = _stage_pieces(fs, plan, run, found)
+        written, used = _stage_pieces(fs, plan, run, found)
     else:
         written = [write_piece(fs, Piece(plan, None, None), found)]
-    used = used_of(written)
     finished = []
     for index, destination in enumerate(plan.destinations):
         rows = sum(part.rows[index] for part in written)
@@ -88,7 +92,7 @@ def prepare(fs: Fs, plan: MergePlan, *, stored: bool, late: Sequence[Column] = (
 
 
 def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
-    """Orders one piece per worker beside the texts that the order does not need; then the columns, largest first."""
+    """Orders one piece per worker; then writes the columns, those that take longest first."""
     cuts = [None, *bounds(Keys(fs, plan, found), plan.options.workers), None]
     orders = [
         OrderTask(plan, lower, upper, plan.work / f"order-{index}")
@@ -96,10 +100,8 @@ def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -
     ]
     written: list[Written] = []
     before = [0] * len(plan.destinations)
-    others = [UnionTask(plan, column) for column in late_columns(plan)]
-    results = list(run(partial(order_or_union, fs), [*others, *orders]))
-    for ordered in results[len(others) :]:
-        written.append(Written(ordered.rows, {}, _moved(ordered, before), {}))
+    for ordered in run(partial(order_piece, fs), orders):
+        written.append(Written(ordered.rows, {}, _moved(ordered, before)))
         before = [sum(pair) for pair in zip(before, ordered.rows, strict=True)]
     if sum(before) != plan.rows:
         raise MergeError(
@@ -110,19 +112,16 @@ def _stage_columns(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -
             hint="merge the date again",
             phase="stage",
         )
-    columns = sorted(plan.columns, key=lambda c: (c.storage is not Storage.BLOB, -c.width))
-    paths = tuple(task.target for task in orders)
-    tasks = [ColumnWrite(plan, column, tuple(before), paths) for column in columns]
-    written += run(partial(write_column, fs), tasks)
+    paths, late = tuple(task.target for task in orders), late_columns(plan)
+    tasks = [ColumnWrite(plan, column, tuple(before), paths, column in late) for column in plan.columns]
+    written += run(partial(write_column, fs), sorted(tasks, key=_cost, reverse=True))
     return written
 
 
-def order_or_union(fs: Fs, task: UnionTask | OrderTask) -> Ordered | None:
-    """Runs a task of either kind; only that of an order has a result."""
-    if isinstance(task, OrderTask):
-        return order_piece(fs, task)
-    store_union(fs, task)
-    return None
+def _cost(task: ColumnWrite) -> int:
+    """Bytes of a column; a text is handled several times until it has a rank."""
+    texts = stored_texts(task.plan, task.column)
+    return texts * (SORTED if task.late else 1) + task.plan.rows * task.column.width
 
 
 def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | None, ...]]:
@@ -136,7 +135,10 @@ def _moved(ordered: Ordered, before: Sequence[int]) -> dict[str, tuple[Runs | No
     }
 
 
-def _stage_pieces(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) -> list[Written]:
+def _stage_pieces(
+    fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions
+) -> tuple[list[Written], Mapping[str, npt.NDArray[np.bool_]]]:
+    """The pieces, and per column and destination the symbols in use."""
     cuts = tuple(bounds(Keys(fs, plan, found), plan.ranges()))
     stretches = [
         Stretch(plan, index, first, min(first + STRETCH_ROWS, len(source)), cuts)
@@ -145,8 +147,7 @@ def _stage_pieces(fs: Fs, plan: MergePlan, run: Run[Any, Any], found: Unions) ->
     ]
     counts = Counts.add(run(partial(measure, fs), stretches))
     store_used(fs, plan, counts.used)
-    written = list(run(partial(write_piece, fs), pieces(plan, cuts, counts)))
-    return [*written, Written((0,) * len(plan.destinations), {}, {}, counts.used)]
+    return list(run(partial(write_piece, fs), pieces(plan, cuts, counts))), counts.used
 
 
 def pieces(plan: MergePlan, cuts: Sequence[tuple[int, ...]], counts: Counts) -> list[Piece]:

@@ -16,7 +16,7 @@ from store.types.model import Column
 from writers.merge.plan.keys import Words, distinct
 from writers.merge.plan.plan import MergePlan
 from writers.merge.write.columns import ColumnWriter, Place, Rows, Segment
-from writers.merge.write.dictionaries import load_unions
+from writers.merge.write.dictionaries import find_union, load_unions
 from writers.merge.write.order import Bound, Keys, Selection, Unions, order_of, select
 from writers.merge.write.survey import load_used
 
@@ -46,14 +46,12 @@ class Runs:
 class Written:
     """The result of a piece: rows per destination, digests of the source rows, runs of grouping columns.
 
-    A run list is None if equal values are not contiguous; then the column is not grouped. ``symbols``: per column and
-    destination the strings of the union in use; empty if counted before.
+    A run list is None if equal values are not contiguous; then the column is not grouped.
     """
 
     rows: tuple[int, ...]
     digests: dict[str, int]
     runs: dict[str, tuple[Runs | None, ...]]
-    symbols: dict[str, npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +74,16 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class ColumnWrite:
-    """A task: write one column of all destinations in the order that order tasks have stored, piece by piece."""
+    """A task: write one column of all destinations in the order that order tasks have stored, piece by piece.
+
+    ``late``: the order did without the column's distinct texts; the task finds them first.
+    """
 
     plan: MergePlan
     column: Column
     rows: tuple[int, ...]
     orders: tuple[Path, ...]
+    late: bool = False
 
 
 def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
@@ -112,7 +114,7 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
     writer = ColumnWriter(fs, place, keys, unions, rows, total, order, segments)
     for column in plan.columns:
         writer.column(column)
-    return Written(counts, writer.digests.totals, runs, {} if piece.counted else writer.symbols)
+    return Written(counts, writer.digests.totals, runs)
 
 
 def order_piece(fs: Fs, task: OrderTask) -> Ordered:
@@ -143,12 +145,12 @@ def write_column(fs: Fs, task: ColumnWrite) -> Written:
     order = np.concatenate(parts)
     ends = np.cumsum(task.rows).tolist()
     segments = [(index, end - rows, end) for index, (end, rows) in enumerate(zip(ends, task.rows, strict=True))]
-    unions = load_unions(fs, plan)
+    unions = find_union(fs, plan, task.column) if task.late else load_unions(fs, plan)
     everything: Rows = (None,) * len(plan.sources)
     place = Place((0,) * len(task.rows), {})
     writer = ColumnWriter(fs, place, Keys(fs, plan, unions), unions, everything, total, order, segments)
     writer.column(task.column)
-    return Written((0,) * len(task.rows), writer.digests.totals, {}, writer.symbols)
+    return Written((0,) * len(task.rows), writer.digests.totals, {})
 
 
 def _segments(selection: Selection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from store.format.parquet.names import NAME
 from store.io.fs import Fs
 from store.types.model import Column, Storage
-from writers.merge.plan.keys import INT_NULL, ranked_symbols, sorted_symbols
+from writers.merge.plan.keys import INT_NULL, sorted_symbols
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource, check_crc
@@ -28,8 +28,7 @@ def unions(fs: Fs, plan: MergePlan) -> RankedUnions:
     for column in union_columns(plan):
         sources = [open_source(fs, source, column) for source in plan.sources]
         if column.storage is Storage.SYMBOL:
-            found[column.name], luts = ranked_symbols([source.symbols() for source in sources])
-            found.luts |= {(index, column.name): lut for index, lut in enumerate(luts)}
+            found.add(column, sources)
         else:
             found[column.name] = _distinct_texts(sources)
     return found

@@ -9,7 +9,8 @@ import pytest
 
 from jobs.doctor.dates import dates
 from jobs.doctor.finding import CheckContext
-from jobs.logs.command_rows import admin_rows, merge_rows, table_of, validation_rows
+from jobs.logs import command_rows
+from jobs.logs.command_rows import admin_rows, merge_rows, storage_rows, table_of, validation_rows
 from jobs.logs.logged import LOGGED, logged_command
 from jobs.logs.tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
 from store.io.fs import Fs
@@ -139,7 +140,7 @@ def test_commands_that_change_a_table_are_logged_and_dry_runs_are_not(tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_merge_and_its_validation_are_logged(tmp_path: Path) -> None:
+def test_a_merge_and_its_validation_are_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, file = tmp_path / "db", make(tmp_path)
     put(tmp_path, 1)
     run(root, "--no-logs", "ingest", file, "--once")
@@ -165,6 +166,10 @@ def test_a_merge_and_its_validation_are_logged(tmp_path: Path) -> None:
         ("partitions add", None),
         ("truncate", 1),
     ]
+    monkeypatch.setattr(command_rows, "LISTED", 1)  # there are two directories
+    short = {row["Volume"]: row for row in storage_rows(Fs(), Layout(root), TableName("Test", "Event"))}
+    assert short["intraday"].keys() == short["0"].keys() == {"Namespace", "TableName", "Volume", "Bytes"}
+    assert all(row["Bytes"] for row in short.values())
 
 
 @pytest.mark.parametrize("table", LOG_TABLES, ids=lambda table: table.name)

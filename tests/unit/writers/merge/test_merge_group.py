@@ -20,6 +20,7 @@ from tests.support.writers.merge_runs import FS, PHASE_STEPS, Killed, KillingFs,
 from writers.merge import dates
 from writers.merge.dates import DateResult, merge_dates
 from writers.merge.executor import LocalExecutor
+from writers.merge.plan import plan
 from writers.merge.plan.plan import MergeOptions
 
 DAYS = [f"2024-03-{day:02d}" for day in range(1, 7)]
@@ -155,3 +156,28 @@ def test_more_dates_do_not_wait_for_the_disk_more_often(tmp_path: Path) -> None:
     run(make(tmp_path / "few", DAYS[:2]), few, DAYS[:2])
     run(make(tmp_path / "many"), many)
     assert many.calls <= few.calls
+
+
+@pytest.mark.parametrize(
+    ("rows", "pieces"),
+    [
+        ([200], [2]),
+        ([100, 100], [1, 1]),
+        ([200, 30, 30], [2, 1, 1]),  # two workers would wait for the first
+        ([120, 110, 100], [1, 1, 1]),
+        ([30, 200, 40, 180], [1, 1, 1, 1]),
+    ],
+)
+def test_only_a_date_beyond_a_share_of_all_rows_is_cut_over_the_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[int], pieces: list[int]
+) -> None:
+    for module in (dates, plan):
+        monkeypatch.setattr(module, "PARALLEL_ROWS", 100)
+    db, rng = IntradayRows(tmp_path, SCHEMA, fs=FS), random.Random(4)
+    days = DAYS[: len(rows)]
+    for day, number in zip(days, rows, strict=True):
+        db.commit({("a", day): as_table([random_row(rng) for _ in range(number)])})
+    where = FS, db.layout, TABLE, days, MergeOptions(workers=2)
+    found = {each.value: each for each in merge_dates(*where, executor=LocalExecutor(2), clock=lambda: 1.7e9)}
+    assert [found[day].rows_out for day in days] == rows
+    assert [found[day].pieces for day in days] == pieces

@@ -27,7 +27,7 @@ from writers.merge.plan.keys import INT_NULL, is_sorted, rank_lut, sorted_symbol
 from writers.merge.plan.pins import Pins
 from writers.merge.plan.plan import MergeOptions
 from writers.merge.planning import plan_merge
-from writers.merge.write import finish
+from writers.merge.write import symbols
 
 
 def test_slices_give_what_one_table_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,11 +57,21 @@ def test_a_merge_in_slices_gives_the_same_bytes(tmp_path: Path, monkeypatch: pyt
     one, rows = make(tmp_path / "one", 300, partitions=1)
     merge(one.layout)
     monkeypatch.setattr(keys, "RANKED", 3)
-    monkeypatch.setattr(finish, "SYMBOLS", 2)
+    monkeypatch.setattr(symbols, "SYMBOLS", 2)
     two, _ = make(tmp_path / "two", 300, partitions=1)
     merge(two.layout)
     assert history_bytes(one.layout) == history_bytes(two.layout)
     same(read_location(two.layout, two.schema, LocationKey("0", DAY)), naive_order(rows, []))
+
+
+def test_a_supplement_has_no_symbols_of_the_rows_before(tmp_path: Path) -> None:
+    db, _ = make(tmp_path, 100, partitions=1)
+    merge(db.layout)
+    late = [random_row(random.Random(5)) | {"Sym": "late", "Venue": None}]
+    db.commit({("a", DAY): as_table(late)})
+    ((name, rows),) = merge(db.layout)[0].destinations
+    place = db.layout.partitions("Test") / name / DAY / TABLE.table
+    assert (rows, FS.read(place / "Sym.sym.bytes"), FS.read(place / "Venue.sym.bytes")) == (1, b"late", b"")
 
 
 def test_symbol_tables_count_as_memory(tmp_path: Path) -> None:
