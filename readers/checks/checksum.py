@@ -7,7 +7,7 @@ from pathlib import Path
 from store.io.fs import Fs
 from store.scan.checksums import crc32
 
-BLOCK = 8 << 20
+BLOCK = 1 << 17  # bytes; memory for larger blocks comes from the kernel each time
 
 
 def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:

@@ -1,0 +1,107 @@
+"""What `verify --deep` and the scan of one column take against a copy of the same bytes in memory, one core, CPU time.
+
+    python -m benchmarks.parts.deep [--rows 20000000] [--rounds 5]
+
+Files are in the page cache. The scan sums a column of each kind; a text column is scanned for its distinct values. The
+copy goes from one array of as many bytes to another that was touched before. Goal: 60 % of its speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from readers.arrow.opening import open_table
+from readers.checks.verify import verify
+from store.io.fs import Fs
+from store.layout import Layout
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_runs import QuickFs
+
+SCHEMA = b"""<Table namespace="Bench" name="Deep" storageType="NestedPartitionedOnDisk">
+<Partitions keyFormula="${autobalance_single}"/>
+<Column name="Date" dataType="String" columnType="Partitioning"/>
+<Column name="L" dataType="long"/><Column name="I" dataType="int"/><Column name="D" dataType="double"/>
+<Column name="S" dataType="String"/><Column name="T" dataType="String" symbolTable="None" encoding="UTF_8"/>
+</Table>"""
+COPIED = 1 << 28
+
+
+def make(root: Path, rows: int) -> None:
+    """One location."""
+    db, rng = IntradayRows(root, SCHEMA, fs=QuickFs()), np.random.default_rng(3)
+    words = pa.array([f"SYM{i}" for i in range(5000)])
+    for first in range(0, rows, 1 << 20):
+        count = min(1 << 20, rows - first)
+        numbers = rng.integers(1, 1 << 40, count)
+        columns = {
+            "L": pa.array(numbers),
+            "I": pa.array((numbers >> 12).astype(np.int32)),
+            "D": pa.array(numbers / 7),
+            "S": pa.DictionaryArray.from_arrays(pa.array((numbers % 5000).astype(np.int32)), words),
+            "T": pa.array(numbers).cast(pa.string()),
+        }
+        db.commit({("s", "2026-11-20"): pa.table(columns)})
+    db.log.close()
+
+
+def best(work: Callable[[], object], rounds: int) -> float:
+    """CPU seconds of the fastest of some rounds."""
+    found = []
+    for _ in range(rounds):
+        begun = time.process_time()
+        work()
+        found.append(time.process_time() - begun)
+    return min(found)
+
+
+def scan(root: Path, name: str) -> object:
+    """Every value of one column is looked at."""
+    values = open_table(root, "Bench.Deep").with_checks(None).to_arrow(columns=[name]).column(name)
+    if pa.types.is_dictionary(values.type):
+        return [pc.sum(chunk.indices) for chunk in values.chunks]
+    return pc.sum(pc.binary_length(values)) if pa.types.is_string(values.type) else pc.sum(values)
+
+
+def main() -> None:
+    """Prints a line a work."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    pa.set_cpu_count(1)
+    one, other = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
+    copied = COPIED / best(lambda: np.copyto(other, one), asked.rounds)
+    print(f"{'work':<24}{'MB':>10}{'GB/s a core':>14}{'of the copy':>14}")
+    print(f"{'copy in memory':<24}{COPIED / 1e6:>10.0f}{copied / 1e9:>14.2f}{1:>14.0%}")
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place) / "root"
+        make(root, asked.rows)
+        files = [path for path in root.rglob("*") if path.is_file() and path.suffix in (".dat", ".bytes", ".sym")]
+        works: list[tuple[str, int, Callable[[], object]]] = [
+            ("verify --deep", sum(path.stat().st_size for path in files), lambda: deep(root))
+        ]
+        for name in "LIDST":
+            size = sum(path.stat().st_size for path in files if path.name.split(".")[0] == name)
+            works.append((f"scan of {name}", size, partial(scan, root, name)))
+        for label, size, work in works:
+            speed = size / best(work, asked.rounds)
+            print(f"{label:<24}{size / 1e6:>10.0f}{speed / 1e9:>14.2f}{speed / copied:>14.0%}", flush=True)
+
+
+def deep(root: Path) -> None:
+    """Raises if anything is found."""
+    found = verify(Fs(), Layout(root), deep=True)
+    assert not found.findings, found.findings  # noqa: S101
+
+
+if __name__ == "__main__":
+    main()
