@@ -130,7 +130,7 @@ class DiskUse:
 
     ``growth``: the same by date, each date once. ``unlisted``: directories, and leaves of the tree, whose files
     were not looked at. ``files``: their number by volume, without those of unlisted directories. ``symbol_files``: the
-    symbol tables themselves.
+    symbol tables themselves. ``short``: locations of which a committed file is missing or shorter than committed.
     """
 
     volumes: dict[str, tuple[int, int]]
@@ -139,6 +139,7 @@ class DiskUse:
     unlisted: int = 0
     files: dict[str, int] = field(default_factory=dict)
     symbol_files: list[SymbolFile] = field(default_factory=list)
+    short: frozenset[Path] = frozenset()
 
 
 def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None) -> DiskUse:
@@ -153,6 +154,7 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
     directories = sorted(_directories(fs, layout, name), key=lambda at: at.parent.name, reverse=True)
     files: Counter[str] = Counter()
+    short = live.keys() - directories
     listed = len(directories) if most is None else most
     for number, directory in enumerate(directories):
         internal = directory.parent.parent
@@ -162,6 +164,8 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
             below = list(files_below(fs, directory))
             used, files[volume] = used + sum(_size(fs, file) for file in below), files[volume] + len(below)
             wasted += _waste(fs, directory, live.get(directory))
+            if directory in live and _is_short(fs, live[directory]):
+                short.add(directory)
         else:
             used += _bytes(live[directory]) if directory in live else 0
         volumes[volume] = used, wasted
@@ -169,7 +173,8 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
     if (tree := extended_use(fs, layout, name, most=most)) is not None:
         files["extended"], volumes["extended"] = tree.files, (tree.bytes, tree.waste)
         unlisted += tree.unlisted
-    return DiskUse(volumes, *_symbols(live.values()), unlisted, dict(files), _symbol_files(live.values()))
+    symbol_files = _symbol_files(live.values())
+    return DiskUse(volumes, *_symbols(live.values()), unlisted, dict(files), symbol_files, frozenset(short))
 
 
 def _extended(fs: Fs, layout: Layout, name: TableName, kind: str | None) -> dict[str, Any] | None:
@@ -271,6 +276,11 @@ def _directories(fs: Fs, layout: Layout, table: TableName) -> Iterator[Path]:
 def _inside(fs: Fs, path: Path) -> list[str]:
     found = fs.stat(path)
     return fs.names(path) if found and found.is_dir else []
+
+
+def _is_short(fs: Fs, live: Slice) -> bool:
+    sizes = fs.sizes(live.directory, live.files)
+    return any(sizes.get(name, (0, 0))[0] < physical_size(name, state.size) for name, state in live.files.items())
 
 
 def _waste(fs: Fs, directory: Path, live: Slice | None) -> int:

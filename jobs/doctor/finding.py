@@ -14,7 +14,7 @@ from store.epochs.state.replay import StreamState
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
-from store.schema.deployed.deploy import deployed_tables
+from store.schema.deployed.deploy import standing_tables
 from writers.merge.status import DateStatus, table_status
 
 State = Literal["ok", "note", "wrong"]
@@ -58,8 +58,8 @@ class CheckContext:
 
     @property
     def tables(self) -> list[TableName]:
-        """The requested tables, or all."""
-        return list(self.only) or deployed_tables(self.fs, self.layout)
+        """The requested tables, or all that there are, those whose schema is lost included."""
+        return list(self.only) or standing_tables(self.fs, self.layout)
 
     def streams(self) -> Iterator[tuple[TableName, str, StreamState | Exception]]:
         """Every stream with its newest state, or with the error of reading it."""

@@ -78,7 +78,9 @@ def table_facts(context: CheckContext, name: TableName) -> TableFacts:
             parts.errors += quarantine[1]
     dates = parts.read("dates", partial(context.dates, name)) or []
     parts.errors += parts.read("validations", lambda: list(_validations(fs, layout, name, dates))) or []
-    use = parts.read("disk use", lambda: disk_use(fs, layout, name, most=MOST_LISTED)) or DiskUse({}, {}, {})
+    look = partial(disk_use, fs, layout, name, most=MOST_LISTED)
+    use = parts.read("disk use", look) or DiskUse({}, {}, {})
+    parts.errors += parts.read("disk use", lambda: list(_short(context, name, use, look))) or []
     return TableFacts(
         str(name),
         tuple(streams),
@@ -89,6 +91,13 @@ def table_facts(context: CheckContext, name: TableName) -> TableFacts:
         tuple(quarantines),
         tuple(parts.errors),
     )
+
+
+def _short(context: CheckContext, name: TableName, use: DiskUse, look: Callable[[], DiskUse]) -> Iterator[ErrorFacts]:
+    """Locations whose files are not there as committed, in a second look too: a removal may be under way."""
+    for directory in sorted(use.short & look().short if use.short else ())[:MOST_ERRORS]:
+        what = f"committed files are missing or shorter than committed: run {context.command('verify', name)}"
+        yield ErrorFacts(round(context.now_s * 1000), str(directory), what)
 
 
 def _waiting(fs: Fs, state: StreamState, feed: StreamSettings | None) -> str | None:

@@ -14,19 +14,24 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from jobs.page.collect import Asked, Collector
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
+from store.layout import Layout
 from tests.support.commands import run
 from tests.support.witness.damage import Kind, Trees, permissions_hold
 from tests.support.witness.story import OPEN, Row, Writer, expected, read_rows, rows
 
-COMMANDS = ("read", "ingest", "recover", "merge", "verify", "verify --deep")
+COMMANDS = ("read", "ingest", "recover", "merge", "page", "verify", "verify --deep")
 CORRECT, ERROR, ERROR_ON_READ, REMARK, DEEP_ONLY = "correct", "error", "error on read", "remark", "deep only"
 HARMLESS = "harmless"
 WRONG, RAW = "SILENTLY WRONG", "RAW ERROR"
+NOW_S = 2e9
+Counted = tuple[str, str, str, int]  # table, date, source, rows
 NEW = (*rows(range(600, 610), "a", OPEN), *rows(range(610, 620), "e", OPEN))
 
 
@@ -44,7 +49,7 @@ def outcomes(trees: Trees, base: Path, kind: Kind, damage: str, seed: int = 0) -
     try:
         if not trees.damaged(looked, kind, damage, seed):
             return None
-        found = {"read": _read(looked)}
+        found = {"read": _read(looked), "page": _page(looked, trees)}
         shallow, deep = _check(looked), _check(looked, "--deep")
         for name, change in (("ingest", _ingest), ("recover", _recover), ("merge", _merge)):
             changed = base / name
@@ -75,6 +80,35 @@ def _read(root: Path, more: Sequence[Row] = ()) -> Outcome:
         return Outcome(CORRECT)
 
     return _caught(look)
+
+
+def _page(root: Path, trees: Trees) -> Outcome:
+    """The facts of the operations page: those of the tree without damage, or an error among them."""
+
+    def look() -> Outcome:
+        counted, said = _facts(root)
+        wanted, known = _undamaged(trees.now)
+        new = sorted(said - known)
+        if new:
+            return Outcome(ERROR, new[0])
+        return Outcome(CORRECT) if counted == wanted else Outcome(WRONG, f"rows {sorted(counted ^ wanted)}")
+
+    return _caught(look)
+
+
+@lru_cache(maxsize=1)
+def _undamaged(root: Path) -> tuple[frozenset[Counted], frozenset[str]]:
+    return _facts(root)
+
+
+def _facts(root: Path) -> tuple[frozenset[Counted], frozenset[str]]:
+    """Rows by table, date and source, and what is said of errors; nothing of the machine."""
+    collector = Collector(Fs(), Layout(root), Asked(), lambda: NOW_S, "here", {}, _machine=(NOW_S, []))
+    facts = collector.collect()
+    errors = {error.what for table in facts.tables for error in table.errors}
+    errors |= {found.what for found in facts.findings if found.state == "wrong"}
+    counted = {(table.name, cell.date, cell.source, cell.rows) for table in facts.tables for cell in table.cells}
+    return frozenset(counted), frozenset(errors)
 
 
 def _ingest(root: Path, kind: Kind) -> Outcome:

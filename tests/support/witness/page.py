@@ -29,6 +29,7 @@ that is open; two other tables with `ExtendedStorage`) with one kind of damage, 
 * *correct*: the command succeeds, and every row is read as it was committed.
 * *error*: it ends with an error that says what is wrong and what to do, and with a nonzero exit code; `verify` reports
   an error.
+* Of `page`, which reads no column, *correct* means that it counts every row, *error* that it shows one.
 * *error on read*: it succeeds because it does not need the damaged file; the next reader that needs the file ends with
   an error.
 * *remark*: `verify` reports a remark, and finds nothing lost.

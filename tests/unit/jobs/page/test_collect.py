@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from jobs.page.document import page
 from jobs.page.drawing import Drawings
 from jobs.page.facts import Cell, PageFacts, QuarantineFacts, TableFacts
 from jobs.page.tables import table_facts
+from readers.stats import DiskUse
 from store.epochs.files.ledger import Ledger, write_ledger
 from store.epochs.state.values import Batch, OffsetRange
 from store.io.fs import Fs
@@ -236,6 +238,30 @@ def test_a_table_that_may_not_be_read_leaves_the_page_as_it_is(small: SmallTable
     found = collector(small.root, Refusing()).collect()
     assert one(found).streams == () and "Permission denied" in one(found).errors[0].what
     assert "wrong" in {each.state for each in found.findings}
+
+
+def test_files_that_are_not_there_as_committed_are_an_error(small: SmallTable) -> None:
+    place = small.location("b", "2026-01-03")
+    (place / "Size.dat").unlink()
+    found = one(collector(small.root).collect())
+    (error,) = found.errors
+    assert error.where == str(place) and "verify NS.T" in error.what
+    rmtree(place)
+    (error,) = one(collector(small.root).collect()).errors
+    assert error.where == str(place)
+
+
+def test_a_removal_that_is_under_way_is_no_error(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([DiskUse({}, {}, {}, short=frozenset({small.root})), DiskUse({}, {}, {})])
+    monkeypatch.setattr(tables, "disk_use", lambda *_, most: next(looks))
+    assert one(collector(small.root).collect()).errors == ()
+
+
+def test_a_table_whose_schema_is_lost_is_shown_with_the_error(small: SmallTable) -> None:
+    small.layout.schema(small.table).unlink()
+    found = collector(small.root).collect()
+    assert one(found).name == "NS.T" and any("NS.T.schema" in error.what for error in one(found).errors)
+    assert "wrong" in {each.state for each in found.findings if each.check == "dates"}
 
 
 def test_an_empty_root_and_one_with_many_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
