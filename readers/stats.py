@@ -6,7 +6,7 @@ Numbers come from commit logs and merge records; only ``waste`` reads directorie
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def table_stats(fs: Fs, layout: Layout, name: TableName) -> dict[str, Any]:
         "table": table.name,
         "rows": sum(slice_.stop - slice_.start for slice_ in whole),
         "bytes": used,
-        "waste": sum(_waste(fs, at, live.get(at)) for at in _directories(fs, layout, name)),
+        "waste": sum(_waste(live.get(at), _sizes(fs, at)) for at in _directories(fs, layout, name)),
         "tiers": {tier: total.to_json() for tier, total in totals.items()},
         "extended": _extended(fs, layout, name, table.schema.extended),
         "set_aside": [asdict(each) for each in table.set_aside],
@@ -161,10 +161,10 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
         volume = "intraday" if internal.parent == layout.intraday(name) else without_generation(internal.name)
         used, wasted = volumes.get(volume, (0, 0))
         if number < listed:
-            below = list(files_below(fs, directory))
-            used, files[volume] = used + sum(_size(fs, file) for file in below), files[volume] + len(below)
-            wasted += _waste(fs, directory, live.get(directory))
-            if directory in live and _is_short(fs, live[directory]):
+            sizes, slice_ = _sizes(fs, directory), live.get(directory)
+            used, files[volume] = used + sum(sizes.values()), files[volume] + len(sizes)
+            wasted += _waste(slice_, sizes)
+            if slice_ is not None and _is_short(slice_, sizes):
                 short.add(directory)
         else:
             used += _bytes(live[directory]) if directory in live else 0
@@ -278,19 +278,24 @@ def _inside(fs: Fs, path: Path) -> list[str]:
     return fs.names(path) if found and found.is_dir else []
 
 
-def _is_short(fs: Fs, live: Slice) -> bool:
-    sizes = fs.sizes(live.directory, live.files)
-    return any(sizes.get(name, (0, 0))[0] < physical_size(name, state.size) for name, state in live.files.items())
+def _sizes(fs: Fs, directory: Path) -> dict[Path, int]:
+    return {file: _size(fs, file) for file in files_below(fs, directory)}
 
 
-def _waste(fs: Fs, directory: Path, live: Slice | None) -> int:
-    """Bytes in a directory that no read of the newest snapshot needs: tails, stray files, replaced locations."""
+def _is_short(live: Slice, sizes: Mapping[Path, int]) -> bool:
+    return any(sizes.get(live.directory / n, 0) < physical_size(n, state.size) for n, state in live.files.items())
+
+
+def _waste(live: Slice | None, sizes: Mapping[Path, int]) -> int:
+    """Bytes of files that no read of the newest snapshot needs: tails, stray files, replaced locations."""
     if live is None:
-        return sum(_size(fs, file) for file in files_below(fs, directory))
+        return sum(sizes.values())
     wasted = 0
-    for name in _inside(fs, directory):
-        if name in live.files:
-            wasted += max(0, _size(fs, directory / name) - physical_size(name, live.files[name].size))
-        elif name.endswith(DATA_SUFFIXES) or ".tmp-" in name:
-            wasted += _size(fs, directory / name)
+    for file, size in sizes.items():
+        if file.parent != live.directory:
+            continue
+        if file.name in live.files:
+            wasted += max(0, size - physical_size(file.name, live.files[file.name].size))
+        elif file.name.endswith(DATA_SUFFIXES) or ".tmp-" in file.name:
+            wasted += size
     return wasted

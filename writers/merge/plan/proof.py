@@ -59,7 +59,7 @@ class Digests:
         self._add(column, digest_array(column, texts))
 
     def encoded(self, column: Column, values: pa.Array, where: object) -> int:
-        """Values as they lie in the files of a column without symbols (large binary without offset).
+        """Values as they lie in the files of a column without symbols, in large binary.
 
         Returns the number of nulls. CorruptFileError: bytes at ``where`` are no text.
         """
