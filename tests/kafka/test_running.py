@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from ingest.feeds.kafka.broker.remote import Broker as Remote
+from ingest.feeds.kafka.broker.topics import Bounds, KafkaTopics
 from ingest.options.kafka import KafkaOptions
 from jobs.demo.broker import Broker
 from jobs.settings.stream_file import load_stream_file
@@ -25,7 +26,7 @@ from jobs.streams.restarts import is_retryable
 from jobs.streams.run import Application, Options, Run, keep_one, look_at_source, open_stream
 from jobs.streams.runners import SparkRunner
 from readers import open_table
-from store.errors import EXIT_USAGE, FeedSettingsError, PositionGapError, TableNotFoundError
+from store.errors import EXIT_USAGE, FeedSettingsError, PositionGapError, RetryableFeedError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout
 from tests.support.kafka.ticks import ids, stream_file, ticks
@@ -101,6 +102,33 @@ def test_a_stream_survives_a_broker_that_dies_and_comes_back(
         wait_for(lambda: count(tmp_path) == 200, run)
     assert run.error is None
     assert ids(tmp_path) == [*range(0, 200, 2), *range(1, 200, 2)]
+
+
+def test_a_broker_that_dies_while_it_is_asked_has_not_lost_messages(own_broker: Broker) -> None:
+    topic = make_topic(own_broker.bootstrap, 2)
+    for partition in (0, 1):
+        send(own_broker.bootstrap, topic, ticks(range(50)), partition)
+    topics = KafkaTopics(KafkaOptions(own_broker.bootstrap, (topic,)), patience=3)
+    wrong: list[Bounds] = []
+    silent, stop = 0, threading.Event()
+
+    def ask() -> None:
+        nonlocal silent
+        while not stop.is_set():
+            try:
+                wrong.extend(seen for seen in topics.look()[topic].partitions.values() if seen != Bounds(0, 50))
+            except RetryableFeedError:
+                silent += 1
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for _ in range(3):
+        time.sleep(0.5)
+        own_broker.kill()
+        own_broker.start()
+    stop.set()
+    asking.join()
+    assert wrong == [] and silent > 0
 
 
 def test_a_broker_restored_from_a_backup_stops_the_stream(

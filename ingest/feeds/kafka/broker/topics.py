@@ -9,12 +9,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ingest.feeds.kafka.broker.clients import Troubles, make_admin, make_consumer
-from ingest.feeds.kafka.broker.errors import partition_name, topic_gone, translated
+from ingest.feeds.kafka.broker.errors import partition_name, topic_gone, translated, unreachable
 from ingest.options.kafka import KafkaOptions
 from store.epochs.state.offsets import TopicPartition
 from store.errors import RetryableFeedError, SparkhavenError
@@ -122,10 +122,16 @@ class KafkaTopics:
     def _offsets(self, futures: Mapping[TopicPartition, Future[Any]]) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for partition, future in futures.items():
+            name = partition_name(*partition)
             try:
-                found[partition] = _result(future, self._admin, self._troubles, self._patience, self._stopped).offset
+                offset = _result(future, self._admin, self._troubles, self._patience, self._stopped).offset
             except KafkaException as error:
-                raise self._translated(error, partition_name(*partition)) from None
+                raise self._translated(error, name) from None
+            if (
+                offset == OFFSET_INVALID
+            ):  # so the client answers, without an error, if the broker dies while it is asked
+                raise unreachable("the broker cannot be read", name, "no answer where the partition begins or ends")
+            found[partition] = offset
         return found
 
     def _patiently(self, ask: Callable[[float], Any], where: str) -> Any:
