@@ -127,9 +127,8 @@ class KafkaTopics:
                 offset = _result(future, self._admin, self._troubles, self._patience, self._stopped).offset
             except KafkaException as error:
                 raise self._translated(error, name) from None
-            if (
-                offset == OFFSET_INVALID
-            ):  # so the client answers, without an error, if the broker dies while it is asked
+            # the client answers so, without an error, if the broker dies while it is asked
+            if offset == OFFSET_INVALID:
                 raise unreachable("the broker cannot be read", name, "no answer where the partition begins or ends")
             found[partition] = offset
         return found
