@@ -83,9 +83,10 @@ class _Date:
         """Whether all workers merge it together."""
         return self.plan.ranges() > 1 and self.long
 
-    def alone(self) -> _Date:
-        """The same for one worker."""
-        return replace(self, plan=replace(self.plan, options=replace(self.plan.options, workers=1)))
+    def fitted(self, share: float) -> _Date:
+        """The same for one worker, if it has at most ``share`` rows and fits a worker's memory."""
+        alone = replace(self, plan=replace(self.plan, options=replace(self.plan.options, workers=1)))
+        return self if self.plan.rows > share or alone.large else alone
 
     @property
     def task(self) -> WholeDate:
@@ -187,7 +188,8 @@ class _Merge:
     def _wave(self, values: Sequence[str]) -> Iterator[DateResult]:
         """Small dates in groups, one task each; large ones one after the other, over all workers.
 
-        A date is large only if it is more than a worker's share of the wave: the steps of a date wait for each other.
+        A date is large only if it is more than a worker's share of the wave, or does not fit its memory: the steps of a
+        large date wait for each other.
         """
         taken: list[_Date] = []
         for value in values:
@@ -215,7 +217,7 @@ class _Merge:
             yield from (self._failed(each.value, "plan", each.begun, error) for each in taken)
             return
         share = sum(each.plan.rows for each in taken) / self.options.workers
-        taken = [each if each.plan.rows > share else each.alone() for each in taken]
+        taken = [each.fitted(share) for each in taken]
         yield from self._small([each for each in taken if not each.large])
         for each in taken:
             if each.large:
