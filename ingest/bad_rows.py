@@ -21,6 +21,7 @@ from ingest.spec import BadRowBudget
 from store.epochs.state.values import IGNORED
 from store.errors import ErrorBudgetExceeded
 from store.rejected import REJECTED
+from store.types.frozen import frozen
 
 MAX_VALUE = 1024  # bytes of a value in messages and in quarantine
 MAX_PAYLOAD = 1 << 20  # bytes of a row kept for quarantine
@@ -33,7 +34,7 @@ Unit = Literal["line", "row", "offset"]
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BadRow:
     """One rejected row. ``file`` and ``line`` are its position: path and physical line from 1 (Parquet: the row), or
     topic/partition and offset; ``unit`` says which. ``column`` None = the whole row.

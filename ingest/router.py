@@ -9,7 +9,6 @@ location is that of the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from ingest.values.zones import ZoneTable, zone_table
 from store.errors import ErrorBudgetExceeded, InvalidNameError
 from store.instants import NS_PER_SECOND
 from store.layout import LocationKey, encode_internal
+from store.types.frozen import frozen
 
 NULL_DATE, OUT_OF_BOUNDS = "null partition value", "instant out of bounds"
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -35,7 +35,7 @@ _POSITION_NAMES: dict[str, Callable[[str], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Routed:
     """Rows of one location in file order; the batch has the stored columns in definition order."""
 
@@ -43,7 +43,7 @@ class Routed:
     batch: pa.RecordBatch
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Keys:
     """One name for each code, one code for each row; -1 = the row has no key, for the reason given."""
 
@@ -53,7 +53,7 @@ class _Keys:
     reasons: dict[int, tuple[str, str, str]] | None = None  # row -> reason, expected, value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Router:
     """Routing of one split; ``file`` is its path or topic/partition. The bounds are measured from ``clock_ns``."""
 

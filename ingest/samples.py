@@ -8,10 +8,12 @@ no such field; of Parquet they are ``TypedParts``, one a file, since each file d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 import pyarrow as pa
+
+from store.types.frozen import frozen
 
 Form = Literal["json", "csv", "parquet"]
 
@@ -24,7 +26,7 @@ class Quoted(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypedPart:
     """The values of a field in one file, of one Arrow type. ``far``: in ms, timestamps that ``array`` cannot hold."""
 
@@ -32,7 +34,7 @@ class TypedPart:
     far: pa.TimestampArray | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unreadable:
     """A record that no schema could make a row of: where it is, and why."""
 
@@ -40,7 +42,7 @@ class Unreadable:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """Rows of a feed. ``origin`` is what they were taken from, for people; ``whole``: there are no more than these.
 

@@ -7,11 +7,12 @@ pickle, so a driver can hand them to its workers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from ingest.options.files import DAY_S
 from ingest.options.traits import FeedOptions
+from store.types.frozen import frozen
 from store.types.model import Column
 
 Unit = Literal["iso", "s", "ms", "us", "ns"]
@@ -23,7 +24,7 @@ DateFormat = Literal["yyyy-MM-dd", "yyyy-MM-dd-HH"]
 DEFAULT_BOUND_S = 30 * DAY_S
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextForm:
     """How a column's texts may differ from what is usual; what is not said stays refused.
 
@@ -43,7 +44,7 @@ class TextForm:
     as_text: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnSpec:
     """Where the values of one column come from; only needed where the defaults do not hold.
 
@@ -63,7 +64,7 @@ class ColumnSpec:
     form: TextForm | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InternalRule:
     """Where the internal partition comes from: a column's value, a fixed name, or a part of the position."""
 
@@ -71,7 +72,7 @@ class InternalRule:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueRule:
     """Where the column partition comes from: the local day or hour of an instant, or one fixed value.
 
@@ -90,7 +91,7 @@ class ValueRule:
         return self.zone if self.fixed is None else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clock:
     """What the bounds are measured from: the wall clock, the newest instant of the batch, or a fixed time (ns)."""
 
@@ -102,7 +103,7 @@ class Clock:
         return round(seconds() * 1e9) if self.at_ns is None else self.at_ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionSpec:
     """Routing of rows to locations, with bounds in seconds around the clock.
 
@@ -118,7 +119,7 @@ class PartitionSpec:
     late: Refused = "quarantine"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BadRowBudget:
     """How many rows may be rejected: at most ``max_rows`` of a batch, and ``max_fraction`` of all within an hour.
 
@@ -138,7 +139,7 @@ class BadRowBudget:
 NO_BAD_ROWS = BadRowBudget(max_rows=0, max_fraction=0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamSpec:
     """One stream: options of its feed, columns, routing, budget. ``ignore`` names fields that are not stored."""
 
@@ -152,7 +153,7 @@ class StreamSpec:
     allow_null_alias: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """One column to decode: a stored column, or a field that only routing needs (``stored`` False)."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -13,12 +12,13 @@ from store.errors import SettingsError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName, check_partition
 from store.scan.selection import within
+from store.types.frozen import frozen
 
 CLOSED_GRACE_S = 300.0  # the last batches of a day are committed by then; a later row would cost a supplement
 _DAY = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[-T_ ]([0-9]{2}))?(?![0-9])")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DateChoice:
     """One date, all known dates from ``first`` to ``last`` (both included), or all that have ended.
 

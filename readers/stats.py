@@ -25,6 +25,7 @@ from store.io.walking import files_below
 from store.layout import Layout, TableName, without_generation
 from store.scan.ranges import Slice
 from store.schema.deployed.deploy import deployed_tables
+from store.types.frozen import frozen
 
 RATE_MS = 60_000
 DATA_SUFFIXES = (".dat", ".sym", ".sym.bytes", ".bytes", ".parquet")
@@ -124,7 +125,7 @@ class Symbols:
     rows: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiskUse:
     """Bytes of all files and of those that are waste, by volume; symbol tables by column.
 

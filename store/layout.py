@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from store.errors import InvalidNameError
+from store.types.frozen import frozen
 
 INTERNAL_NAMESPACE = "SparkhavenInternal"  # of the log tables
 MAX_NAME = 200  # bytes; leaves room for suffixes below the 255 of common file systems
@@ -99,7 +100,7 @@ class LocationKey:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """All paths below one database root."""
 

@@ -6,18 +6,18 @@ changes nothing for readers. A storage partition on another volume is a director
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import InvalidNameError, SettingsError, TableExistsError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, check_identifier, check_partition, without_generation
 from store.schema.formula.evaluation import sort_partitions
+from store.types.frozen import frozen
 
 DEFAULT_PARTITION = "0"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Partition:
     """One storage partition: its data directory, whether a merge may write there, free bytes of its volume."""
 

@@ -14,10 +14,11 @@ from store.epochs.state.values import Durability, Split, add_count
 from store.errors import LockLostError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamTarget:
     """One stream of one table; ``generation`` is the fencing token of the process that opened it."""
 
@@ -58,7 +59,7 @@ class StreamTarget:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RejectedFile:
     """A scratch file of rejected rows, of schema ``store.rejected.REJECTED``."""
 
@@ -106,7 +107,7 @@ class SplitNotes:
 SAMPLES = 20  # bad rows that a task keeps for error messages
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LateRows:
     """Rows for a truncated location: a bad-row sample that the writer itself finds."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import zstandard
+
+from store.types.frozen import frozen
 
 ENOUGH = 1 << 20  # bytes that are made at a time
 SMALL, LARGE = 1 << 10, 1 << 18  # slices that are fed
@@ -33,7 +34,7 @@ class CutPackingError(ValueError):
     """The bytes end within a member."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Packing:
     """A packing by its first bytes and the ends of file names; ``padding`` may follow a member, byte by byte."""
 

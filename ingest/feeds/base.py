@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
@@ -24,6 +23,7 @@ from store.epochs.state.replay import StreamState
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import LocationKey
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 DATA_FILES, DATA_BYTES = "data_files", "data_bytes"
@@ -41,7 +41,7 @@ Block = tuple[Router, Rows, Callable[[int], bytes]]
 """Typed rows in the order of the split, the router they are for, and the payload of a row by its number."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResumeRules:
     """``allow_gap``: offsets may be missing before a range, and are recorded; else that is a PositionGapError.
 
@@ -52,7 +52,7 @@ class ResumeRules:
     remember_s: float = DEFAULT_MAX_FILE_AGE_S
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A subclass of Spark's DataSource whose rows name splits, and its options; those show in plans: no secrets."""
 
@@ -60,7 +60,7 @@ class Source:
     options: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Waiting:
     """What a run would take: counts by name for machines, and the same in a few words.
 
@@ -74,7 +74,7 @@ class Waiting:
     rows: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequeuedRows:
     """Rows of one source partition that left quarantine, decoded once more; all columns.
 

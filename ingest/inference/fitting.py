@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ingest.declared import near_name
@@ -17,12 +16,13 @@ from ingest.inference.types.column_type import choose, readings_of
 from ingest.samples import Sample, shown
 from ingest.spec import Meta, TextForm
 from store.errors import SchemaMismatchError
+from store.types.frozen import frozen
 from store.types.model import Column, Storage, TableSchema
 
 SHOWN = 20  # names in a message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fitted:
     """One column: the field and reading, or what of the position it takes, or the settings that were there already."""
 
@@ -35,7 +35,7 @@ class Fitted:
     """Values of the sample that no reading takes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fit:
     """All columns of a schema. ``ignored`` are the fields that none takes, as ``ignore`` names them."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ingest.samples import Sample
 from ingest.spec import Target
 from ingest.values.exact import from_json, from_text
 from ingest.values.refusals import Refusal
+from store.types.frozen import frozen
 
 GROUPS = (2, 1000)  # different values of a grouping column
 REPEATS = 10  # rows of each of them, at least
@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A column by name, the field that it comes from, how it is read, and what is known of its values."""
 
@@ -36,7 +36,7 @@ class Candidate:
     symbols: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DateColumn:
     """The column that gives dates: its name, and the range of its instants in ns.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ingest.inference.facts import FRACTION, TEXT, WHOLE, Facts, facts_of
 from ingest.inference.names import column_names
@@ -13,6 +13,7 @@ from ingest.inference.types.column_type import choose
 from ingest.samples import Sample, shown
 from ingest.spec import Meta
 from store.errors import FeedError
+from store.types.frozen import frozen
 
 NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "\\N", "-", "?")
 """Texts that stand for null in CSV files, where all others of a column are numbers or instants."""
@@ -28,7 +29,7 @@ POSITION: tuple[tuple[str, str, Meta], ...] = (
 """Columns for the position of a message: name, type, what of the position."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldColumn:
     """A column for a field. ``blob``: a String without a symbol table. No reading: the field is left out."""
 
@@ -46,7 +47,7 @@ class FieldColumn:
         return self.reading is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposal:
     """Columns in the order of the feed, and the sample by which they were chosen."""
 

@@ -6,7 +6,6 @@ Nothing is believed that the decoder would not take: each value goes through the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,11 @@ from ingest.values.json_text import json_text
 from ingest.values.refusals import Refusal
 from store.errors import SchemaMismatchError
 from store.types.datatypes import data_type
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """A column type, and the settings under ``[columns]`` by which values become it."""
 
@@ -45,7 +45,7 @@ class Reading:
         return Target(column, source, self.unit, self.zone, None, True, far=self.far, form=self.form)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Misfit:
     """A value of a sample that a reading refuses."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from ingest.options.formats import Limit, MissingColumns
 from ingest.options.traits import FILE_META, FILES, Traits
 from store.epochs.state.values import OffsetRange
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeltaOptions:
     """A Delta table at ``path``, an absolute directory, followed by version.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from ingest.options.formats import CsvOptions, Format, Limit, MissingColumns
 from ingest.options.traits import FILE_META, FILES, Traits
 from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
 from store.epochs.state.values import FileId
+from store.types.frozen import frozen
 
 MissingDirectory = Literal["fail", "wait"]
 
@@ -16,7 +17,7 @@ DAY_S = 86_400.0
 UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".filepart", ".inprogress", "._copying_", ".swp", ".swx", "~")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FilesOptions:
     """Options of a feed of files. ``path`` is an absolute directory or glob; ``max_file_age_s`` bounds what is kept.
 

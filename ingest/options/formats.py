@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from store.types.frozen import frozen
 
 Format = Literal["json", "csv", "parquet"]
 PayloadFormat = Literal["json", "csv", "raw", "avro", "protobuf"]
@@ -12,7 +14,7 @@ MissingColumns = Literal["fail", "null"]
 UTF8 = "utf-8"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CsvOptions:
     """Dialect of CSV files. ``header`` True takes names from the first line, else ``names`` gives them.
 
@@ -32,7 +34,7 @@ class CsvOptions:
     trailing_delimiter: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limit:
     """How much one batch may take; None = no limit. Rows are estimated from bytes before a file is read."""
 
@@ -41,7 +43,7 @@ class Limit:
     files: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AvroSource:
     """Where the schema of Avro payloads comes from: the text of one, or a registry (directory or address) by id.
 
@@ -52,7 +54,7 @@ class AvroSource:
     registry: str | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProtobufSource:
     """The type of Protobuf payloads: a FileDescriptorSet, the name of a message in it, and the file for people."""
 

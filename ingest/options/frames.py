@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.options.traits import FILE_META, Traits
+from store.types.frozen import frozen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +31,7 @@ class FrameBatch:
         return self.origin
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FramesOptions:
     """Rows that a query of the user's hands over. ``allow_gap``: offsets between batches may be missing."""
 

@@ -7,19 +7,20 @@ options stand in plans, in the UI and in the event log.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from ingest.options.formats import AvroSource, CsvOptions, Limit, MissingColumns, PayloadFormat, ProtobufSource
 from ingest.options.traits import KAFKA_META, Traits
 from store.epochs.state.values import OffsetRange
+from store.types.frozen import frozen
 
 StartKind = Literal["earliest", "latest", "committed", "timestamp", "offsets"]
 
 _SECRET = re.compile(r"password|secret|token|jaas|username|\bkey\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClientSettings:
     """Settings of librdkafka by name, beside those that are ours to choose. ``repr`` shows names only."""
 
@@ -36,7 +37,7 @@ class ClientSettings:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """Where a stream without an epoch begins: ``timestamp`` with ``at_ms``, ``offsets`` with (topic, partition).
 
@@ -50,7 +51,7 @@ class Start:
     offsets: tuple[tuple[str, int, int], ...] = ()  # topic, partition, offset
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KafkaOptions:
     """Topics by name, or all whose whole name matches ``pattern``. ``format`` is that of the value.
 

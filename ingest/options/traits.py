@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Protocol
+
+from store.types.frozen import frozen
 
 FILE_META: Mapping[str, frozenset[str]] = {
     "file": frozenset({"String"}),
@@ -23,7 +25,7 @@ KAFKA_META: Mapping[str, frozenset[str]] = {
 FILES = "files"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traits:
     """``feed`` is the row in ``ingest.feeds.table``, or ``module:attribute``; ``split`` the class of its splits.
 

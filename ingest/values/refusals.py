@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from store.types.frozen import frozen
 
 Value = int | float | str | bool | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why a value cannot be stored: a short reason, and what would have been accepted."""
 
@@ -15,7 +15,7 @@ class Refusal:
     expected: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutOfRange(Refusal):
     """An instant that is none because it lies too far away: after the last one (``above``), or before the first."""
 

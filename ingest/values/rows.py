@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +10,12 @@ import pyarrow as pa
 
 from ingest.spec import Target
 from ingest.values.refusals import Value
+from store.types.frozen import frozen
 
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """Good rows in file order: one array for each target, and the line number of each row."""
 

@@ -7,7 +7,6 @@ import socket
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.feeds.frames.rows import fit_frame
@@ -23,6 +22,7 @@ from store.errors import SettingsError
 from store.io.fs import Fs
 from store.layout import Layout
 from store.schema.deployed.deploy import deploy, load_deployed
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.batch.commit import AddToQuarantine
 from writers.batch.scratch import remove_scratch
@@ -30,7 +30,7 @@ from writers.spark.frame import FramePlan
 from writers.target import StreamTarget
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameStream:
     """An open stream and the schema of its table."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,11 +12,12 @@ import pyarrow.csv as pacsv
 
 from jobs.demo import feed as flights
 from store.layout import LocationKey
+from store.types.frozen import frozen
 
 KEY = ("year", "month", "day", "carrier", "flight", "origin", "sched_dep_time")  # unique in the package
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figure:
     """One expectation and what was found."""
 

@@ -15,12 +15,13 @@ from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import standing_tables
+from store.types.frozen import frozen
 from writers.merge.status import DateStatus, table_status
 
 State = Literal["ok", "note", "wrong"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """``ok``; ``note``: worth knowing; ``wrong``: something does not work, or soon will not.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.doctor.finding import CheckContext, Found, named
+from store.types.frozen import frozen
 
 MOUNTS = Path("/proc/self/mountinfo")
 LITTLE, LEAST = 10 << 30, 1 << 30  # bytes
@@ -27,7 +27,7 @@ LACKS = {
 TESTED = ("ext4", "xfs")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mount:
     """One line of ``/proc/self/mountinfo``."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
 from store.layout import INTERNAL_NAMESPACE, TableName
+from store.types.frozen import frozen
 
 LogRow = Mapping[str, object]
 Columns = tuple[tuple[str, str], ...]  # name and data type
@@ -25,7 +25,7 @@ def named(table: TableName | str) -> LogRow:
     return {"Namespace": parsed.namespace, "TableName": parsed.table}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogTable:
     """One log table; ``columns`` are those of its own."""
 

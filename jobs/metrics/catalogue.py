@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from store.types.frozen import frozen
 
 Kind = Literal["counter", "gauge", "histogram"]
 PREFIX = "sparkhaven_"
@@ -13,7 +14,7 @@ MODE = (*STREAM, "mode")  # the durability of the stream
 DATED = ("table", "date")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metric:
     """One metric; counters start at 0 with the process, gauges are current values."""
 

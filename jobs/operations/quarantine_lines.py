@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repair:
     """The payload that replaces that of a row; the ``key`` of a message only with ``replaces_key``."""
 

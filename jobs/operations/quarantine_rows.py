@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from ingest.feeds.delta.snapshot import look, snapshot
 from store.errors import CorruptFileError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 from writers.quarantine.table import Chosen
 
 AT_ONCE = 10_000  # rows whose payloads are held together
@@ -28,7 +28,7 @@ _WITHOUT_DATA = ("SourcePartition", "Position", "Reason", "Column", "Expected", 
 Dead = Sequence[tuple[int, int | None]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuarantineRows:
     """The rows of one stream in the Delta table at ``place``; ``owner`` is namespace, table and stream.
 

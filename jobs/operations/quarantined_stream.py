@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,14 @@ from store.epochs.reading.load import list_streams, load_stream
 from store.errors import CorruptFileError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from store.types.frozen import frozen
 from writers.quarantine.ledger import follow_log, leftovers
 
 if TYPE_CHECKING:
     from writers.quarantine.table import Chosen, Quarantine
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuarantinedStream:
     """A stream that has a quarantine."""
 

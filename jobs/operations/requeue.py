@@ -37,6 +37,7 @@ from store.epochs.state.values import OffsetRange, Split
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey
 from store.rejected import REJECTED, decode_rejected, encode_rejected
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import write_batch
@@ -63,7 +64,7 @@ class Requeued:
     refused: list[BadRow] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequeueDecoder:
     """Decodes the file of a requeue; a bad row stops the batch, since all rows were tried before."""
 

@@ -21,13 +21,14 @@ from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from store.merges.records import all_values
+from store.types.frozen import frozen
 
 MOST_TABLES = 12
 KEPT_S, CHECKED_S = 600.0, 60.0
 Signature = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What a page is about. ``tables``: empty for those with the newest epochs; ``feeds``: streams to ask for lag."""
 

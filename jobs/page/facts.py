@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jobs.doctor.finding import Finding
+from store.types.frozen import frozen
 
 TIERS = ("intraday", "merged", "validated", "truncated")
 """How far a date has come, from the first step to the last."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EpochFacts:
     """One epoch. ``seconds``: since the live epoch before; ``lag``: age of its oldest file when it was committed.
 
@@ -28,7 +29,7 @@ class EpochFacts:
     rejected: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamFacts:
     """One stream, with the epochs that its log keeps, oldest first. ``waiting``: input at its source, in words."""
 
@@ -40,7 +41,7 @@ class StreamFacts:
     waiting: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cell:
     """Rows of one source, which is an internal partition, on one date; ``tier`` is one of ``TIERS``."""
 
@@ -50,7 +51,7 @@ class Cell:
     tier: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SymbolFacts:
     """The symbol tables of a column: entries and rows by date, summed over locations."""
 
@@ -68,7 +69,7 @@ class SymbolFacts:
         return sum(rows for _, _, rows in self.dates)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VolumeFacts:
     """Bytes of all files on a volume, and of those that no read needs."""
 
@@ -77,7 +78,7 @@ class VolumeFacts:
     waste: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuarantineFacts:
     """Pending rows of a stream by reason. ``unread``: why they were not counted."""
 
@@ -86,7 +87,7 @@ class QuarantineFacts:
     unread: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErrorFacts:
     """Something that went wrong; ``time_ms`` is None where it is not known. Never has values or payloads of rows."""
 
@@ -95,7 +96,7 @@ class ErrorFacts:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableFacts:
     """One table. ``unlisted``: directories and leaves whose waste was not measured."""
 
@@ -114,7 +115,7 @@ class TableFacts:
         return max((one.time_ms for stream in self.streams for one in stream.epochs), default=0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageFacts:
     """All of a page. ``commands`` start with ``command``, the program with its root.
 

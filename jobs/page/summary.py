@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from jobs.page.facts import TIERS, Cell, EpochFacts, ErrorFacts, PageFacts, SymbolFacts
+from store.types.frozen import frozen
 
 MOST_POINTS, BINS = 200, 96
 MOST_SPANS, SINGLE_DATES = 60, 30
@@ -16,7 +16,7 @@ BANDS = 5
 LEAST_ROWS, RARELY, OFTEN_MORE = 1000, 2.0, 3.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """One epoch, or those of a span of time. ``seconds`` and ``lag`` are the largest of them."""
 
@@ -31,7 +31,7 @@ class Point:
     lag: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """One date, or a run of dates that have rows."""
 
@@ -50,7 +50,7 @@ class Span:
         return self.first if self.count == 1 else f"{self.first} to {self.last} ({self.count:,} dates)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heat:
     """Dates by sources: rows and tier of each cell that has rows, by the places of its span and its source."""
 
@@ -59,7 +59,7 @@ class Heat:
     cells: dict[tuple[int, int], tuple[int, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Growth:
     """Entries per date of the symbol tables of a column, by span; None where it has none."""
 

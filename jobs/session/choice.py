@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from ingest.feeds.base import Waiting
@@ -17,7 +18,7 @@ LOCAL_ROWS = 500_000
 LIMIT = f"{LOCAL_BYTES >> 20} MiB or {LOCAL_ROWS:,} rows"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """``local``: in this process; ``why`` completes a sentence."""
 

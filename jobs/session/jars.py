@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,12 +18,13 @@ from jobs.session.java import check_jdk
 from store.errors import SettingsError
 from store.io.fs import Fs
 from store.io.user_cache import cache_directory
+from store.types.frozen import frozen
 
 LIST = "jars.json"
 FETCH_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Artifact:
     """A Maven artifact; ``alone``: without its dependencies."""
 

@@ -6,7 +6,6 @@ import os
 import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ingest.samples import Sample
 from jobs.settings.stream_file import parse_stream
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 LACKING: Mapping[str, Any] = {
     "name": "sample",
@@ -28,7 +28,7 @@ LACKING: Mapping[str, Any] = {
 """What a stream file needs and a sample does not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FeedPart:
     """What is known of a stream that has no schema yet.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from jobs.settings.stream_model import BadRowsModel, CommitModel, PartitionModel
 from store.epochs.state.values import Durability
 from store.errors import InvalidNameError, SettingsError
 from store.layout import Layout, TableName, check_stream
+from store.types.frozen import frozen
 from writers.spark.frame_task import PositionColumns
 
 Rule = str | Mapping[str, Any]
@@ -35,7 +35,7 @@ class FrameModel(SettingsModel):
     adopt: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameOptions:
     """Checked options of a writer of frames. ``quarantine`` None: the first bad row stops its batch."""
 

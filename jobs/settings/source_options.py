@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from readers.spark.option_texts import (
 )
 from store.epochs.retention import DEFAULTS
 from store.errors import SettingsError
+from store.types.frozen import frozen
 
 SPARKS = frozenset({"checkpointlocation", "queryname"})  # what Spark puts among the options of a source
 QUARANTINE = frozenset({"badrows", "bad_rows", "quarantine"})
@@ -36,7 +36,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteOptions:
     """Checked options of one write. ``label``: the name under which a frame is written once."""
 

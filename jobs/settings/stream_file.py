@@ -9,7 +9,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,11 @@ from store.epochs.state.values import Durability
 from store.errors import InvalidNameError, SettingsError
 from store.io.fs import Fs
 from store.layout import TableName, check_stream
+from store.types.frozen import frozen
 from writers.batch.maintenance import SYNC_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamSettings:
     """One stream file, checked. ``trigger_s`` and ``sync_s`` in seconds; ``quarantine`` None: the default place.
 

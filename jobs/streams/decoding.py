@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -19,11 +18,12 @@ from ingest.values.rows import Ints
 from store.epochs.state.values import Split
 from store.io.fs import Fs
 from store.layout import LocationKey
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.target import SplitNotes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decoder:
     """Decodes the splits of a task; pickled to the workers."""
 
@@ -59,7 +59,7 @@ def _note(rejects: Rejects, notes: SplitNotes) -> None:
         notes.count(name, amount)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameDecoder:
     """Decodes batches of a data frame in a task. ``closed``: truncated locations, which take no rows."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ingest.feeds.base import Remote
@@ -12,6 +11,7 @@ from jobs.settings.stream_file import StreamSettings
 from jobs.streams.reports.source_watch import Seen, SourceWatch
 from store.epochs.state.values import FileId, OffsetRange
 from store.layout import Layout
+from store.types.frozen import frozen
 from writers.batch.splits import SplitOf, file_of, range_of
 from writers.spark.workers import require_planner
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SPLIT_OF: Mapping[type, SplitOf] = {FileId: file_of, OffsetRange: range_of}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenedFeed:
     """A source whose rows are splits, how to parse them, and whether missing offsets are allowed."""
 

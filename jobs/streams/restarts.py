@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from store.errors import EXIT_RETRY, LockLostError, SparkhavenError
+from store.types.frozen import frozen
 
 REMIND_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backoff:
     """Seconds before the first restart, and at most; after ``tries`` failures in a row the stream ends."""
 
@@ -74,7 +74,7 @@ def keep_running(
     stop: threading.Event,
     on_restart: Callable[[Exception, float], None],
     can_restart: Callable[[], bool] = lambda: True,
-    backoff: Backoff = Backoff(),
+    backoff: Backoff = Backoff(),  # noqa: B008  immutable
 ) -> int:
     """Calls ``run`` until it leaves no error on the stream, or one that ends it; returns the number of restarts.
 

@@ -37,6 +37,7 @@ from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deploy
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.batch.stream import BatchProgress, StreamPlan, StreamTotals
 from writers.target import StreamTarget
@@ -93,7 +94,7 @@ class Run:
         return listen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """How to run: ``once`` processes all available input, then exits; ``workers`` None: all cores; ``verbose``: Spark's
     log; ``where``: in Spark, in this process (only with ``once``), or as much as waits decides.
@@ -117,7 +118,7 @@ class Options:
         return StreamRecorder(writer, TableName.parse(table), stream, settings.durability if settings else None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Application:
     """What the streams of one process share; ``stop``: end after the batch."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,11 +13,12 @@ from jobs.settings.stream_schema import checked_schema
 from store.errors import EXIT_DONE, SettingsError, SparkhavenError
 from store.io.fs import Fs
 from store.io.system_errors import as_ours
+from store.types.frozen import frozen
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotStarted:
     """A stream file whose stream could not start, and why; ``name`` and ``table``, if they are known."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from store.predicate.expression import Predicate
 from store.scan.checksums import Checks
 from store.scan.columnfile import ColumnFile, ParquetColumns, open_column, open_parquet
 from store.scan.ranges import Slice
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
 
 FILTER_ROWS = 1 << 20  # rows that a filter evaluates at once: bounds its temporary memory
@@ -30,7 +30,7 @@ def arrow_type(column: Column, *, dictionaries: bool = True) -> pa.DataType:
     return column.type.arrow
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionValues:
     """The dictionary of partition values that all slices of a read share, and the number of each value in it."""
 

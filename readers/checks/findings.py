@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from store.errors import SparkhavenError
+from store.types.frozen import frozen
 
 Severity = Literal["error", "warning", "note"]
 COUNTS = ("tables", "streams", "locations", "rows", "bytes")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One finding. ``error``: data is lost or wrong; ``warning``: reads are correct, but something is out of
     place; ``note``: harmless. ``at`` is a byte, row, entry or record inside ``path``.
@@ -27,8 +28,7 @@ class Finding:
 
     def to_json(self) -> dict[str, str]:
         """The finding as one JSON object; absent parts are left out."""
-        parts = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value for name, value in parts.items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def text(self) -> str:
         """The finding as text: a line, and its parts indented."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +11,12 @@ import pyarrow as pa
 from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.kernels import pc
+from store.types.frozen import frozen
 
 MOST_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SymbolFile:
     """A ``.sym`` file with its committed bytes, and those of the ``.sym.bytes`` beside it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,12 +17,13 @@ from store.io.fs import Fs
 from store.kernels import pc
 from store.scan.columnfile import open_column, read_grouping
 from store.types.committed import FileState, RangeStats
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
 
 BLOCK = 1 << 17  # rows that are read at once, so that what is made of them stays in the processor's cache
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expected:
     """The committed state of a location, by the commit log (intraday) or the merge record (history)."""
 

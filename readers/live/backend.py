@@ -16,13 +16,14 @@ import pyarrow as pa
 from readers.live.places import Place
 from readers.live.shown import Update
 from readers.live.table import LiveTable
+from store.types.frozen import frozen
 
 OnPlace = Callable[[Place, pa.Table], None]
 OnSize = Callable[[int], None]
 OnError = Callable[[Exception], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableKey:
     """One opening of a table: after one has ended, or the schema has changed, the name has another number."""
 

@@ -6,8 +6,6 @@ rollback, or where log or removals were replaced, the stream is loaded anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from store.epochs.files.removals import read_removals
 from store.epochs.pins import Pin
 from store.epochs.reading.load import Loaded, load_read
@@ -20,9 +18,10 @@ from store.errors import CorruptFileError, SnapshotMovedError
 from store.framing.frames import FRAME, frame, refuse_damage, scan
 from store.io.fs import Fs, Stat
 from store.layout import Layout, LocationKey, TableName
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changes:
     """What new records did. ``keys``: locations that may have grown; None: any of them.
 

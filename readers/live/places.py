@@ -14,10 +14,11 @@ from store.io.fs import Fs
 from store.layout import LocationKey
 from store.scan.checksums import Checks
 from store.types.committed import FileState
+from store.types.frozen import frozen
 from store.types.model import Column
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """The rows from ``first`` on of one location; an engine's key. Never used again for other rows.
 
@@ -33,7 +34,7 @@ class Place:
     first: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Committed:
     """Rows of a location as of one epoch, counted from its first, with the size and CRC-32 of each file."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from readers.live.columns import live_type
 from store.errors import SettingsError
+from store.types.frozen import frozen
 from store.types.model import Column, TableSchema
 
 _WORDS = """abstract assert boolean break byte case catch char class const continue default do double else enum extends
@@ -17,7 +16,7 @@ volatile while in not i ii k"""
 RESERVED = frozenset(_WORDS.split())  # Java's, and those of Deephaven's query language
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServedSchema:
     """Arrow schemas of the stored columns and of the partitioning column, and the stored columns themselves."""
 

@@ -12,7 +12,7 @@ import secrets
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ import pyarrow as pa
 from readers.live.backend import LiveBackend, TableKey
 from readers.live.places import Place
 from store.errors import SettingsError, SparkhavenError
+from store.types.frozen import frozen
 
 PAGE_ROWS = 1 << 10, 1 << 18  # at least and at most; the largest are the fastest
 PAGE_SHARE = 4  # a table's pages, each column of each location read once, take at most this part of the heap
@@ -28,7 +29,7 @@ ALL_METHODS, GRPC_ONLY = "GET,POST,OPTIONS", "POST"  # clients need POST only, a
 _KNOWN = (SparkhavenError, IndexError, KeyError, ValueError, pa.ArrowException)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineOptions:
     """Address, heap in bytes, milliseconds of a cycle, and whether there is a web page, which needs the console: then
     clients may run code."""

@@ -6,7 +6,6 @@ Nothing here reads the logs: callers report what they say. Not thread-safe.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from readers.live.merged import AGAIN, Merged
 from readers.live.places import Committed, Held, Place
@@ -18,12 +17,13 @@ from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeRecord, merged_rows
 from store.scan.checksums import Checks
 from store.types.committed import FileState
+from store.types.frozen import frozen
 from store.types.model import Column
 
 _REMOVED = "rows were merged and removed from intraday before this table had mapped them"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Update:
     """What one look has added: new places, places with their new numbers of rows, and why the table ends."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,6 +13,7 @@ from store.layout import TableName
 from store.nearest import meant
 from store.scan.checksums import ChecksumVerify, chosen_mode
 from store.scan.selection import Tier, check_tier
+from store.types.frozen import frozen
 
 Instants = Literal["timestamp", "long", "timestamp-truncate"]
 Chars = Literal["string", "int"]
@@ -27,7 +27,7 @@ STREAM = ("start", "maxRowsPerTrigger", "maxEpochsPerTrigger")
 EPOCH = '{"STREAM": EPOCH}'
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadOptions:
     """What to read. ``start``, ``max_rows`` and ``max_epochs`` are of streams; ``task_bytes``: most bytes of a task."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from readers.sql.engine import Tree
 from store.instants import parse_instant
+from store.types.frozen import frozen
 from store.types.model import Column
 
 SIGNS = {
@@ -29,7 +29,7 @@ WHOLE = ("byte", "short", "int", "long", "char")
 LAST_BEFORE_SURROGATES = 0xD7FE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition:
     """A where-expression, and whether it keeps the very rows of the condition that it stands for."""
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from readers.sql.conditions import conjuncts
 from readers.sql.engine import Tree
 from store.errors import SchemaParseError
 from store.predicate.expression import Predicate, parse_predicate
+from store.types.frozen import frozen
 from store.types.model import Column, TableSchema
 
 Parse = Callable[[str], Tree | None]  # a condition as a syntax tree
 SCAN, FILTER = "PYTHON_ARROW_SCAN", "FILTER"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scanned:
     """A table as a plan shows it: all names of its columns there begin with ``prefix``, and no other name does."""
 
@@ -29,7 +29,7 @@ class Scanned:
     schema: TableSchema
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Scan:
     columns: tuple[str, ...]
     conditions: tuple[str, ...]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -25,11 +24,12 @@ from store.io.system_errors import as_storage_errors
 from store.layout import Layout
 from store.scan.selection import check_tier
 from store.schema.deployed.deploy import deployed_tables
+from store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """A running query: its rows, and the tables that it reads, which count what they have read so far."""
 

@@ -10,7 +10,6 @@ checkpoint, log. Between the last two the log begins before the checkpoint; read
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from store.epochs.files.checkpoint import checkpoint_parts, open_saved
 from store.epochs.files.logfile import LogFile
@@ -25,6 +24,7 @@ from store.errors import CorruptFileError
 from store.framing.frames import HEADER, LOG_MAGIC, header, walk
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.frozen import frozen
 
 COMPACT_BYTES = 1 << 20
 LEAST_WORK = 50
@@ -32,7 +32,7 @@ BYTES_A_UNIT = 4096  # bytes copied in the time to apply one record to one locat
 PIECE = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compacted:
     """Result of a compaction: sizes, the new floor, and the epochs rolled back after it."""
 

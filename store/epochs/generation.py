@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 
 from store.collector import gc_paused
 from store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
@@ -24,10 +23,11 @@ from store.errors import CorruptFileError, refused
 from store.framing.frames import frame
 from store.io.fs import Fs, Lock, SyncGuard
 from store.layout import Layout, LocationKey, TableName, check_stream
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opening:
     """Who opens a stream, when and how.
 
@@ -49,7 +49,7 @@ class Opening:
         return int(self.clock() * 1000)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Generation:
     """An open generation: its lock, its log file, and the state that recovery ended with.
 

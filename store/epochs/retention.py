@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from store.epochs.compaction import COMPACT_BYTES, LEAST_WORK
 from store.epochs.files.head import HEAD_BYTES
 from store.epochs.state.files import DEFAULT_MAX_FILE_AGE_S
 from store.epochs.state.values import Durability
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retention:
     """A rollback can go back ``keep_epochs``; a taken file is remembered for ``max_file_age_s``.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from store.epochs.merged import require_unmerged
 from store.epochs.reading.load import load_stream
@@ -13,9 +12,10 @@ from store.epochs.state.replay import StreamState
 from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rollback:
     """The record that commits the older state as an epoch, the state after it, and the changes of its directories."""
 

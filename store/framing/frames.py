@@ -23,10 +23,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from store.errors import CorruptFileError, UnsupportedVersionError
+from store.types.frozen import frozen
 
 HEADER = struct.Struct("<8sQ")
 FRAME = struct.Struct("<II")
@@ -39,7 +39,7 @@ PIECE = 1 << 20
 _OPENING = b'{"'
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """A payload with the offset of its frame and of the byte after it."""
 
@@ -56,7 +56,7 @@ class Source(Protocol):
     def read(self, offset: int, length: int) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Survey:
     """The content of a file from an offset on: where sound frames ``end``, the number of bytes after them, and sound
     frames among those, each up to its line feed. ``last``: offset of the last sound frame, and its length and checksum
@@ -69,7 +69,7 @@ class Survey:
     last: tuple[int, bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scan:
     """Sound frames from the start, the offset where they ``end``, bytes after that, sound frames among those."""
 

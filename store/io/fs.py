@@ -17,7 +17,6 @@ import shutil
 import stat as stat_module
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from store.io.locking import Lock
 from store.io.opened import Opened
 from store.io.sync import SYNCFS_FROM, SyncGuard
 from store.io.system_errors import in_phase, naming
+from store.types.frozen import frozen
 
 __all__ = ["COPY_CHUNK", "MAP_FROM", "SYNCFS_FROM", "Fs", "Lock", "Stat", "SyncGuard"]
 
@@ -35,7 +35,7 @@ MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
 COPY_CHUNK = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stat:
     """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
 

@@ -28,6 +28,7 @@ from store.framing.frames import HEADER, frame, header, read_header, scan
 from store.io.fs import Fs, Lock
 from store.layout import Layout, TableName, check_partition
 from store.types.committed import FileState, RangeStats, decode_range, encode_range
+from store.types.frozen import frozen
 
 MAGIC = b"SHVMRG1\n"
 PHASES = ("plan", "stage", "sync", "check", "publish", "index", "record", "clean")
@@ -60,7 +61,7 @@ class MergeInput:
         return self.stream, self.internal, self.since
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergeOutput:
     """One historical location of the date.
 
@@ -77,7 +78,7 @@ class MergeOutput:
     indexes: dict[str, FileState] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proof:
     """Row counts and digests of every column on both sides; digests as 32 hex digits."""
 
@@ -93,7 +94,7 @@ class Proof:
         return self.rows_in == self.rows_out + self.dropped and self.digests_in == self.digests_out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergeRecord:
     """The state of one merge of one date: ``phase`` is the last finished one of ``PHASES``.
 

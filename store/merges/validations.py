@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from store.framing.frames import HEADER, frame, header, read_header, scan
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.merges.records import MergeRecord
+from store.types.frozen import frozen
 from store.types.model import Rule
 
 MAGIC = b"SHVVAL1\n"
@@ -38,7 +39,7 @@ FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE = "FULL_DATABASE", "FULL_INTRADAY", "
 Evidence = int | float | str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleResult:
     """One rule and what came of it: measured value and bounds. ``passed`` is None for a rule that was not evaluated.
 
@@ -55,7 +56,7 @@ class RuleResult:
     mode: str = FULL_DATABASE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Validation:
     """All results of one date. ``generation`` is the merge that they are about, ``epochs`` those of its rows by stream.
 

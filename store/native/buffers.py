@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from store.types.frozen import frozen
 
 _NOTHING = np.zeros(1, np.int64)  # where an array without a buffer points to
 
@@ -18,7 +19,7 @@ def address(array: npt.NDArray[Any]) -> int:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextBuffers:
     """Texts or bytes of an Arrow array: addresses, and ``size``, the bytes of ``data``.
 

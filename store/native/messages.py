@@ -6,13 +6,14 @@ By the compiled core, else field by field. Pointers are ``uint64``; none may be 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 import numpy.typing as npt
 
 from store.native.buffers import address
 from store.native.library import core
+from store.types.frozen import frozen
 
 Pointers = npt.NDArray[np.uint64]
 Longs = npt.NDArray[np.int64]
@@ -39,7 +40,7 @@ class MessageLayout(ctypes.Structure):
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageFacts:
     """One entry a message. ``errors`` are librdkafka's codes, 0 for none; ``values`` and ``keys`` are lengths in bytes,
     -1 for none; ``times`` are ms since 1970, -1 for none.

@@ -13,7 +13,6 @@ arithmetic wraps at 64 bits; ``/`` gives a double, ``%`` has the sign of the div
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,7 @@ from store.predicate.syntax import compared, parse
 from store.predicate.values import condition
 from store.tokens import columns_of
 from store.types.committed import RangeStats
+from store.types.frozen import frozen
 from store.types.model import Column, TableSchema
 
 __all__ = ["SYNTAX", "TYPES", "UNKNOWN_COLUMN", "Predicate", "compare_columns", "parse_predicate"]
@@ -63,7 +63,7 @@ def _unusable(text: str, error: PredicateError) -> SchemaParseError:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Predicate:
     """A parsed expression."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from store.instants import parse_instant
 from store.tokens import Token
+from store.types.frozen import frozen
 
 SYNTAX, UNKNOWN_COLUMN, TYPES = "syntax", "unknown column", "types"
 Literal = int | float | str | bool
@@ -42,7 +43,7 @@ SORTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """One operation. ``value`` is a literal, the name of a column, or the set of an ``in``."""
 

@@ -9,7 +9,6 @@ SchemaMismatchError, each with path and byte, entry or row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from store.format.java.reader import HINT
 from store.format.parquet.names import NAME, in_parquet
 from store.io.fs import Fs
 from store.scan.parquetfile import ParquetRows
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 
 OVR = ".ovr"
@@ -100,7 +100,7 @@ def committed_prefix(fs: Fs, path: Path, column: Column, head: bytes | None = No
     return prefix
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnFile:
     """An open column of ``rows`` committed rows; ``prefix`` None means that all of them are null."""
 
@@ -198,7 +198,7 @@ def map_region(
     return Region(column, str(path), prefix.byte_order, rows, data, companions, null)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParquetColumns:
     """The columns of an open ``table.parquet``."""
 

@@ -13,7 +13,7 @@ in; else an older record, or intraday alone, gives the same rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol
@@ -32,6 +32,7 @@ from store.scan.selection import (
     refuse_unknown_values,
 )
 from store.types.committed import FileState, RangeStats
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 MayMatch = Callable[[Mapping[str, RangeStats]], bool]
@@ -48,7 +49,7 @@ class Stream(Protocol):
     def locations(self) -> Locations: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """A table at one moment: its schema, and its streams at their pinned epochs, by name."""
 
@@ -62,7 +63,7 @@ class Snapshot:
         return {stream.stream: stream.epoch for stream in self.streams}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slice:
     """Rows ``[start, stop)`` of one location, with what is committed there: ``rows``, file sizes, statistics."""
 
@@ -94,7 +95,7 @@ class Slice:
         return False if at >= self.stop else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What a read opens, ordered by (value, history before intraday, internal partition, row).
 
@@ -108,7 +109,7 @@ class Plan:
     records: tuple[MergeRecord, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """A predicate as the scan sees it: the columns it names, and whether a row range may hold a match."""
 

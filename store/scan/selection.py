@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from store.errors import SettingsError, TableNotFoundError
 from store.io.fs import Fs
 from store.layout import Layout, TableName, check_partition
 from store.merges.records import MergeRecord
+from store.types.frozen import frozen
 
 Tier = Literal["intraday", "history", "all"]
 TIERS: tuple[Tier, ...] = ("intraday", "history", "all")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Dates and sources of a read; None = all. An entry ``A..B`` in ``values`` is a closed range of values."""
 

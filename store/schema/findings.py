@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from store.errors import SchemaParseError
+from store.types.frozen import frozen
 
 if TYPE_CHECKING:
     from store.schema.tree import Element
@@ -53,7 +54,7 @@ RULES: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One error or warning; ``line`` and ``column`` count from 1, ``element`` is its tag and name."""
 

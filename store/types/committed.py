@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
+
+from store.types.frozen import frozen
 
 Scalar = int | float | str | bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileState:
     """Committed bytes of one file's data region (without a ``.dat`` prefix) and their CRC-32."""
 
@@ -17,7 +18,7 @@ class FileState:
     crc: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeStats:
     """Statistics of one column over rows ``[start, stop)``; ``low``/``high`` None = unknown or no value.
 

@@ -7,9 +7,9 @@ the schema language, but this release has no codec for them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
+
+from store.types.frozen import frozen
 
 BYTE_NULL, SHORT_NULL, INT_NULL, LONG_NULL = -(2**7), -(2**15), -(2**31), -(2**63)
 CHAR_NULL = 0xFFFF
@@ -18,7 +18,7 @@ FLOAT_NULL = -3.4028234663852886e38  # the largest negative float32
 DOUBLE_NULL = -1.7976931348623157e308  # the largest negative float64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataType:
     """One logical type: ``numpy`` is the little-endian dtype of an entry, ``null`` its sentinel."""
 

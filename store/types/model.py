@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
 
 from store.types.datatypes import DataType
+from store.types.frozen import frozen
 
 CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
 MERGE_FORMATS = ("DeephavenV1", "Parquet")
@@ -30,7 +30,7 @@ class Storage(Enum):
     NONE = "none"  # the partitioning column: no files
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """One column. ``id`` never changes and is never reused; ``encoding`` is None unless a string."""
 
@@ -64,7 +64,7 @@ class Column:
         return (f"{name}.dat", f"{name}.bytes") if storage is Storage.BLOB else ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """One child of ``Validator``: name of the rule and its attributes as written."""
 
@@ -73,7 +73,7 @@ class Rule:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableSchema:
     """The definition of one table. ``extended``: type of its ``ExtendedStorage``, None for the nested layout.
 

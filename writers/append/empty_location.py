@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from store.format.column.prefix import encode_prefix
 from store.format.table.tbl import encode_tbl
+from store.types.frozen import frozen
 from store.types.model import Column, TableSchema
 from writers.append.symbols import SymbolCache
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EmptyLocation:
     """``tbl``: bytes of ``table.tbl``; ``prefixes``: first bytes of each ``.dat``, by column name."""
 

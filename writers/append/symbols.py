@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import CorruptFileError
 from store.types.committed import FileState
+from store.types.frozen import frozen
 
 MAX_CACHED = 4_000_000  # symbols over all entries of one worker, roughly 500 MB of short strings
 
@@ -21,7 +21,7 @@ Ids = dict[str, int]
 State = tuple[FileState, FileState]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SymbolKey:
     """Location directory, column, and the generation of the writing stream."""
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from store.epochs.state.values import FileId, FilePart, LocationReport, Split
 from store.io.fs import Fs
 from store.layout import LocationKey
 from store.scan.columnfile import read_column
+from store.types.frozen import frozen
 from writers.append.append import LocationAppender, writing
 from writers.append.empty_location import WorkerCache
 from writers.batch.scratch import check_open
@@ -43,7 +43,7 @@ def split_order(split: Split) -> tuple[Any, ...]:
     return (1, split.topic, split.partition, split.start)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitRows:
     """Adjacent rows of one location from one split."""
 
@@ -51,7 +51,7 @@ class SplitRows:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpillFile:
     """One scratch file: Arrow batches of one location, each from one split; ``parts`` in the same order."""
 
@@ -60,7 +60,7 @@ class SpillFile:
     parts: tuple[SplitRows, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Appended:
     """What a task has appended to a location that it owns; ``parts`` in row order."""
 
@@ -122,7 +122,7 @@ def _short(key: LocationKey) -> str:
 # --- combining ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Combined:
     """A location with all rows of the batch, not synced. ``late`` rows were not taken; ``written``: bytes appended."""
 

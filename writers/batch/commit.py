@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from store.epochs.log import StreamLog
 from store.epochs.state.files import Resolution
 from store.epochs.state.values import REJECTED, Batch, OffsetRange, Split
 from store.errors import CommitError, EpochConflictError, ErrorBudgetExceeded
 from store.io.fs import Fs
+from store.types.frozen import frozen
 from writers.append.empty_location import WorkerCache
 from writers.batch.collect import Collected, collect
 from writers.batch.file_parts import by_position, classified
@@ -41,7 +42,7 @@ AddToQuarantine = Callable[[Sequence[RejectedFile], int], None]
 """Writes rejected rows to quarantine: (scratch files, epoch to be committed). Durable on return."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchOutcome:
     """The result of a batch. ``epoch`` None: all of it was committed before (``replayed`` splits).
 

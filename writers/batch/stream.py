@@ -15,6 +15,7 @@ from store.epochs.state.values import Split, add_count
 from store.errors import SparkhavenError
 from store.io.fs import Fs
 from store.planned import recorded_end
+from store.types.frozen import frozen
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import AddToQuarantine, BatchOutcome, CheckBudget, write_batch
 from writers.batch.maintenance import SYNC_SECONDS, Maintenance
@@ -30,7 +31,7 @@ RunTasks = Callable[[Sequence[Sequence[Split]], str, Mapping[Split, Split | None
 """Runs a task per run of splits: (runs, scratch name, what to read instead of committed splits) -> their results."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchProgress:
     """One line of progress. ``rate``: rows per second; ``lag``: the backlog of the source."""
 
@@ -75,7 +76,7 @@ class StreamTotals:
             add_count(self.counts, name, amount)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamPlan:
     """How to run a stream. ``trigger``: arguments of Spark's ``trigger()``; ``availableNow`` ends by itself.
 

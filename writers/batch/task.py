@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from store.epochs.state.values import Split
 from store.errors import CommitError, SparkhavenError, phase_of
 from store.io.fs import Fs
 from store.layout import LocationKey
+from store.types.frozen import frozen
 from writers.append.append import LocationAppender
 from writers.append.empty_location import WorkerCache
 from writers.batch.combine import Appended, AttemptScratch, Row, SpillFile, SplitRows, split_rows
@@ -27,7 +28,7 @@ from writers.target import Decode, SplitNotes, StreamTarget
 MAX_BUFFERED = 128 << 20  # bytes of Arrow rows that a task holds
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """Splits of one task. ``index`` is the same for every attempt, ``attempt`` is unique in the batch.
 
@@ -43,7 +44,7 @@ class Task:
     instead: Mapping[Split, Split | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskResult:
     """What a task returns to the driver. With ``error`` nothing of the batch may be committed.
 

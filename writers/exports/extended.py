@@ -17,7 +17,6 @@ leaf a date. A leaf is in step where the manifest of the tree has the rows and d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -42,6 +41,7 @@ from store.layout import Layout
 from store.merges.records import newest
 from store.merges.totals import totals
 from store.types.committed import FileState
+from store.types.frozen import frozen
 from writers.exports.check import check_leaf
 from writers.exports.known_tree import known_tree, sums_of
 from writers.exports.plan import ExportOptions, ExportPlan, LeafFormat, plan_export
@@ -49,7 +49,7 @@ from writers.exports.target import Target, clear, locked
 from writers.exports.tree import TreeWriter
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Followed:
     """What was done: dates whose leaf was written, and dates whose leaf was removed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from readers.checks.checksum import checksum
@@ -13,9 +13,10 @@ from store.format.parquet.trees import MANIFEST, TreeLayout
 from store.io.fs import Fs
 from store.merges.totals import agree
 from store.types.committed import FileState
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KnownTree:
     """``leaves`` by date; ``files``: size and CRC-32 of the files of each leaf, by its path, then by theirs.
 

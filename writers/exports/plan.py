@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from itertools import groupby
 from typing import Literal, get_args
@@ -13,6 +13,7 @@ from store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from store.format.parquet.trees import TreeLayout, value_directory
 from store.framing.canonical import dump
 from store.scan.ranges import Slice
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
 from writers.merge.write.parquet import DEFAULT_CODEC
 
@@ -20,7 +21,7 @@ LeafFormat = Literal["parquet", "deephaven"]
 LEAVES: tuple[LeafFormat, ...] = get_args(LeafFormat)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportOptions:
     """Which rows and columns (None: all), and in which form; ``codec`` None is that of the schema."""
 
@@ -32,7 +33,7 @@ class ExportOptions:
     tier: str = "all"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportPlan:
     """``dates`` has the slices of each partition value, in order; ``columns`` are those in the files."""
 

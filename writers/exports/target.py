@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import CorruptFileError, LockLostError, SettingsError, TableExistsError
@@ -26,12 +25,13 @@ from store.format.parquet.manifest import Manifest, decode_manifest
 from store.format.parquet.trees import MANIFEST, staged
 from store.io.fs import Fs
 from store.layout import Layout
+from store.types.frozen import frozen
 from writers.exports.leaves import bytes_of
 
 KEPT = ("Intraday", "Schemas", "Systems")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """The directory, and the two beside it."""
 

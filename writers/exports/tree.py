@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from store.format.table.locations import DEEPHAVEN, PARQUET, LocationEntry, enco
 from store.format.table.tablesize import COLUMN_VERSION
 from store.io.fs import Fs
 from store.scan.ranges import Slice
+from store.types.frozen import frozen
 from store.types.model import Storage, TableSchema
 from writers.exports.check import check_leaf
 from writers.exports.leaves import Written, write_column_leaf, write_parquet_leaf
@@ -37,7 +37,7 @@ from writers.exports.target import Target, exported_before, locked, publish
 STEP_ROWS, STEP_ROWS_OF_TEXTS = 1 << 17, 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exported:
     """The result. ``outcome``: exported, unchanged (the same export was there) or planned."""
 

@@ -14,7 +14,7 @@ is intraday as a supplement, and merges the date again from history, never from 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
@@ -35,6 +35,7 @@ from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.merges.records import PHASES, MergeInput, MergeRecord, lock_table, merged_rows, newest, store_records
 from store.types.committed import FileState
+from store.types.frozen import frozen
 from store.types.model import Storage, TableSchema
 from store.volumes import require_filled
 from writers.exports.leaves import Written, write_parquet_leaf
@@ -60,7 +61,7 @@ ORIGIN = "import"
 CODEC = "LZ4_RAW"  # of what is read back at once
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportOptions:
     """Settings of an import.
 
@@ -73,7 +74,7 @@ class ImportOptions:
     merge: MergeOptions = field(default_factory=MergeOptions)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Imported:
     """The result of one date. ``outcome``: imported, replaced, unchanged (imported before), planned or failed.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from store.io.fs import Fs, Stat
 from store.kernels import pc
 from store.layout import check_partition
 from store.nearest import meant
+from store.types.frozen import frozen
 from store.types.model import Column, TableSchema
 from writers.imports.columns import mapped, refused_type, takes
 from writers.imports.foreign import damaged, foreign_damage, instants_of_spark, old_instants, open_foreign
@@ -32,7 +33,7 @@ BATCH_ROWS = 1 << 16
 UTC_MICROS = pa.timestamp("us", "UTC")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """Rows of one partition value: ``columns`` in the order of the table's stored columns, in their Arrow types."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from store.errors import TableNotFoundError
 from store.io.fs import Fs
 from store.scan.selection import Selection
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.imports.columnleaf import open_leaf
 from writers.imports.tree import FoundLeaf, FoundTree
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """What the tree has of one date: its leaves with rows of it."""
 

@@ -17,7 +17,6 @@ layout              recognised by
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -31,11 +30,12 @@ from store.io.fs import Fs
 from store.layout import check_partition, without_generation
 from store.nearest import meant
 from store.scan.columnfile import read_column
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.imports.foreign import open_foreign
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundLeaf:
     """One file, or directory of column files. ``value`` None: dates are in the rows. ``rows``: as the tree says."""
 
@@ -46,7 +46,7 @@ class FoundLeaf:
     exported: Leaf | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundTree:
     """A tree; ``manifest`` is that of an export."""
 

@@ -8,7 +8,6 @@ unreachable volumes are left alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import SparkhavenError
@@ -16,10 +15,11 @@ from store.io.fs import Fs
 from store.io.walking import files_below
 from store.layout import Layout, TableName
 from store.merges.records import MergeRecord, all_values, generations, load_records, lock_table
+from store.types.frozen import frozen
 from writers.merge.publish_phase import GRACE_S, PublishPhase
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replaced:
     """A replaced location: its directory, its files' ``size`` in bytes, and seconds until its removal (0: now)."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from store.errors import SparkhavenError, phase_of
@@ -17,6 +17,7 @@ from store.io.fs import Fs
 from store.io.system_errors import in_phase
 from store.layout import Layout, TableName
 from store.merges.records import PHASES, MergeRecord, lock_table, newest, store_records
+from store.types.frozen import frozen
 from store.volumes import require_filled
 from writers.merge.cleaning import clean_after
 from writers.merge.executor import Executor
@@ -35,7 +36,7 @@ GROUP_DATES = 16  # small dates of one task at most; they share one sync
 GROUPS = 4  # tasks per worker that small dates are given to, to even them out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DateResult:
     """The result of one date.
 
@@ -61,7 +62,7 @@ class DateResult:
     format: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Date:
     """A date with rows to merge."""
 

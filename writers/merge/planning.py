@@ -14,7 +14,7 @@ merged, ``rewrite``, or many supplements  intraday if it still has all merged ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from store.errors import (
@@ -29,6 +29,7 @@ from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges.records import PHASES, MergeInput, MergeRecord, merged_rows, newest
 from store.schema.deployed.deploy import load_deployed
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 from store.volumes import require_volumes
 from writers.merge.plan.inputs import all_inputs, has_all, history_of, unmerged
@@ -43,7 +44,7 @@ from writers.partitions import DEFAULT_PARTITION, ensure_writable, writable_name
 _EMPTY = "`sparkhaven stats` lists the dates; --allow-empty skips an empty one"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedMerge:
     """The plan for one date, None if there is nothing to write; ``base`` is the previous merge record."""
 
@@ -109,7 +110,7 @@ def plan_merge(
     return PlannedMerge("supplement" if supplement else "merged", record, plan, base)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """What is read for a date: ``origin`` and ``inputs`` are what the record says of it.
 

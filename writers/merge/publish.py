@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,11 +19,12 @@ from store.format.table import tablesize
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName, check_partition
 from store.merges.records import MergeRecord
+from store.types.frozen import frozen
 from store.volumes import absent_volume
 from writers.merge.plan.plan import Destination
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Volume:
     """An entry of ``WritablePartitions``: its name, the directory behind it, and where to stage for it."""
 

@@ -7,7 +7,7 @@ point: readers see the old state before it and the new state after it. Several d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from store.errors import SparkhavenError
@@ -15,6 +15,7 @@ from store.io.fs import Fs
 from store.io.system_errors import in_phase
 from store.layout import Layout, TableName
 from store.merges.records import MergeRecord, load_records, store_records
+from store.types.frozen import frozen
 from writers.merge.plan.plan import Destination
 from writers.merge.publish import publish, retire, sweep, write_index
 from writers.merge.write.phases import Failure
@@ -22,7 +23,7 @@ from writers.merge.write.phases import Failure
 GRACE_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Published:
     """A published merge. ``clean_error``: why files that it left behind could not be removed; None: they are gone."""
 

@@ -11,6 +11,7 @@ from store.layout import Layout, TableName
 from store.merges.records import MergeRecord, all_values, load_records, merged_rows
 from store.merges.validations import binding, load_validation
 from store.schema.deployed.deploy import load_deployed
+from store.types.frozen import frozen
 from store.types.model import Rule
 from writers.merge.cleaning import Replaced, replaced_by
 from writers.merge.plan.pins import Pins
@@ -25,7 +26,7 @@ class SourceRows:
     untruncated: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DateStatus:
     """One date. ``merged`` and ``unmerged`` are rows; ``generation`` is 0 before the first merge.
 

@@ -16,7 +16,7 @@ are not affected.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from store.epochs.files.ledger import Ledger, read_ledger, write_ledger
@@ -25,11 +25,12 @@ from store.epochs.state.replay import StreamState
 from store.epochs.state.rollbacks import MAX_PAIRS
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from store.types.frozen import frozen
 
 NEVER = 2**62  # above all numbers of epochs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requeue:
     """Rows sent back to the table: a file in ``layout.requeues`` for one range of positions and one epoch."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,6 +33,7 @@ from store.errors import CommitError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.rejected import REJECTED, decode_rejected
+from store.types.frozen import frozen
 from writers.quarantine.ledger import Requeue
 from writers.spark.paths import local_pattern, local_uri
 from writers.spark.tasks import error_summary
@@ -56,7 +57,7 @@ PROPERTIES = {
 State = Literal["all", "pending", "requeued"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chosen:
     """A filter of rows, its fields joined by AND. ``source`` may have ``*``."""
 

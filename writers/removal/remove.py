@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from store.epochs.files.lock import lock_commits
 from store.epochs.files.publish import publish_location
@@ -28,6 +27,7 @@ from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import lock_table
 from store.schema.deployed.deploy import load_deployed
+from store.types.frozen import frozen
 from writers.merge.plan.pins import after_sync
 from writers.merge.publish_phase import GRACE_S
 from writers.removal.proof import RemovalProof, require_own_files
@@ -36,7 +36,7 @@ from writers.removal.states import States
 LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed:
     """The locations of a removal, with ``dry_run`` those that it would remove: (stream, internal partition, rows)."""
 
@@ -146,7 +146,7 @@ def delete(
     return Removed("delete", value, tuple(done), dry_run)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Run:
     """One removal: its proof, hence table and date, and the source to remove (None: all)."""
 

@@ -22,11 +22,12 @@ from pathlib import Path
 
 from store.errors import TableExistsError, TableNotFoundError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 METADATA, OFFSETS, COMMITS, SOURCES = "metadata", "offsets", "commits", "sources"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Damage:
     """One defect; ``remedy`` says what ``apply_repair`` does about it."""
 
@@ -35,7 +36,7 @@ class Damage:
     remedy: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repair:
     """The defects, the files to ``drop``, and the new ``metadata`` (None: unchanged).
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from store.epochs.state.files import refuse_lost_log
 from store.epochs.state.values import OffsetRange
 from store.errors import EpochConflictError, PositionGapError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 from writers.append.empty_location import WorkerCache
 from writers.batch.collect import collect
 from writers.batch.commit import (
@@ -53,7 +54,7 @@ WRITE = "@write "
 _CACHE = WorkerCache()  # of a worker process, which Spark reuses for many tasks
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FramePlan:
     """How to write frames of a stream. ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them.
 
@@ -68,7 +69,7 @@ class FramePlan:
     adopt: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """Where a batch comes from. ``identity`` is for frames without positions; None writes the rows unconditionally."""
 

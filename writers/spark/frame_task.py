@@ -23,6 +23,7 @@ from store.epochs.state.values import OffsetRange, Split
 from store.errors import PositionGapError
 from store.io.fs import Fs
 from store.layout import LocationKey
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 from writers.append.empty_location import WorkerCache
 from writers.batch.task import Task, TaskResult, run_task
@@ -33,7 +34,7 @@ Ints = npt.NDArray[np.int64]
 MAX_RANGES = 10_000  # that a task may report of one source partition
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PositionColumns:
     """Columns with the source position of a row; without ``topic`` all rows are of one topic, named ``source``."""
 
@@ -57,7 +58,7 @@ class DecodeRows(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameWork:
     """The work of all tasks of a batch. ``ends``: offsets below are committed. ``dense``: gaps are reported.
 
@@ -73,7 +74,7 @@ class FrameWork:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameResult:
     """A task's result with the offsets it wrote, the number of dropped rows, and the digest of the others.
 

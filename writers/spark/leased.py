@@ -16,7 +16,7 @@ bytes are tails, which the next writer truncates. The same holds for a write who
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from store.epochs.log import StreamLog
 from store.epochs.state.values import OffsetRange
 from store.errors import SparkhavenError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 from writers.append.empty_location import WorkerCache
 from writers.batch.commit import BatchOutcome
 from writers.batch.scratch import begin_scratch, ending, remove_scratch, scratch_name
@@ -35,7 +36,7 @@ from writers.spark.tasks import task_number
 from writers.target import StreamTarget
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ticket:
     """What the commit of a write must know; pickles."""
 
@@ -44,7 +45,7 @@ class Ticket:
     scratch: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeasedWrite:
     """What the tasks of a write must know; pickles.
 

@@ -12,13 +12,13 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from store.errors import SettingsError, SparkhavenError
 from store.native.library import sources
+from store.types.frozen import frozen
 from writers.shared_root import unseen
 from writers.spark.slots import is_local
 from writers.spark.tasks import PYTHON_HINT, error_summary, host_of, jvm_gone
@@ -34,7 +34,7 @@ SKEW = 2.0  # seconds between clocks that nobody needs to know
 Tell = Callable[[SparkhavenError], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Worker:
     """An executor's answer. ``sees``: whether it reads in the marker file what the driver reads.
 

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from store.schema.document.rules import Bound
+from store.types.frozen import frozen
 from store.types.model import Column, Rule
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import Cells, Mask
 from writers.validation.scope import not_above, value_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """``minValue`` to ``maxValue``, both included."""
 

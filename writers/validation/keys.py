@@ -8,7 +8,6 @@ each over the hashes that begin with other bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from store.types.frozen import frozen
 from writers.validation.rows import Block, Cells, Mask, RowSet
 
 Words = npt.NDArray[np.uint64]
@@ -72,7 +72,7 @@ def row_keys(block: Block, names: Sequence[str]) -> Lanes:
     return first, second
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counted:
     """Distinct hashes, in order of their words, and how many rows have each."""
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.io.fs import Fs
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage, TableSchema
 from writers.merge.plan.keys import INT_NULL, rank_lut, sorted_symbols
 from writers.merge.plan.parquet_source import open_source
@@ -47,7 +48,7 @@ class Dictionary:
         return self.each("ranks", lambda texts: rank_lut(texts, sorted_symbols([texts]))[:-1])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cells:
     """A column of a block: raw numbers as they lie in the file, or ids into a dictionary of texts."""
 
@@ -86,7 +87,7 @@ class Cells:
         return pa.DictionaryArray.from_arrays(pa.array(self.ids, mask=self.null), self.dictionary.texts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """Rows that follow each other in one location, the ``location``-th; ``first`` is the row of the first of them."""
 
@@ -110,7 +111,7 @@ class Block:
         return pa.record_batch([self.cells[name].arrow() for name in names], names=list(names))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowSet:
     """The rows of a date in some locations. ``blocks`` may be called as often as it takes: nothing is kept."""
 

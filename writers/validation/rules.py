@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from store.merges.validations import FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE, RuleResult
 from store.schema.document.rules import split_list
+from store.types.frozen import frozen
 from store.types.model import Rule
 from writers.validation import declared, ordering, pairs, shares, statistics, values
 from writers.validation.results import NotEvaluatedError
@@ -24,7 +24,7 @@ RULES: dict[str, Evaluate] = {
 _COLUMNS = ("column", "columns", "column1")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DateRows:
     """The rows of a date: in history, and in intraday as they were merged (None: they were removed).
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from store.merges.validations import Evidence
 from store.schema.document.rules import Bound, parse_value
+from store.types.frozen import frozen
 from store.types.model import Column, Rule
 from writers.validation.results import NotEvaluatedError
 from writers.validation.rows import RowSet, utf16_key
@@ -19,7 +19,7 @@ SHOWN = 20  # values named in a message
 Number = int | float | Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Surroundings:
     """Inputs of rules beyond the rows.
 
@@ -32,7 +32,7 @@ class Surroundings:
     digests: Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """The rows that a rule reads, and its other inputs."""
 
@@ -40,7 +40,7 @@ class Scope:
     around: Surroundings
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measure:
     """The measured value of a rule, its bounds, and whether the rule holds."""
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from ingest.feeds.delta.errors import damaged, unreadable
 from store.errors import RetryableFeedError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 LOG = "_delta_log"
 READ_FEATURES = frozenset(  # of readers; those that change nothing for us, or are looked at where they are used
@@ -36,7 +37,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parque
 _ROWS = re.compile(r'"numRecords"\s*:\s*(\d+)')
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Added:
     """One data file: absolute path, bytes, modification time in ms, rows if the log counts them, partition values.
 
@@ -52,7 +53,7 @@ class Added:
     vector: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metadata:
     """Id of the table, its settings, and the names of its columns."""
 
@@ -61,7 +62,7 @@ class Metadata:
     columns: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Protocol:
     """What a reader must be able to."""
 
@@ -86,7 +87,7 @@ class Actions:
     protocol: Protocol | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listing:
     """Versions with a file of their own, and checkpoints that are complete: version -> names of their files."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.content.parts import SMALL_BATCH
@@ -29,13 +28,14 @@ from store.epochs.state.values import OffsetRange
 from store.epochs.state.versions import TABLE, packed, unpacked
 from store.errors import SettingsError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 READ_AHEAD = 10_000  # files that wait in memory; the snapshot of a start is held whole
 
 RowBytes = Callable[[Added], float]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """A file and its position."""
 
@@ -43,7 +43,7 @@ class Entry:
     file: Added
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planned:
     """A batch: from a position to another, with the files between them."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from ingest.feeds.delta.log import (
     take,
 )
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 BATCH_ROWS = 4096
 _ADD = ("path", "partitionValues", "size", "modificationTime", "deletionVector", "stats")
@@ -35,7 +35,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableView:
     """A table as it is now: which versions there are, and its id and rules at the newest."""
 

@@ -8,7 +8,7 @@ Nothing of a split may be committed before the iterator has ended, since step 5 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
@@ -35,12 +35,13 @@ from store.epochs.state.values import FileId, FilePart
 from store.errors import SettingsError
 from store.instants import NS_PER_SECOND
 from store.io.fs import Fs
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 Payload = Callable[[int], bytes]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """What is known of a file beside its bytes: how to call the place of its rows, columns that have one value in all
     of them and are not in the file (text, None = null), its time (ns) where that is not its modification time, and

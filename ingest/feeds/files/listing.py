@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from store.errors import FeedError, RetryableFeedError, SparkhavenError
 from store.io.fs import Fs, Stat
+from store.types.frozen import frozen
 
 SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
 SHOWN = 5  # names of each kind that a report has; all are counted
@@ -51,7 +52,7 @@ class Passed:
         return {reason: {"count": count, "first": self.names[reason]} for reason, count in sorted(self.counts.items())}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A file of the feed. ``came``: it was not there at an earlier look of this process; ``again``: it was."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.content.file import changed
@@ -25,6 +24,7 @@ from store.epochs.state.files import FileWindow, moment
 from store.epochs.state.values import FileId
 from store.errors import FeedError, RetryableFeedError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 __all__ = ["FilePlanner", "Plan", "split_pattern"]
 
@@ -34,7 +34,7 @@ PAUSE_S = 0.2
 COUNT_AS_TAKEN = "older than the horizon"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """Files of one batch by (mtime, path), what is left after it, and newcomers that are too old to be taken.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import methodcaller
 from typing import Literal, Protocol
 
@@ -15,6 +14,7 @@ from ingest.encodings import to_utf8
 from ingest.options.formats import UTF8
 from ingest.values.columns import Mask
 from ingest.values.rows import Ints
+from store.types.frozen import frozen
 
 MS = 1_000_000
 Part = Literal["value", "key"]
@@ -42,7 +42,7 @@ class Message(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Payloads:
     """Values or keys as framed records numbered by offset; ``there`` says which messages have one, None: all."""
 
@@ -83,7 +83,7 @@ class Messages(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageBlock:
     """Messages that are objects."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,10 @@ from ingest.feeds.kafka.blocks import MS, Part, Payloads
 from ingest.options.formats import UTF8
 from ingest.values.columns import Mask
 from ingest.values.rows import Ints
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FramedMessage:
     """One of them, as the client hands it out."""
 
@@ -42,7 +43,7 @@ class FramedMessage:
         return (0, -1) if self.time_ms < 0 else (1, self.time_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FramedPart:
     """The values, or the keys, of messages: record r of ``data`` ends with a line feed before ``ends[r + 1]``.
 
@@ -61,7 +62,7 @@ class FramedPart:
         return self.data[self.ends[record] : self.ends[record + 1] - 1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FramedMessages:
     """Messages in order; ``times`` are ms since 1970, -1 for none. ``chosen`` are their indices in the parts."""
 

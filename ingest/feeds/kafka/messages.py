@@ -8,7 +8,7 @@ part that is bad is reported, with topic, partition and offset, and the value as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -27,6 +27,7 @@ from ingest.options.formats import UTF8, AvroSource, PayloadFormat, PayloadSchem
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
 from ingest.values.rows import Rows
+from store.types.frozen import frozen
 
 
 class Decode(Protocol):
@@ -37,7 +38,7 @@ class Decode(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     """The targets (by place) that come from one payload of a message, and how."""
 

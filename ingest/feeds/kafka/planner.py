@@ -9,7 +9,7 @@ position never moves by itself: messages that are gone are an error, or with ``a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from ingest.content.parts import SMALL_BATCH as SMALL_BYTES
@@ -23,13 +23,14 @@ from ingest.feeds.kafka.broker.errors import (
 from ingest.feeds.kafka.broker.topics import TopicView
 from store.epochs.state.offsets import TopicPartition
 from store.epochs.state.values import OffsetRange
+from store.types.frozen import frozen
 
 SMALL_BATCH = 20_000  # messages up to which one task does a batch alone
 LEAST_PIECE = 20_000  # messages for which a partition is cut between two tasks
 UNEVEN = 0.15  # part of a fair share that a task may have too much before a partition is cut
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Position:
     """The next offset of a partition, in the topic of this id ("" = unknown)."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ingest.bad_rows import Rejects
 from ingest.feeds.base import RequeuedRows, Row
@@ -11,9 +10,10 @@ from ingest.feeds.kafka.blocks import MS, MessageBlock
 from ingest.feeds.kafka.messages import MessageRows
 from ingest.options.kafka import KafkaOptions
 from ingest.spec import StreamSpec, Target
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Message:
     """A row as the message that it was."""
 

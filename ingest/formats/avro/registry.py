@@ -15,7 +15,6 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
@@ -29,6 +28,7 @@ from ingest.formats.avro.whole import Definitions, definitions_in, whole
 from ingest.formats.records import NotARecordError
 from store.errors import RetryableFeedError, SettingsError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 ASK_SECONDS = 30.0
 FORGET_SECONDS = 60.0  # until an id without a usable schema is asked for again
@@ -40,7 +40,7 @@ Usable = tuple[Schema, Check]
 Ask = Callable[[str, str], Mapping[str, Any] | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Unusable:
     """Why an id has no schema for us, and until when that is believed (seconds of the caller's clock)."""
 

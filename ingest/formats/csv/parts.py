@@ -10,7 +10,6 @@ has the rest of the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,12 +22,13 @@ from ingest.options.formats import CsvOptions
 from ingest.values.columns import Mask
 from store.epochs.state.values import FilePart
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 BLOCK = 1 << 20
 LINE_FEED = 0x0A
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordRange:
     """The bytes of the records that begin in a part of a file, and the number of the first of their lines."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -16,12 +15,13 @@ from ingest.options.formats import CsvOptions
 from ingest.values.columns import Mask
 from ingest.values.rows import Ints
 from store.errors import FeedError
+from store.types.frozen import frozen
 
 Field = tuple[str, bool]  # text, and whether it was quoted
 OPEN_QUOTE = "a quoted field does not end"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Header:
     """Names of the fields of a file, in order."""
 

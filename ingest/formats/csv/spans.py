@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ingest.content.lines import HEAD, MAX_LINE, LineBlock
 from ingest.options.formats import CsvOptions
 from ingest.values.rows import Ints
+from store.types.frozen import frozen
 
 MAX_RECORD = MAX_LINE  # bytes that one record may span over lines
 TOO_LONG = "record too long"
@@ -72,7 +73,7 @@ class RecordEnd:
             at = found + 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """Lines ``start`` to ``stop`` of a block that are one record; ``fault`` if it is bad whatever it says."""
 

@@ -13,7 +13,7 @@ nanoseconds, which wrap, and as milliseconds, which cannot; where the two differ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from ingest.content.file import RawFile
 from store.epochs.state.values import FileId, FilePart
 from store.errors import FeedError
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 16 << 20
@@ -34,7 +35,7 @@ BUFFER = 1 << 20  # bytes of a column that are fetched at a time
 _MS_NS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """Rows of a file. ``far`` has, in ms, the timestamps of a column that nanoseconds do not reach, null elsewhere."""
 

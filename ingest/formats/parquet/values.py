@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -18,11 +18,12 @@ from ingest.values.instants import UNIT_NS, check_instant, local_instant
 from ingest.values.refusals import Refusal, Value
 from ingest.values.typed import csv_texts, floats, narrow, scaled_instants
 from store.errors import SchemaMismatchError
+from store.types.frozen import frozen
 
 DAY_NS = 86_400 * UNIT_NS["s"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A column of a batch. ``far`` has, in ms, the timestamps of type INT96 that ``array`` cannot hold."""
 

@@ -11,7 +11,6 @@ take (see ``TAKES``).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +23,7 @@ from ingest.options.formats import ProtobufSource
 from ingest.spec import Target
 from ingest.values.exact import INTEGER_BITS
 from store.errors import SettingsError
+from store.types.frozen import frozen
 
 F = FieldDescriptor
 TIMESTAMP = "google.protobuf.Timestamp"
@@ -49,7 +49,7 @@ _NAMES = {getattr(F, f"TYPE_{name}"): name for name in (*TAKES.keys() - {TIMESTA
 _HOW = "protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageType:
     """A type as it was declared, and its wider copy with the class that parses it."""
 
@@ -58,7 +58,7 @@ class MessageType:
     parser: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaf:
     """The field that a column comes from: the fields on the way to it, the last one as declared, and its kind.
 

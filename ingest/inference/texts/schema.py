@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
 from ingest.inference.partitions import Candidate, date_column, grouping_column
 from ingest.inference.proposal import FieldColumn, Proposal
 from ingest.samples import shown
 from store.layout import TableName
+from store.types.frozen import frozen
 
 BY_GROUP, SINGLE = "${autobalance_by_first_grouping_column}", "${autobalance_single}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SchemaWishes:
     """What of the schema was asked for instead of being inferred. ``grouping``: names of columns; none: the best."""
 

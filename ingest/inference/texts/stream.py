@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +11,7 @@ from ingest.inference.partitions import DateColumn, date_column, internal_column
 from ingest.inference.readings import Reading
 from ingest.inference.texts.toml import comment, literal, toml_key, toml_value
 from store.instants import NS_PER_SECOND
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 DAY_NS = 86_400 * NS_PER_SECOND
@@ -20,7 +20,7 @@ FAR_DAYS = 3650  # around the sample, for feeds of the past
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamWishes:
     """What the stream is called, the path of its schema as the file says it, the zone of days, and what time it is."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 
 from ingest.inference.facts import PLURAL, TEXT, Facts
 from ingest.inference.readings import Reading
+from store.types.frozen import frozen
 
 Fits = Callable[[Reading], bool]
 """Whether the decoder takes every value of the sample so."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """A reading and why; ``also`` are further sentences. No reading: the field cannot be stored."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +15,7 @@ from store.errors import EXIT_DONE, SparkhavenError
 from store.io.fs import Fs
 from store.layout import TableName
 from store.schema.deployed.deploy import load_deployed
+from store.types.frozen import frozen
 from writers.merge.plan.pins import Pins
 from writers.merge.publish_phase import GRACE_S
 from writers.removal import remove
@@ -78,7 +78,7 @@ def delete(
     _remove(ctx.obj, chosen, remove.delete, grace_s=grace)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Chosen:
     name: str
     choice: DateChoice

@@ -14,6 +14,7 @@ from operator import itemgetter
 from types import TracebackType
 
 from store.errors import SparkhavenError
+from store.types.frozen import frozen
 
 PERIOD_SECONDS = 1.0
 SHARE = 20  # a request is followed by a pause of at least so many times its duration
@@ -23,7 +24,7 @@ COARSE = 0.03  # relative error of a waiting time
 Ask = Callable[[], Mapping[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """What is known of a source: the ends of its partitions by ``topic/partition``, asked at ``at`` (None: never).
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from store.epochs.files.saved import Saved, SavedLocations, damaged
 from store.epochs.state.records import BROKEN, decode_files, decode_location
@@ -20,6 +19,7 @@ from store.epochs.state.values import LocationState
 from store.framing.canonical import load
 from store.framing.frames import Frame, scan
 from store.layout import LocationKey
+from store.types.frozen import frozen
 
 FILES_A_FRAME = 1000
 
@@ -50,7 +50,7 @@ class _Locations(SavedLocations):
         return key in self._found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Saved(Saved):
     parts: tuple[Frame, ...] = ()
 

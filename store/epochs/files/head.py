@@ -24,7 +24,6 @@ the same log up to it. The rollback floor stays that of the checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from store.errors import CorruptFileError, UnsupportedVersionError
 from store.framing.frames import FRAME, HEAD_MAGIC, Source
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from store.types.frozen import frozen
 
 HEAD_BYTES = 1 << 16  # some hundred small epochs: a reader decodes them in milliseconds, each time it opens the table
 GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write
@@ -48,7 +48,7 @@ Mark = tuple[int, bytes]
 """Offset of a frame, and its length and checksum (as bytes of the frame), which identify it; empty for no frame."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """A state, bound to log, removals and checkpoint; ``size`` of its file in bytes."""
 
@@ -97,7 +97,7 @@ def decode_head(
     return Head(found.state, saved.number("floor"), mark, found.removals, last, undone, size)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeadFiles:
     """Paths of a stream's head and of the files that it is bound to."""
 

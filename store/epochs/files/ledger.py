@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from store.errors import CorruptFileError
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from store.types.frozen import frozen
 
 VERSION = 2
 _FIRST = frozenset({"place", "file", "newest", "seen", "dead"})
 AGAIN = "restore it from a copy, or remove it: the next start of the stream rebuilds it from the commit log"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ledger:
     """The content of the file. A pair of ``dead`` is a range of epochs: after its first number, up to its second."""
 

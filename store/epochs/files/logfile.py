@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,11 +14,12 @@ from store.epochs.state.records import Record, encode
 from store.errors import CommitUnknownError, EpochConflictError, phase_of
 from store.framing.frames import FRAME, HEADER, LOG_MAGIC, Source, frame, header
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 PIECE = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """Bytes ``[start, end)`` of the previous log that a new log keeps; the new log begins at epoch ``base``."""
 
@@ -34,7 +35,7 @@ class Kept:
             yield self.source.read(at, min(PIECE, self.end - at))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lease:
     """A generation between two processes, as one leaves it and another continues it: its number and its log. Pickles.
 

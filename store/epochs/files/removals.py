@@ -27,7 +27,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +53,13 @@ from store.framing.frames import (
 )
 from store.io.fs import Fs, Lock
 from store.layout import Layout, TableName
+from store.types.frozen import frozen
 
 _BASE = 40  # bits of the number in a header; above them is a checksum of them
 FOLD_SHARE = 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removals:
     """Removals, each with the place after it; ``end``: place of the next one (0: no file yet).
 
@@ -101,7 +101,7 @@ def _values(payload: bytes, where: object) -> list[dict[str, Any]]:
     return group
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _File:
     """An open file, the place of its first byte, and the end of its folded record (without one: of its header)."""
 

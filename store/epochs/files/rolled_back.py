@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from store.epochs.state.records import CommitRecord, Record, RollbackRecord
 from store.layout import LocationKey
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RolledBackEpochs:
     """``dead``: the rollbacks, each (restored epoch, its own epoch). ``locations``: those of rolled-back epochs."""
 

@@ -6,7 +6,6 @@ import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,6 +24,7 @@ from store.errors import CorruptFileError
 from store.framing.canonical import BEHIND, load, written
 from store.framing.frames import HEADER, Frame, frame_at
 from store.layout import LocationKey
+from store.types.frozen import frozen
 
 TAIL = struct.Struct("<QQII")
 ENTRY = struct.Struct("<IIIQ")
@@ -32,7 +32,7 @@ TAIL_BYTES = 8 + TAIL.size
 Data = bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkpoint:
     """A state, and the number of bytes of the removals file that are folded into it."""
 
@@ -99,7 +99,7 @@ class SavedLocations:
         return isinstance(key, LocationKey) and self._place(key) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Saved:
     """Such a file: its ``first`` record, the rest undecoded. CorruptFileError, of every method: it is damaged."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from store.epochs.reading.reader import LogFiles, read_files
 from store.epochs.state.records import CommitRecord, RollbackRecord
@@ -12,11 +11,12 @@ from store.errors import SnapshotMovedError
 from store.framing.frames import refuse_damage
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.frozen import frozen
 
 ANEW = "start with a new checkpoint, at `earliest`, `latest` or an epoch that is kept (`sparkhaven epochs list`)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One epoch that was not rolled back: its number, the rows that it added, and its time (ms)."""
 
@@ -25,7 +25,7 @@ class Step:
     time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Added:
     """Rows ``[start, stop)`` of a location. ``since``: the epoch that created it; None: one that was read before."""
 

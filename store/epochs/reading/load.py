@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from store.collector import gc_paused
@@ -18,6 +18,7 @@ from store.epochs.state.values import OffsetRange
 from store.framing.frames import Survey, refuse_damage
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from store.types.frozen import frozen
 
 __all__ = [
     "EpochEntry",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """A state, the end of the log that it was read from, and the end of the removals applied to it.
 
@@ -45,7 +46,7 @@ class Loaded:
     named: Named
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EpochEntry:
     """One epoch of the list of epochs; ``live`` is False if it was rolled back. ``ranges`` and ``gaps`` of offsets.
 

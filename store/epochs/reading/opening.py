@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,11 +14,12 @@ from store.errors import CorruptFileError, TableNotFoundError
 from store.framing.frames import HEADER, LOG_MAGIC, Source, Survey, read_header, walk
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from store.types.frozen import frozen
 
 READ_ATTEMPTS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenedFiles:
     """The opened files of a stream, undecoded."""
 

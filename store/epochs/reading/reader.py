@@ -9,7 +9,6 @@ it. So a reader does not notice damage before the head: it uses none of those by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,9 +34,10 @@ from store.framing.frames import (
 )
 from store.io.fs import Fs
 from store.layout import Layout, TableName
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogFiles:
     """Checkpoint and log of a stream, as of one moment between compactions.
 
@@ -81,7 +81,7 @@ class LogFiles:
             yield self.full(record)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Newest:
     """What leads to the newest state: ``start``, of the head or else of the checkpoint, and the records after it.
 
@@ -126,7 +126,7 @@ def read_newest(
     return (found.head and _from_head(files, found, reports, rescue)) or _from_checkpoint(_files(found))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rollbacks:
     """Pairs (restored epoch, epoch of the rollback): those in the log, and those ``folded`` into the checkpoint."""
 

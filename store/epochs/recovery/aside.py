@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from store.epochs.files.lock import take_commit_lock, take_lock
@@ -25,12 +25,13 @@ from store.errors import CorruptFileError, TableNotFoundError
 from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName, check_stream
 from store.merges.records import lock_table, merged_rows, newest
+from store.types.frozen import frozen
 
 NOTE = ".json"
 SET_ASIDE = ".set-aside-"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetAside:
     """One location that was set aside: its committed ``rows``, from epoch ``since`` to ``epoch``."""
 

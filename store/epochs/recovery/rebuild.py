@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 
 from store.epochs.files.checkpoint import encode_checkpoint
@@ -36,11 +36,12 @@ from store.format.table.tablesize import TableSize, decode
 from store.framing.frames import LOG_MAGIC, frame, header
 from store.io.fs import Fs, Lock
 from store.layout import Layout, LocationKey, TableName
+from store.types.frozen import frozen
 
 REPLACED = ".replaced-"  # prefix of the directory with replaced files; the generation follows
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """The source positions, for locations newer than the newest readable state.
 

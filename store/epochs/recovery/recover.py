@@ -10,7 +10,6 @@ stream, and one listing per internal partition; no data is read. Applying is ide
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.epochs.files.publish import (
@@ -33,9 +32,10 @@ from store.format.table.tablesize import published
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.versions import definitions
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecoveryReport:
     """What opening a stream found and dropped. Rows of tails are unknown: they were never committed.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.epochs.files.publish import DATA_OFFSET, OWNER, TABLE_SIZE, walk_locations
@@ -26,11 +25,12 @@ from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeInput, all_values, newest
 from store.types.committed import FileState
+from store.types.frozen import frozen
 
 CHUNK = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """The sources for rebuilding a log.
 

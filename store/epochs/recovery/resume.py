@@ -8,7 +8,7 @@ at the first damage.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from store.epochs.files.logfile import Kept
@@ -23,9 +23,10 @@ from store.epochs.state.values import LocationState
 from store.framing.frames import HEADER, Survey, frame, refuse_damage, survey, walk
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resumed:
     """State at the newest surviving epoch, and the log up to it.
 

@@ -15,11 +15,12 @@ from store.errors import CorruptFileError
 from store.format.table.tablesize import TableSize
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
+from store.types.frozen import frozen
 
 COLUMN_SUFFIXES = (".dat", ".sym", ".bytes", ".ovr")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cut:
     """A file to be truncated to ``length``; with a new inode if it is ``shared`` with readers or by hard links."""
 
@@ -101,7 +102,7 @@ def damage_of(fs: Fs, layout: Layout, table: TableName, state: StreamState, key:
     return None if found is None else f"{found.what}: {found.where}, expected {found.expected}, found {found.found}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _File:
     """Bytes that are committed of a file, and its bytes and links on disk; None where it is not there."""
 

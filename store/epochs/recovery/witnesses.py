@@ -13,7 +13,6 @@ such a stream nothing beyond its log counts until the first start after the next
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.epochs.files.lock import named_generation
@@ -29,11 +28,12 @@ from store.framing.frames import HEADER
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.merges.records import MergeRecord, all_values, newest
+from store.types.frozen import frozen
 
 BESIDE = (".checkpoint", ".head", ".removals", ".quarantine", ".lock")  # of a log
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Witness:
     """A file at ``path`` that names an epoch or generation that the stream's log does not have."""
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Literal
@@ -32,13 +31,14 @@ from typing import Literal
 from store.epochs.state.remembered import Remembered, Taken, file_ids
 from store.epochs.state.values import FileId, OffsetRange, Split
 from store.errors import PositionGapError
+from store.types.frozen import frozen
 
 NO_HORIZON = -(2**63)
 DEFAULT_MAX_FILE_AGE_S = 7 * 86_400.0
 CLOCK_ALLOWANCE_S = 3600.0  # accepted difference between the clocks of machines
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolution:
     """How to treat the splits of a proposed batch: write ``fresh``; ``taken`` and ``below`` are no-ops, counted.
 

@@ -24,12 +24,13 @@ where a partition begins. Ranges of one partition in one batch are consecutive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from store.epochs.state.files import Resolution
 from store.epochs.state.values import OffsetRange, Split
 from store.epochs.state.versions import TABLE, unpacked
 from store.errors import PositionGapError
+from store.types.frozen import frozen
 
 QUARANTINE = "@quarantine"  # the source of requeued rows; no Kafka topic can have this name
 REBUILT = "@rebuilt"  # its stop is the epoch up to which rows were found without their source positions
@@ -49,7 +50,7 @@ def settle_hint(table: object, stream: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OffsetEnd:
     """Offsets below ``stop`` are committed; the last range began at ``last_start`` and had this ``digest``."""
 

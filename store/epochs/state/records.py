@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from store.epochs.state.packed import Appended, Files, Stats
@@ -34,12 +33,13 @@ from store.errors import CorruptFileError, UnsupportedVersionError
 from store.framing.canonical import BEHIND, dump, load, written
 from store.layout import LocationKey
 from store.types.committed import FileState, decode_range
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 ColumnEntry = tuple[int, str, str, str, str | None, str]  # id, name, type, storage, encoding, kind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenRecord:
     """A generation begins."""
 
@@ -59,7 +59,7 @@ class OpenRecord:
     zone: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommitRecord:
     """An epoch of new rows; ``horizon`` is that of the file window after it."""
 
@@ -70,7 +70,7 @@ class CommitRecord:
     horizon: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RollbackRecord:
     """An epoch whose state is that of epoch ``to``, except that ``changed`` locations were touched by it."""
 
@@ -83,7 +83,7 @@ class RollbackRecord:
     changed: tuple[LocationKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SyncRecord:
     """Everything up to ``epoch`` is durable."""
 

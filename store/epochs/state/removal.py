@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from store.epochs.state.records import decode_key
 from store.epochs.state.values import LocationState
 from store.layout import LocationKey
+from store.types.frozen import frozen
 
 Phase = Literal["truncate", "delete"]
 DOOMED = ".doomed-"  # prefix of a directory that a delete has moved away and not yet unlinked
@@ -18,7 +19,7 @@ PHASES: tuple[Phase, ...] = ("truncate", "delete")
 _KEYS = {"at", "since", "rows", "phase", "epoch", "proof", "time"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removal:
     """One location truncated or deleted; ``since`` and ``made_ms`` distinguish it from others of the same key.
 
@@ -44,7 +45,7 @@ class Removal:
         return (self.key, self.since) == (location.key, location.since) and len(made) < 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Named:
     """The newest epoch and generation of a stream in some of its removals, else 0.
 

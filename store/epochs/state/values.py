@@ -14,9 +14,10 @@ from typing import Literal
 from store.epochs.state.versions import TABLE, unpacked
 from store.layout import LocationKey
 from store.types.committed import FileState, RangeStats
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocationState:
     """One committed location. ``since``: the epoch that created it; ``epoch``: the last that changed it.
 
@@ -36,7 +37,7 @@ class LocationState:
     made_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocationReport:
     """What a task appended to one location: ``base_*`` is what it started from, the rest the new totals.
 
@@ -119,7 +120,7 @@ REJECTED = "rejected"
 """Key of the number of rejected rows in the counts of a batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """What the driver commits as one epoch."""
 

@@ -8,7 +8,6 @@ Where the charset is not UTF-8, one call of Python's codec converts all values, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow as pa
 from store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from store.format.java.reader import HINT
 from store.kernels import pc
+from store.types.frozen import frozen
 
 Ends = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
@@ -34,7 +34,7 @@ MAX_SMALL = 2**31 - 1
 _BOM_BIG, _BOM_LITTLE = (0xFE, 0xFF), (0xFF, 0xFE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Charset:
     """One charset: its code in a ``.tbl``, Python's codec, bytes per unit, and whether values start with a BOM.
 

@@ -7,7 +7,7 @@ using such a column is an UnsupportedVersionError that names it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
 
@@ -20,13 +20,14 @@ from store.format.column.prefix import LITTLE, ByteOrder, charset_of
 from store.format.column.symbols import assign_numbers, decode_rows, decode_symbols, encode_symbols
 from store.format.java.reader import HINT
 from store.types.datatypes import TYPES
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 
 DAT, SYM, SYM_BYTES, BYTES = ".dat", ".sym", ".sym.bytes", ".bytes"
 Reading = Callable[[int, int, bool | None], pa.Array]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Base:
     """Where an append starts: committed rows, committed bytes by file name, and numbers of the symbols so far."""
 
@@ -39,7 +40,7 @@ class Base:
         return self.sizes.get(name, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Encoded:
     """What to append: bytes by file name, in the order of writing (``.dat`` last), and the symbols that are new."""
 
@@ -47,7 +48,7 @@ class Encoded:
     symbols: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Region:
     """The committed bytes of a column's files; ``where`` names the ``.dat`` file, companions are by suffix.
 
@@ -78,7 +79,7 @@ class Region:
         return self.dat.slice(start * width, (stop - start) * width)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Codec:
     """One row. ``encode`` makes appends, ``open`` gives a reader."""
 

@@ -21,7 +21,6 @@ and compares, up to the last zero before the data, so a change that leaves the p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -33,6 +32,7 @@ from store.format.java.reader import HINT, Reader
 from store.format.java.values import JInt, JLong, JMap
 from store.format.java.writer import Writer
 from store.types.datatypes import TYPES
+from store.types.frozen import frozen
 from store.types.model import CHARSETS, Column, Storage
 
 ByteOrder = Literal["LITTLE_ENDIAN", "BIG_ENDIAN"]
@@ -49,7 +49,7 @@ _STRING, _STRING_SET = "java.lang.String", "io.deephaven.stringset.StringSet"
 _KEYS = frozenset(("version", "byteOrder", "dataOffset", "dataType", "width", "encoding", "columnId", "overflow"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prefix:
     """The content of a prefix. ``metadata`` is the raw map of an inline grouping; ``length`` the object's bytes.
 

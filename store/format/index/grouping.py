@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from store.format.java.reader import HINT, loads
 from store.format.java.values import JByte, JChar, JDouble, JFloat, JInt, JLong, JMap, JNumbers, JShort
 from store.format.java.writer import Writer, dumps
 from store.types.datatypes import DataType
+from store.types.frozen import frozen
 
 Positions = npt.NDArray[np.int64]
 _BOXES: dict[str, Callable[[Any], Any]] = {
@@ -49,7 +49,7 @@ def key_identity(key: Any) -> Hashable:
     return (key,)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupRanges:
     """Key ``keys[i]`` is in rows ``[starts[i], stops[i])``; ``type`` is the column's type."""
 

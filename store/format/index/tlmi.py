@@ -7,7 +7,6 @@ value and internal partition, by atomic replace and only after the data are in p
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from struct import Struct
 
 from store.errors import CorruptFileError, InvalidNameError, UnsupportedVersionError
@@ -15,6 +14,7 @@ from store.format.java import modified_utf8
 from store.format.java.reader import HINT
 from store.format.java.writer import utf
 from store.layout import LocationKey, check_partition
+from store.types.frozen import frozen
 
 MAGIC = 0xDB2BB2DB
 VERSIONS = (1, 2)
@@ -27,7 +27,7 @@ _LENGTH = Struct(">H")
 _SMALLEST = {1: 20, 2: 22}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexEntry:
     """One location: ``rows``, or UNKNOWN_ROWS; ``modified_ms`` since the epoch."""
 

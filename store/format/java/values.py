@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.format.java.classes import LINKED_HASH_MAP, Field
+from store.types.frozen import frozen
 
 
 class JByte(int):
@@ -58,7 +59,7 @@ class JDouble(float):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Descriptor:
     """A class as one stream declares it; ``parent`` is the descriptor of its superclass."""
 
@@ -79,7 +80,7 @@ class Descriptor:
         return tuple(reversed(found))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JClass:
     """A class token: the descriptor stands for the class itself."""
 
@@ -91,7 +92,7 @@ class JClass:
         return self.descriptor.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JMap:
     """A HashMap or LinkedHashMap with its entries in stream order."""
 
@@ -106,7 +107,7 @@ class JMap:
         return found if len(found) == len(self.entries) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JArray:
     """An array of objects; arrays of primitives are ``JNumbers``."""
 
@@ -126,7 +127,7 @@ class JNumbers:
         return same and np.array_equal(self.values, other.values)  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """Bytes that a class wrote itself; ``offset`` is their position in the file."""
 
@@ -134,7 +135,7 @@ class Block:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JObject:
     """An object of another class: its fields by name, and what its own write method added."""
 

@@ -16,17 +16,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from store.errors import CorruptFileError
+from store.types.frozen import frozen
 
 KEY = b"deephaven"
 VERSION = "sparkhaven-1"
 ROW_SET_CODEC = ("io.deephaven.engine.table.impl.dataindex.RowSetCodec", "io.deephaven.engine.rowset.RowSet")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Footer:
     """``indexes``: columns -> path; ``codecs``: column -> (codec, class of its values); ``sorting``: -> direction."""
 

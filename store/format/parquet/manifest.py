@@ -21,17 +21,18 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from store.errors import CorruptFileError, UnsupportedVersionError
 from store.framing.canonical import dump
 from store.types.committed import FileState
+from store.types.frozen import frozen
 
 FORMAT, VERSION, WITH_SUMS = "sparkhaven-export", 1, 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaf:
     """One file, or directory of column files; ``bytes``: of all its files."""
 
@@ -42,7 +43,7 @@ class Leaf:
     digests: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportedColumn:
     """A column of the files: its type as the schema names it, and its number."""
 
@@ -51,7 +52,7 @@ class ExportedColumn:
     id: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manifest:
     """The content of the file. ``sums``: size and CRC-32 of each file of a tree beside history; else empty."""
 

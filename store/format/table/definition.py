@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from store.errors import UnsupportedVersionError
 from store.format.column.charset import BY_CODE, BY_NAME
 from store.format.java.classes import DB_DATE_TIME, STRING_SET
 from store.types.datatypes import DataType, data_type
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage, TableSchema
 
 IN_MEMORY, NESTED, SPLAYED, EXTENDED = 1, 2, 4, 8
@@ -21,7 +20,7 @@ _SIMPLE_NAMES = {"DBDateTime": "Instant", "StringSet": "StringSet"}
 _ARRAYS = {"B": "byte", "C": "char", "S": "short", "I": "int", "J": "long", "F": "float", "D": "double"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnRecord:
     """One column: classes as ``Class.getName()``, ``kind`` and ``encoding`` as codes; None = unset."""
 
@@ -36,7 +35,7 @@ class ColumnRecord:
     codec_width: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition:
     """One table's definition."""
 

@@ -18,20 +18,20 @@ the partitioning column  String  value
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from store.errors import CorruptFileError
 from store.types.datatypes import BY_NAME
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage, TableSchema
 
 PARQUET, DEEPHAVEN = "PARQUET", "DEEPHAVEN"
 _FIXED = ("Size", "long"), ("LastModifiedNanos", "long"), ("ColumnVersion", "int")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocationEntry:
     """One leaf; ``modified``: nanoseconds since the epoch; ``version``: of column files, else None."""
 

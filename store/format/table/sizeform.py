@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
 
 from store.format.table.tablesize import TableSize, encode
+from store.types.frozen import frozen
 
 _FIXED = 3  # size, time and epoch, before the lengths and checksums of the files
 _MARK = 0x7D00_C700_0000_0000  # no name has these bytes: modified UTF-8 has no zero byte
 _MARKED = re.compile(rb"\x7d\x00\xc7\x00(.{4})", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SizeForm:
     """The constant bytes around the numbers, and which number follows each of them."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from store.format.java.reader import HINT, loads
 from store.format.java.values import JInt, JLong, JMap
 from store.format.java.writer import dumps
 from store.io.fs import Fs
+from store.types.frozen import frozen
 
 NAME = "table.size"
 VERSION = 1
@@ -26,7 +27,7 @@ TRUNCATED = b"t\x00\ttruncated"  # lies in the bytes of every record that is tru
 COLUMN_VERSION = 1  # of the column files as ``prefix``, ``symbols``, ``blobs`` and ``fixed`` write them
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableSize:
     """One record. ``epoch`` and ``stream`` are None where no stream owns the location.
 

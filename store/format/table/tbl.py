@@ -8,7 +8,6 @@ and then its body. The file starts with the column sets, which say how the rest 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import cache
 
 from store.errors import UnsupportedVersionError
@@ -22,6 +21,7 @@ from store.format.java.classes import (
 from store.format.java.writer import Writer, blocks, utf
 from store.format.table.definition import COLUMN_TYPES, NESTED, STORAGE_TYPES, ColumnRecord, Definition, definition_of
 from store.format.table.tblread import decode_tbl
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 OBJECT, CLASS, NEW_CLASS = 0xFE, 0xFF, 0x01
@@ -36,7 +36,7 @@ _CLASS = ("java.lang.Object", "java.lang.Object")
 _COLUMNS = (f"[L{COLUMN_DEFINITION};", f"[L{COLUMN_DEFINITION};")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Set:
     """One column set: columns in index order as (name, (javaType_, type_)), keys, and the order of the map."""
 

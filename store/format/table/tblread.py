@@ -7,7 +7,6 @@ are kept, unknown ones are skipped, missing ones have their default.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
@@ -17,6 +16,7 @@ from store.format.java.classes import ALL_CLASSES, COLUMN_DEFINITION, DATA_COLUM
 from store.format.java.reader import HINT, Reader
 from store.format.java.values import RESET, Block, Descriptor, JArray, JClass, JObject
 from store.format.table.definition import COLUMN_TYPES, STORAGE_TYPES, ColumnRecord, Definition, charset_name
+from store.types.frozen import frozen
 
 _OBJECT, _CLASS, _NEW_CLASS = 0xFE, 0xFF, 0x01
 _UNSET = -(2**31)
@@ -120,7 +120,7 @@ class _Cursor:
             raise self.fail("bytes after the end of the definition")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Layout:
     """One column set: persisted columns as (name, class that says how they are written)."""
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from store.errors import CorruptFileError
+from store.types.frozen import frozen
 from store.types.model import Column
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnRecord:
     """One column of one version, as the history keeps it."""
 
@@ -41,7 +41,7 @@ class ColumnRecord:
         return (self.name, self.type, self.storage, self.encoding)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Version:
     """One deployed version."""
 

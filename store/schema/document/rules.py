@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 
@@ -21,6 +20,7 @@ from store.predicate.expression import UNKNOWN_COLUMN, parse_predicate
 from store.schema.findings import Collector
 from store.schema.tree import Element
 from store.types.datatypes import DataType
+from store.types.frozen import frozen
 from store.types.model import Column
 
 MODES = ("SIMPLE_TABLE", "FULL_INTRADAY", "FULL_DATABASE")
@@ -66,7 +66,7 @@ def _set(found: DataType) -> bool:
     return found.name == "StringSet"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleSpec:
     """One known rule. ``fits`` tells which types of column it applies to, ``fit_text`` the same in words."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from store.types.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportColumn:
     """Mapping of one column."""
 
@@ -14,7 +16,7 @@ class ImportColumn:
     default: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportSource:
     """One block: type of the source, optional name, mappings by column."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from store.nearest import meant
 from store.schema.findings import Collector
 from store.schema.tree import Element
+from store.types.frozen import frozen
 
 STORAGE_TYPES = ("NestedPartitionedOnDisk", "SplayedOnDisk")
 COLUMN_TYPES = ("Normal", "Partitioning", "Grouping")
@@ -16,7 +15,7 @@ MERGE_CODECS = ("SNAPPY", "GZIP", "ZSTD", "LZ4_RAW", "UNCOMPRESSED")
 EXTENDED_TYPES = ("parquet:flat", "parquet:kv", "parquet:metadata", "coreplus:hive", "iceberg", "coreplus:iceberg")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Word:
     """What an element may hold; ``None`` = anything, kept and never run."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from store.errors import SchemaError, SchemaParseError
@@ -21,12 +20,13 @@ from store.schema.document.vocabulary import EXTENDED_TYPES, MERGE_CODECS, STORA
 from store.schema.findings import Collector, Finding, FindingList, raise_errors
 from store.schema.formula.evaluation import parse_formula
 from store.schema.tree import Document, DocumentError, Element, parse_document
+from store.types.frozen import frozen
 from store.types.model import MERGE_FORMATS, Column, Kind, TableSchema
 
 Resolve = Callable[[str, str], "SchemaFile | None"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SchemaFile:
     """One schema file that has no errors. ``origin`` is the schema that a CopyTable copies."""
 

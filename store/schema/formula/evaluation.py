@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
@@ -20,6 +19,7 @@ from store.errors import SchemaMismatchError, SchemaParseError
 from store.schema.formula.javatext import Ints, Text, absolute, divide, remainder
 from store.schema.formula.syntax import FormulaError, Node, Type, parse
 from store.tokens import columns_of
+from store.types.frozen import frozen
 from store.types.model import TableSchema
 
 __all__ = ["Formula", "day_of_year", "parse_formula", "sort_partitions"]
@@ -73,7 +73,7 @@ class _BadRow(Exception):
         self.entry, self.what, self.found = entry, what, found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Formula:
     """A parsed key formula. ``ungrouped``: by grouping column, but the table has none (W124)."""
 
@@ -164,7 +164,7 @@ def _dense(keys: npt.NDArray[np.int64], bound: int) -> tuple[npt.NDArray[np.int6
     return renumbered[keys], used.astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Evaluation:
     """Values that a formula sees; every array has one entry per distinct combination, or one for a constant."""
 

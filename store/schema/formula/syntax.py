@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from store.nearest import meant
 from store.tokens import Cursor, Token, tokens
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, TableSchema
 
 MAX_DEPTH = 50
@@ -64,7 +65,7 @@ COLUMN_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """One operation on its parts. ``value`` is the constant, or the name of a column."""
 

@@ -7,7 +7,6 @@ Descending is the exact reverse, null last. Equal keys keep their order (input, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +19,7 @@ from store.kernels import pc
 from store.native.gather import gathered
 from store.native.texts import rank_texts, take_texts, texts_ordered
 from store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
+from store.types.frozen import frozen
 from store.types.model import Storage, TableSchema
 
 Words = npt.NDArray[Any]  # unsigned integers
@@ -30,7 +30,7 @@ MAX_TOGETHER = 1 << 30  # bytes of texts that are ranked in one array, whose off
 RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SortKey:
     """One column to sort by inside groups."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 from store.layout import TableName
+from store.types.frozen import frozen
 from store.types.model import Column, Storage, TableSchema
 from writers.merge.plan.keys import SortKey
 from writers.merge.plan.source import Source
@@ -19,7 +19,7 @@ ORDER_BYTES = 44  # rows and order kept, sorted words and copies while ordering
 PARALLEL_ROWS = 1 << 20  # a date below this is one task, whatever the workers
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergeOptions:
     """Options of a merge. ``memory``: bytes per worker; ``workers``: ranges that run at once.
 
@@ -42,7 +42,7 @@ class MergeOptions:
         return max(self.memory - BASE_MEMORY, self.memory // 8, 1 << 20)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Destination:
     """One output: ``writable`` is the entry of ``WritablePartitions``, ``internal`` the name that is published.
 
@@ -68,7 +68,7 @@ def chosen_format(options: MergeOptions, schema: TableSchema) -> Format:
     return options.format or ("parquet" if schema.merge_format == "Parquet" else "deephaven")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergePlan:
     """Everything a worker needs for one date; ``sources`` are in tie order, ``destinations`` in formula order."""
 

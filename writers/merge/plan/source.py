@@ -8,7 +8,7 @@ endian.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from store.io.fs import Fs
 from store.scan.checksums import crc32
 from store.scan.columnfile import column_header, committed_prefix, small_column
 from store.types.committed import FileState
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 
 BLOCK_ROWS = 1 << 18
@@ -36,7 +37,7 @@ Pick = slice | npt.NDArray[np.intp]
 ALL = slice(None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """Rows ``[start, stop)`` of a location that has ``rows`` committed ones in ``files``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from store.native.gather import count_ids
 from store.scan.checksums import crc32
 from store.scan.columnfile import OVR, read_grouping
 from store.types.committed import FileState, RangeStats
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, Words, is_sorted, ordinals, rank_ordinals
 from writers.merge.plan.plan import MergePlan
@@ -29,7 +30,7 @@ MAX_BOUND = 64  # characters of a text kept as a bound
 DIGEST_ROWS = 1 << 16  # rows that are hashed while they are in the processor's cache
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnTask:
     """A task: one column of one finished destination."""
 
@@ -38,7 +39,7 @@ class ColumnTask:
     column: Column
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnFound:
     """Digest, files with checksums, and statistics per row range of one column of a destination."""
 

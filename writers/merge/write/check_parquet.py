@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from store.io.fs import Fs
 from store.kernels import pc
 from store.scan.columnfile import read_column
 from store.types.committed import FileState, RangeStats
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import ordinals
 from writers.merge.plan.plan import MergePlan
@@ -39,7 +40,7 @@ TEXT_ROWS = 1 << 14  # rows of texts without a symbol table that are in memory a
 SETTINGS = {"threads": "1", "autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParquetCheck:
     """A task: some columns of one finished destination."""
 

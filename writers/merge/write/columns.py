@@ -8,7 +8,6 @@ all (4 bytes per row), and one column.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from store.format.column.prefix import DATA_OFFSET, charset_of
 from store.io.fs import Fs
 from store.native.gather import gather, gather_ids
 from store.native.texts import take_texts
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
 from writers.merge.plan.keys import INT_NULL
 from writers.merge.plan.proof import Digests
@@ -33,7 +33,7 @@ Rows = tuple[npt.NDArray[np.uint32] | None, ...]
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where rows go in each destination: the first row, the first byte of each blob column, the symbols in use there.
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import pyarrow as pa
 from store.errors import MergeError
 from store.io.fs import Fs
 from store.kernels import pc
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, ranked_symbols
 from writers.merge.plan.parquet_source import open_source
@@ -41,7 +41,7 @@ _RAISED = bytes.maketrans(b"\xee\xef\xf0\xf1\xf2\xf3\xf4", b"\xf3\xf4\xee\xef\xf
 _LOWERED = bytes.maketrans(b"\xf3\xf4\xee\xef\xf0\xf1\xf2", b"\xee\xef\xf0\xf1\xf2\xf3\xf4")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Budget:
     """Bytes of one slice before it is sorted, and of all windows together."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from store.format.table import tablesize
 from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.types.committed import FileState
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import distinct, from_ordinals, picked
 from writers.merge.plan.plan import MergePlan
@@ -25,7 +26,7 @@ from writers.merge.write.stage import Runs
 from writers.merge.write.symbols import write_symbols
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finished:
     """A complete staged location: its rows, the data bytes of each file, and whether each group column is grouped.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,11 +25,12 @@ from store.format.table.definition import SPLAYED
 from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.types.datatypes import BY_NAME
+from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage, TableSchema
 from writers.merge.write.sink import FileSink, parquet_writer
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Index:
     """An index that was written: its column, its keys, and its files as paths below the location."""
 

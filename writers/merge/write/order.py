@@ -8,7 +8,6 @@ of a merge does not depend on the bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from store.io.fs import Fs
 from store.schema.formula.evaluation import Formula, parse_formula
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import (
     INT_NULL,
@@ -205,7 +205,7 @@ def at_or_after(keys: Sequence[Words], bound: Bound) -> npt.NDArray[np.bool_]:
     return result
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Rows of a piece: per source their numbers from its start (None = all), and their keys in source order."""
 

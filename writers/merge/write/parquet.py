@@ -8,7 +8,7 @@ only what is not mapped. Row groups do not depend on memory or workers, so that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from store.format.parquet.footer import Footer
 from store.format.parquet.names import NAME, sidecar_of
 from store.io.fs import Fs
 from store.scan.columnfile import OVR, ColumnFile, open_column, read_grouping
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.plan import MergePlan
 from writers.merge.write.finish import Finished, sort_directions
@@ -33,7 +34,7 @@ LEAST = 8  # a row group ends at the border of a group from an eighth of its len
 DEFAULT_CODEC = "SNAPPY"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParquetTask:
     """A task: a finished location, to be written as Parquet; ``now_ms`` is the time of the merge."""
 

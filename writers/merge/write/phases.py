@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ from store.io.system_errors import in_phase
 from store.layout import Layout
 from store.merges.records import MergeOutput, MergeRecord, Proof, store_record
 from store.types.committed import FileState
+from store.types.frozen import frozen
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.proof import as_hex, total
 from writers.merge.write.check import ColumnFound, ColumnTask, check_column
@@ -40,7 +41,7 @@ from writers.merge.write.survey import source_files, verify_file
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WholeDate:
     """The work for one date; ``record`` is the stored plan."""
 
@@ -49,14 +50,14 @@ class WholeDate:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """Why a date was not merged."""
 
     error: SparkhavenError | OSError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Staged:
     plan: MergePlan
     written: list[Written]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from store.errors import MergeError
 from store.io.fs import Fs
 from store.native.gather import gathered
+from store.types.frozen import frozen
 from store.types.model import Column
 from writers.merge.plan.keys import Words, distinct
 from writers.merge.plan.plan import MergePlan
@@ -21,7 +21,7 @@ from writers.merge.write.order import Bound, Keys, Selection, Unions, order_of, 
 from writers.merge.write.survey import load_used
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """A task: the rows between two bounds, and where they go in each destination; see ``survey.Counts``."""
 
@@ -34,7 +34,7 @@ class Piece:
     counted: bool = False  # whether the symbols in use lie in the work directory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Runs:
     """Where a grouping column changes in a destination: its words and the rows at which each run starts."""
 
@@ -42,7 +42,7 @@ class Runs:
     starts: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """The result of a piece: rows per destination, digests of the source rows, runs of grouping columns.
 
@@ -54,7 +54,7 @@ class Written:
     runs: dict[str, tuple[Runs | None, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OrderTask:
     """A task: sort the rows between two bounds and store the order, as row numbers over all sources."""
 
@@ -64,7 +64,7 @@ class OrderTask:
     target: Path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ordered:
     """The result of an order task: rows per destination, and the runs, counted from the piece's first row in each."""
 
@@ -72,7 +72,7 @@ class Ordered:
     runs: dict[str, tuple[Runs | None, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnWrite:
     """A task: write one column of all destinations in the order that order tasks have stored, piece by piece.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from store.format.parquet.names import NAME
 from store.io.fs import Fs
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, sorted_symbols
 from writers.merge.plan.parquet_source import open_source
@@ -42,7 +42,7 @@ def _distinct_texts(sources: Sequence[ColumnSource]) -> pa.StringArray:
     return union
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stretch:
     """A task: count rows ``[first, stop)`` (from its start) of one source, by piece and destination."""
 
@@ -53,7 +53,7 @@ class Stretch:
     bounds: tuple[Bound, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counts:
     """Per piece and destination: rows, bytes of each blob column; per destination the symbols in use."""
 
@@ -145,7 +145,7 @@ def _mark(
         used[destination[valid], ranks[valid]] = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceFile:
     """A task: compare one file of one source with its committed checksum."""
 

@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -18,6 +17,7 @@ from ingest.feeds.kafka.broker.errors import partition_name, topic_gone, transla
 from ingest.options.kafka import KafkaOptions
 from store.epochs.state.offsets import TopicPartition
 from store.errors import RetryableFeedError, SparkhavenError
+from store.types.frozen import frozen
 
 PATIENCE_SECONDS = 30.0
 LOOK_SECONDS = 0.1  # between two looks whether the client has been refused
@@ -28,7 +28,7 @@ _READ_UNCOMMITTED = "read_uncommitted"
 _WAITING = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     """Messages of a partition lie in ``[beginning, end)``; those of open transactions are beyond ``end``."""
 
@@ -36,7 +36,7 @@ class Bounds:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TopicView:
     """One topic as it is now. ``topic_id`` is "" at brokers that have none (before Kafka 2.8)."""
 

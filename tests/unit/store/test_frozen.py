@@ -1,0 +1,107 @@
+"""``@frozen`` against what ``dataclass`` makes of the same class."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from typing import Any
+
+import pytest
+
+from store.types.frozen import frozen
+
+
+@frozen
+class Base:
+    first: int
+
+
+@frozen
+class Ours(Base):
+    """Fields of every sort."""
+
+    second: str = "x"
+    third: list[int] = field(default_factory=list)
+    unseen: int = field(default=0, compare=False, repr=False)
+    made: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "made", self.second * self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    first: int
+    second: str = "x"
+    third: list[int] = field(default_factory=list)
+    unseen: int = field(default=0, compare=False, repr=False)
+    made: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "made", self.second * self.first)
+
+
+@frozen
+class Key:
+    first: int
+    second: str = "x"
+    unseen: int = field(default=0, compare=False)
+
+
+@frozen
+class Nothing:
+    pass
+
+
+def test_values_are_shown_and_taken_apart_as_those_of_a_dataclass() -> None:
+    for arguments in [(2,), (2, "y"), (2, "y", [3]), (2, "y", [3], 4)]:
+        ours, theirs = Ours(*arguments), Theirs(*arguments)
+        assert repr(ours) == repr(theirs).replace("Theirs", "Ours")
+        assert asdict(ours) == asdict(theirs)
+        assert [each.name for each in fields(ours)] == [each.name for each in fields(theirs)]
+    assert repr(replace(Ours(2), second="z")) == "Ours(first=2, second='z', third=[], made='zz')"
+    assert (repr(Nothing()), Nothing() == Nothing()) == ("Nothing()", True)
+
+
+def test_values_are_equal_and_hashed_by_the_fields_that_are_compared() -> None:
+    assert Key(1, "a", 5) == Key(1, "a", 6)
+    assert hash(Key(1, "a", 5)) == hash(Key(1, "a", 6))
+    assert len({Key(1, "a"), Key(1, "b"), Key(2, "a"), Key(1, "a")}) == 3
+    assert Key(1, "a") != Key(2, "a")
+    assert Base(1) != Ours(1)
+    assert Base(1).__eq__(1) is NotImplemented
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Ours(1))
+
+
+def test_each_value_has_a_default_of_its_own() -> None:
+    one, other = Ours(1), Ours(1)
+    one.third.append(5)
+    assert other.third == []
+
+
+def test_nothing_can_be_changed_removed_or_added() -> None:
+    value = Ours(1)
+    for name in ("first", "second", "made", "unknown"):
+        with pytest.raises(FrozenInstanceError, match=name):
+            setattr(value, name, 1)
+        with pytest.raises(FrozenInstanceError, match=name):
+            delattr(value, name)
+    assert not hasattr(value, "__dict__")
+    assert value == Ours(1)
+
+
+def test_wrong_arguments_are_named() -> None:
+    made: Any = Ours
+    with pytest.raises(TypeError, match=r"Ours.__init__\(\) missing 1 required positional argument: 'first'"):
+        made()
+    with pytest.raises(TypeError, match="made"):
+        made(1, made="a")
+
+
+def test_copies_and_pickles_have_all_fields() -> None:
+    value = Ours(1, "y", [2], 3)
+    for other in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value)):
+        assert asdict(other) == asdict(value)
+        assert other == value
