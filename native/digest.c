@@ -137,24 +137,6 @@ int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const u
     return nulls;
 }
 
-/* Whether bytes are strict UTF-8. */
-static int is_text(const uint8_t *p, const uint8_t *stop) {
-    while (p < stop) {
-        if (stop - p >= 8 && (word_at(p, stop) & UINT64_C(0x8080808080808080)) == 0) {
-            p += 8;
-        } else if (*p < 0x80) {
-            p++;
-        } else {
-            int64_t length = sh_character(p, stop);
-            if (length == 0) {
-                return 0;
-            }
-            p += length;
-        }
-    }
-    return 1;
-}
-
 /* The same of UTF-8 as it lies in the files of a column without symbols, each value once, ends of 8 bytes: no bytes are
  * null, a NUL alone is the empty text. -1 also where a value is no UTF-8. */
 int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const uint8_t *data, int64_t size,
@@ -163,7 +145,7 @@ int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const
     int64_t nulls = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t low = sh_end(ends, 1, i), high = sh_end(ends, 1, i + 1);
-        if (low < 0 || high < low || high > size || !is_text(data + low, data + high)) {
+        if (low < 0 || high < low || high > size || !sh_is_text(data + low, data + high)) {
             return -1;
         }
         if (low == high) {

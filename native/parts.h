@@ -24,6 +24,9 @@ const uint8_t *sh_skip_number(const uint8_t *p, const uint8_t *end);
 /* text.c: bytes of the character at p, whose first is no ASCII; 0 if it is none. */
 int64_t sh_character(const uint8_t *p, const uint8_t *end);
 
+/* text.c: whether bytes are strict UTF-8. */
+int sh_is_text(const uint8_t *p, const uint8_t *stop);
+
 /* text.c: contents of JSON strings; p is behind the opening quote, what is returned is at the closing one. */
 const uint8_t *sh_string(const uint8_t *p, const uint8_t *end, int64_t last_lead, int *escaped);
 int64_t sh_unescape(const uint8_t *p, const uint8_t *stop, int64_t last_lead, uint8_t *out);

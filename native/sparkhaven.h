@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 6
+#define SH_ABI 7
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;
@@ -155,6 +155,15 @@ SH_API int64_t sh_gather(const void *entries, int64_t width, int64_t total, cons
 SH_API int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t *order, int64_t count,
                              const int32_t *table, int64_t entries, int32_t *out);
 SH_API int64_t sh_count_ids(const uint32_t *ids, int64_t total, int64_t *counts, int64_t entries);
+
+SH_API int64_t sh_count_nulls(const void *entries, int64_t width, int64_t count, uint64_t null);
+SH_API int64_t sh_valid_bits(const void *entries, int64_t width, int64_t count, uint64_t null, uint8_t *bits);
+SH_API int64_t sh_within(int64_t kind, const void *entries, int64_t count, const void *bounds, int64_t *found);
+SH_API int64_t sh_check_ids(const void *ids, int64_t count, int64_t entries);
+SH_API int64_t sh_check_texts(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
+                              int64_t ascii, int32_t *out, int64_t *found);
+SH_API int64_t sh_texts_within(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
+                               const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length);
 
 /* Where sh_kafka_look writes what it finds of messages; each has an entry a message. */
 struct sh_kafka_facts {

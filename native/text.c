@@ -49,6 +49,24 @@ int64_t sh_character(const uint8_t *p, const uint8_t *end) {
     return length;
 }
 
+/* Whether bytes are strict UTF-8. */
+int sh_is_text(const uint8_t *p, const uint8_t *stop) {
+    while (p < stop) {
+        if (stop - p >= 8 && (word_at(p, stop) & UINT64_C(0x8080808080808080)) == 0) {
+            p += 8;
+        } else if (*p < 0x80) {
+            p++;
+        } else {
+            int64_t length = sh_character(p, stop);
+            if (length == 0) {
+                return 0;
+            }
+            p += length;
+        }
+    }
+    return 1;
+}
+
 /* The four hexadecimal digits at p, -1 if they are none. */
 static int64_t hexadecimal(const uint8_t *p) {
     int64_t value = 0;

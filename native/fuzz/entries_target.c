@@ -1,5 +1,5 @@
-/* Fixed-width entries: any order, also beyond the entries, any ids and tables, digests of any bytes. What comes out is
- * compared with loops that look at one entry after the other. */
+/* Fixed-width entries: any order, also beyond the entries, any ids and tables; digests, nulls and bounds of any bytes.
+ * What comes out is compared with loops that look at one entry after the other. */
 #include <stdbool.h>
 
 #include "../hash.h"
@@ -130,6 +130,76 @@ static void check_digest(int64_t kind, const uint8_t *entries, int64_t count, ui
     HOLDS(sh_digest_fixed(prefix, kind < 4 ? -1 - kind : KINDS + kind - 4, NULL, count, null, total) == -1);
 }
 
+/* The entry as a double; of 8 bytes that are a whole number, only its order counts. */
+static double real_of(int64_t kind, const uint8_t *entry) {
+    double wide;
+    float narrow;
+    if (kind == SH_ENTRY_DOUBLE) {
+        memcpy(&wide, entry, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, entry, sizeof narrow);
+    return narrow;
+}
+
+/* Three entries of the input are null, low and high. */
+static void check_within(int64_t kind, const uint8_t *entries, int64_t count) {
+    if (count < 3 || kind == SH_ENTRY_BOOLEAN) {
+        return;
+    }
+    const bool real = kind == SH_ENTRY_FLOAT || kind == SH_ENTRY_DOUBLE;
+    double reals[3];
+    int64_t wholes[3], found[3] = {5, 6, 7}, wanted[3] = {5, 6, 7};
+    for (int64_t i = 0; i < 3; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, entries + i * WIDTHS[kind], (size_t)WIDTHS[kind]);
+        wholes[i] = real ? 0 : value_of(kind, bits);
+        reals[i] = real ? real_of(kind, entries + i * WIDTHS[kind]) : 0;
+        if (real && reals[i] != reals[i]) {
+            return;
+        }
+    }
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, entries + i * WIDTHS[kind], (size_t)WIDTHS[kind]);
+        int64_t whole = real ? 0 : value_of(kind, bits);
+        double value = real ? real_of(kind, entries + i * WIDTHS[kind]) : 0;
+        bool null = real ? value == reals[0] : whole == wholes[0];
+        wanted[0] += null;
+        wanted[1] += value != value;
+        wanted[2] += !null && (real ? value < reals[1] || value > reals[2] : whole < wholes[1] || whole > wholes[2]);
+    }
+    HOLDS(sh_within(kind, entries, count, real ? (const void *)reals : wholes, found) == count);
+    HOLDS(memcmp(found, wanted, sizeof found) == 0);
+    HOLDS(sh_within(SH_ENTRY_BOOLEAN, entries, count, wholes, found) == -1);
+}
+
+static void check_nulls(const uint8_t *entries, int64_t width, int64_t count, uint64_t null) {
+    uint8_t *bits = made((size_t)((count + 7) / 8));
+    int64_t nulls = 0;
+    HOLDS(sh_valid_bits(entries, width, count, null, bits) == count);
+    for (int64_t i = 0; i < (count + 7) / 8 * 8; i++) {
+        bool equal = i < count && memcmp(entries + i * width, &null, (size_t)width) == 0;
+        nulls += equal;
+        HOLDS((bits[i / 8] >> i % 8 & 1) == (i < count && !equal));
+    }
+    HOLDS(sh_count_nulls(entries, width, count, null) == nulls);
+    HOLDS(sh_count_nulls(NULL, 3, 0, null) == -1 && sh_valid_bits(NULL, 3, 0, null, NULL) == -1);
+    free(bits);
+}
+
+static void check_symbols(const uint8_t *ids, int64_t count, int64_t table_size) {
+    int64_t nulls = 0;
+    bool good = true;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t id;
+        memcpy(&id, ids + 4 * i, 4);
+        nulls += id == INT32_MIN;
+        good = good && (id == INT32_MIN || (id >= 0 && id < table_size));
+    }
+    HOLDS(sh_check_ids(ids, count, table_size) == (good ? nulls : -1));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < SETTINGS) {
         return 0;
@@ -157,6 +227,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t null = 0;
     memcpy(&null, total > 0 && chosen[4] & 1 ? data : chosen, (size_t)width);
     check_digest(kind, entries, total, null, chosen[5] * UINT64_C(0x0101010101010101));
+    check_within(kind, entries, total);
+    check_nulls(entries, width, total, null);
+    if (width == 4) {
+        check_symbols(entries, total, chosen[3] < 128 ? chosen[3] : INT64_C(1) << (chosen[3] % 50));
+    }
     free(entries);
     if (chosen[4] % 64 == 6 && total > 0) { /* more than one block, with few and with many different values */
         size_t times = (size_t)(17000 / (total * width) + 1);

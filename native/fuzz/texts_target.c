@@ -187,6 +187,72 @@ static void check_values(const struct array *a, const uint8_t *chosen) {
     HOLDS(!good || (total[0] == (uint64_t)sum && total[1] == (uint64_t)(sum >> 64)));
 }
 
+static bool is_ascii(const uint8_t *text, int64_t length) {
+    for (int64_t i = 0; i < length; i++) {
+        if (text[i] >= 0x80) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int order_of(const uint8_t *one, int64_t one_length, const uint8_t *other, int64_t other_length) {
+    for (int64_t i = 0; i < one_length && i < other_length; i++) {
+        if (one[i] != other[i]) {
+            return one[i] < other[i] ? -1 : 1;
+        }
+    }
+    return (one_length > other_length) - (one_length < other_length);
+}
+
+/* The same as they lie in files: ends of 8 bytes behind the begin of the first text. */
+static void check_checked(const struct array *a, const uint8_t *chosen) {
+    const int64_t begin = low_of(a, 0), low_length = chosen[2] % 12, high_length = chosen[3] % 12 - 1;
+    if (begin < 0 || begin > a->size) {
+        return;
+    }
+    const uint8_t *ends = (const uint8_t *)a->ends + 8 * (a->first + 1), *from = a->data + begin;
+    uint8_t *low = made((size_t)low_length), *high = made((size_t)(high_length < 0 ? 0 : high_length));
+    for (int64_t i = 0; i < low_length || i < high_length; i++) {
+        uint8_t byte = i < a->size ? a->data[i] : 0;
+        if (i < low_length) {
+            low[i] = byte;
+        }
+        if (i < high_length) {
+            high[i] = (uint8_t)(byte + (chosen[1] & 1));
+        }
+    }
+    bool sound = true, text[2] = {true, true}, within = true;
+    int64_t empty = 0, alone = 0;
+    for (int64_t i = 0; sound && i < a->count; i++) {
+        sound = in_data(a, i);
+        const int64_t length = sound ? length_of(a, i) : 0;
+        const uint8_t *p = a->data + (sound ? low_of(a, i) : 0);
+        text[0] = text[0] && is_utf8(p, length);
+        text[1] = text[1] && is_ascii(p, length);
+        empty += length == 0;
+        alone += length == 1 && *p == 0;
+        const int64_t shown = length == 1 && *p == 0 ? 0 : length;
+        within = within && (length == 0 || (order_of(p, shown, low, low_length) >= 0 &&
+                                            (high_length < 0 || order_of(p, shown, high, high_length) <= 0)));
+    }
+    int32_t *out = made(sizeof *out * (size_t)(a->count + 1));
+    for (int ascii = 0; ascii < 2; ascii++) {
+        int64_t found[2], wanted = sound && text[ascii] ? empty : -1;
+        int32_t *into = chosen[4] & 8 ? out : NULL;
+        HOLDS(sh_check_texts(ends, a->count, begin, from, a->size - begin, ascii, into, found) == wanted);
+        HOLDS(wanted < 0 || (found[0] == alone && found[1] == (a->count ? low_of(a, a->count) - begin : 0)));
+        for (int64_t i = 0; wanted >= 0 && into != NULL && i <= a->count; i++) {
+            HOLDS(out[i] == low_of(a, i) - begin);
+        }
+    }
+    HOLDS(sh_texts_within(ends, a->count, begin, from, a->size - begin, low, low_length, high, high_length) ==
+          (sound && within));
+    free(out);
+    free(low);
+    free(high);
+}
+
 /* Texts of the input, which end at its line feeds; where an end is changed, anything follows. */
 static struct array texts_of(const uint8_t *data, size_t size, const uint8_t *chosen) {
     static const int64_t ODD[] = {-1, INT32_MIN, INT32_MAX, 0, 1, INT64_MAX, INT64_MIN, (int64_t)1 << 32};
@@ -227,6 +293,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_digest(&a, data + SETTINGS, data);
     if (a.wide) {
         check_values(&a, data);
+        check_checked(&a, data);
     }
     free(a.ends);
     free(a.data);

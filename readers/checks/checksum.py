@@ -7,12 +7,12 @@ from pathlib import Path
 from store.io.fs import Fs
 from store.scan.checksums import crc32
 
-BLOCK = 1 << 17  # bytes; memory for larger blocks comes from the kernel each time
+BLOCK = 1 << 19  # bytes that stay in the processor's cache until they are looked at
 
 
 def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
     """CRC-32 of ``length`` bytes from ``offset``."""
-    crc = 0
+    crc, window = 0, fs.window(path, BLOCK)
     for at in range(offset, offset + length, BLOCK):
-        crc = crc32(fs.read_range(path, at, min(BLOCK, offset + length - at)), crc)
+        crc = crc32(window.view(at, min(BLOCK, offset + length - at)), crc)
     return crc

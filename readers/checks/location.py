@@ -10,6 +10,7 @@ from typing import Literal
 from readers.checks.checksum import checksum
 from readers.checks.findings import Finding, finding, from_error
 from readers.checks.parquet_location import check_indexes, check_parquet
+from readers.checks.sound import is_sound
 from readers.checks.values import Expected, check_values
 from store.epochs.files.publish import OWNER, TABLE_DEFINITION
 from store.errors import SparkhavenError
@@ -50,15 +51,18 @@ def check_location(
             )
         return
     yield from _record(fs, expected, names)
+    columns = [c for c in schema.stored if c.files[0] in expected.files and c.files[0] in names]
+    sound = {name for c in columns if deep and is_sound(fs, expected, c) for name in c.files}
     damaged: set[str] = set()
+    unread: set[str] = set()
     for name, state in sorted(expected.files.items()):
-        for found in _file(fs, schema, expected, name, state, deep=deep):
+        for found in _file(fs, expected, name, state, unread, deep=deep and name not in sound):
             yield found
             if found.severity == "error":
                 damaged.add(name)
-    for column in schema.stored:
-        if column.files[0] in expected.files and column.files[0] in names:
-            yield from _column(fs, expected, column, names, deep=deep)
+    for column in columns:
+        readable = unread.isdisjoint(column.files)  # else a mapping of it could end the process
+        yield from _column(fs, expected, column, names, deep=deep and readable and column.files[0] not in sound)
     if NAME in expected.files and NAME not in damaged:
         yield from check_parquet(fs, schema, expected, deep=deep)
     yield from check_indexes(fs, expected, deep=deep)
@@ -148,9 +152,9 @@ def _differing(sizes: Mapping[str, int], record: TableSize) -> str:
 
 
 def _file(
-    fs: Fs, schema: TableSchema, expected: Expected, name: str, state: FileState, *, deep: bool
+    fs: Fs, expected: Expected, name: str, state: FileState, unread: set[str], *, deep: bool
 ) -> Iterator[Finding]:
-    """Length of one file, and its checksum."""
+    """Length of one file, and its checksum. To ``unread`` comes the name of one that the system does not read."""
     path = expected.directory / name
     found = fs.stat(path)
     if found is None:
@@ -191,6 +195,8 @@ def _file(
         try:
             crc = checksum(fs, path, offset, state.size)
         except (SparkhavenError, OSError) as error:
+            if isinstance(error, OSError):
+                unread.add(name)
             yield from_error(error, path)
             return
         if crc != state.crc:

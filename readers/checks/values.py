@@ -45,14 +45,14 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
     path = expected.directory / (NAME if parquet else column.files[0])
     opened = open_column(fs, expected.directory, column, sizes, expected.rows)
     if column.storage is Storage.SYMBOL and expected.rows and not parquet:
-        yield from _symbols(expected, column, opened.read(0, 1).dictionary)
+        yield from symbol_findings(expected, column, opened.read(0, 1).dictionary)
     groups = None
     if column.kind is Kind.GROUPING and not parquet and expected.rows:
         ranges = read_grouping(fs, expected.directory, column, expected.rows)
         groups = None if ranges is None else _Groups(ranges, column, path)
         if groups is None and expected.tier == "history":
             yield finding("warning", path, "grouping column of history has no grouping", expected="row ranges")
-    for first, last, stats in _parts(expected.stats.get(column.name, ()), expected.rows):
+    for first, last, stats in parts_of(expected.stats.get(column.name, ()), expected.rows):
         seen = Seen(stats)
         for start in range(first, last, BLOCK):
             values = opened.read(start, min(start + BLOCK, last))
@@ -72,7 +72,7 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
             )
 
 
-def _parts(all_stats: Sequence[RangeStats], rows: int) -> Iterator[tuple[int, int, RangeStats | None]]:
+def parts_of(all_stats: Sequence[RangeStats], rows: int) -> Iterator[tuple[int, int, RangeStats | None]]:
     """All rows, as the ranges that have statistics and those between them."""
     done = 0
     for stats in sorted(all_stats, key=lambda each: each.start):
@@ -131,7 +131,8 @@ class _Groups:
         return first + min(bad) if bad else None
 
 
-def _symbols(expected: Expected, column: Column, texts: pa.Array) -> Iterator[Finding]:
+def symbol_findings(expected: Expected, column: Column, texts: pa.Array) -> Iterator[Finding]:
+    """What is worth a note about a symbol table."""
     path = expected.directory / column.files[1]
     double = len(texts) - len(texts.unique())
     if double:

@@ -21,10 +21,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from store.errors import CorruptFileError
 from store.io.durability import Durability
 from store.io.locking import Lock
-from store.io.opened import Opened
+from store.io.opened import Opened, Window, shorter
 from store.io.sync import SYNCFS_FROM, SyncGuard
 from store.io.system_errors import in_phase, naming
 from store.types.frozen import frozen
@@ -79,6 +78,10 @@ class Fs(Durability):
         """A file for reading piece by piece."""
         return Opened(path)
 
+    def window(self, path: Path, size: int) -> Window:
+        """A file whose bytes are looked at part by part, ``size`` at most."""
+        return Window(path, size)
+
     def read_range(self, path: Path, offset: int, length: int) -> bytes:
         """Exactly ``length`` bytes from ``offset``; a file that ends earlier is a CorruptFileError."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -88,7 +91,7 @@ class Fs(Durability):
             while wanted:
                 part = os.pread(descriptor, wanted, offset + length - wanted)
                 if not part:
-                    raise _shorter(path, offset + length, offset + length - wanted)
+                    raise shorter(path, offset + length, offset + length - wanted)
                 parts.append(part)
                 wanted -= len(part)
             return b"".join(parts)
@@ -111,7 +114,7 @@ class Fs(Durability):
             raise
         except OSError:
             return self.map_range(path, 0, length)
-        raise _shorter(path, length, size)
+        raise shorter(path, length, size)
 
     def map_range(self, path: Path, offset: int, length: int) -> pa.Buffer:
         """``length`` bytes from ``offset`` as a read-only mapping of those pages; shorter is a CorruptFileError.
@@ -125,7 +128,7 @@ class Fs(Durability):
         try:
             size = os.fstat(descriptor).st_size
             if size < offset + length:
-                raise _shorter(path, offset + length, size)
+                raise shorter(path, offset + length, size)
             lead = offset % mmap.ALLOCATIONGRANULARITY
             try:
                 mapping = mmap.mmap(descriptor, lead + length, prot=mmap.PROT_READ, offset=offset - lead)
@@ -326,13 +329,3 @@ class Fs(Durability):
             os.close(descriptor)
             raise
         return Lock(descriptor, path)
-
-
-def _shorter(path: Path, expected: int, found: int) -> CorruptFileError:
-    return CorruptFileError(
-        "file is shorter than its committed length",
-        where=path,
-        expected=f"{expected} bytes",
-        found=f"{found} bytes",
-        hint="run `sparkhaven verify --deep`, then restore the file or roll back",
-    )

@@ -22,7 +22,7 @@ from pathlib import Path
 from store.io.fs import Fs
 from store.io.user_cache import cache_directory
 
-ABI = 6  # SH_ABI of native/sparkhaven.h
+ABI = 7  # SH_ABI of native/sparkhaven.h
 SWITCH = "SPARKHAVEN_NATIVE"
 _LOG = logging.getLogger("sparkhaven.native")
 _WORD, _AT = ctypes.c_int64, ctypes.c_void_p
@@ -46,6 +46,12 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_gather": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _AT]),
     "sh_gather_ids": (_WORD, [_AT, _WORD, _AT, _WORD, _AT, _WORD, _AT]),
     "sh_count_ids": (_WORD, [_AT, _WORD, _AT, _WORD]),
+    "sh_count_nulls": (_WORD, [_AT, _WORD, _WORD, ctypes.c_uint64]),
+    "sh_valid_bits": (_WORD, [_AT, _WORD, _WORD, ctypes.c_uint64, _AT]),
+    "sh_within": (_WORD, [_WORD, _AT, _WORD, _AT, _AT]),
+    "sh_check_ids": (_WORD, [_AT, _WORD, _WORD]),
+    "sh_check_texts": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _WORD, _AT, _AT]),
+    "sh_texts_within": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, ctypes.c_char_p, _WORD, ctypes.c_char_p, _WORD]),
     "sh_kafka_look": (_WORD, [_AT, _WORD, _WORD, _AT, _AT]),
     "sh_kafka_frame": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _AT]),
     "sh_kafka_release": (None, [_AT, _WORD, _AT]),

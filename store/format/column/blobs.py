@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
-from store.format.column.charset import Place, decode_values, encode_values, row_place
-from store.format.column.ends import decode_ends, encode_ends
-from store.format.column.prefix import ByteOrder
+from store.format.column.charset import Place, charset, decode_values, encode_values, row_place
+from store.format.column.ends import WIDTH, decode_ends, encode_ends
+from store.format.column.prefix import LITTLE, ByteOrder
+from store.native.checked import check_texts
 
 
 def encode_blobs(
@@ -36,8 +38,33 @@ def decode_blobs(
     ``start_end`` is the end of the row before, ``data`` the committed bytes of ``.bytes``. Ends out of order or
     beyond them, and bytes that are not text in the charset, are a CorruptFileError with the row.
     """
+    count = ends.size // WIDTH
+    found = _plain(ends, data, start_end, encoding) if count and order == LITTLE else None
+    if found is not None:
+        return found
     table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
     base, stop = int(table[0]), int(table[-1])
     return decode_values(
         data.slice(base, stop - base), table - base, encoding, lambda index: f"{where}, row {first_row + index}"
     )
+
+
+def _plain(ends: pa.Buffer, data: pa.Buffer, start_end: int, encoding: str) -> pa.Array | None:
+    """Texts that lie in the file as Arrow has them, whose bytes are not copied; None: others, or in doubt."""
+    row = charset(encoding)
+    if row.unit > 1 or not 0 <= start_end <= data.size:
+        return None
+    count, octets = ends.size // WIDTH, data.slice(start_end)
+    offsets = pa.allocate_buffer(4 * (count + 1))
+    places = np.frombuffer(offsets, np.int32)
+    facts = check_texts(
+        np.frombuffer(ends, np.int64),
+        start_end,
+        np.frombuffer(octets, np.uint8) if octets.size else np.empty(0, np.uint8),
+        ascii_only=row.codec != "utf-8",
+        out=places,
+    )
+    if facts is None or facts.alone:
+        return None
+    bitmap = pa.py_buffer(np.packbits(places[1:] != places[:-1], bitorder="little")) if facts.empty else None
+    return pa.Array.from_buffers(pa.string(), count, [bitmap, offsets, octets.slice(0, facts.stop)], facts.empty)

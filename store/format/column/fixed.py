@@ -16,6 +16,7 @@ from store.errors import SchemaMismatchError
 from store.format.column.charset import Mask, Place, row_place
 from store.format.column.prefix import LITTLE, ByteOrder
 from store.kernels import pc
+from store.native.checked import count_nulls, valid_bits
 from store.types.datatypes import DataType
 
 
@@ -100,10 +101,10 @@ def decode_fixed(
         buffer = pa.py_buffer(values)
     bitmap, missing = None, 0
     if has_nulls is not False:
-        nulls = values == values.dtype.type(data_type.null if null is None else null)
-        missing = int(np.count_nonzero(nulls))
+        entry: Any = data_type.null if null is None else null
+        missing = count_nulls(values, entry)
         if missing:
-            bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+            bitmap = pa.py_buffer(valid_bits(values, entry))
     if pa.types.is_boolean(data_type.arrow):
-        buffer = pa.py_buffer(np.packbits(values != 0, bitorder="little"))
+        buffer = pa.py_buffer(valid_bits(values, 0))
     return pa.Array.from_buffers(data_type.arrow, rows, [bitmap, buffer], missing)

@@ -18,6 +18,7 @@ from store.format.column.ends import WIDTH, decode_ends, encode_ends
 from store.format.column.prefix import LITTLE, ByteOrder
 from store.format.java.reader import HINT
 from store.kernels import pc
+from store.native.checked import check_ids, valid_bits
 from store.native.gather import gathered
 from store.types.datatypes import INT_NULL
 
@@ -109,7 +110,6 @@ def decode_rows(
     where: object,
     *,
     first_row: int = 0,
-    has_nulls: bool | None = None,
 ) -> pa.DictionaryArray:
     """Rows as numbers into ``texts``; in native order and without nulls they are not copied.
 
@@ -119,12 +119,10 @@ def decode_rows(
     if not numbers.dtype.isnative:
         numbers = numbers.astype(np.int32)
         dat = pa.py_buffer(numbers)
-    nulls = numbers == INT_NULL
-    missing = int(np.count_nonzero(nulls))
-    # as unsigned numbers the negative ones are the largest
-    bad = numbers.view(np.uint32) >= len(texts)
-    if np.count_nonzero(bad) != missing:
-        row = int(np.argmax(bad & ~nulls))
+    missing = check_ids(numbers, len(texts))
+    if missing is None:
+        # as unsigned numbers the negative ones are the largest
+        row = int(np.argmax((numbers.view(np.uint32) >= len(texts)) & (numbers != INT_NULL)))
         raise CorruptFileError(
             "row has a symbol that is not in the table",
             where=f"{where}, row {first_row + row}",
@@ -132,14 +130,14 @@ def decode_rows(
             found=int(numbers[row]),
             hint=HINT,
         )
+    bitmap = pa.py_buffer(valid_bits(numbers, INT_NULL)) if missing else None
     if texts.null_count:
         empty = pc.is_null(texts).to_numpy(zero_copy_only=False)
-        nulls |= empty[np.where(nulls, 0, numbers)]
-        texts = pc.fill_null(texts, "")
-        missing = int(np.count_nonzero(nulls))
-    bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if missing else None
+        nulls = (numbers == INT_NULL) | empty[np.maximum(numbers, 0)]
+        texts, missing = pc.fill_null(texts, ""), int(np.count_nonzero(nulls))
+        bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
     if missing:  # Arrow looks up indices below nulls too when it joins dictionaries: the sentinel would lead it astray
-        dat = pa.py_buffer(np.where(nulls, 0, numbers).astype(np.int32, copy=False))
+        dat = pa.py_buffer(np.maximum(numbers, 0))
     indices = pa.Array.from_buffers(pa.int32(), len(numbers), [bitmap, dat], missing)
     return pa.DictionaryArray.from_arrays(indices, texts, safe=False)
 

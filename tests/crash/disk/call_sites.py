@@ -18,6 +18,7 @@ from types import FrameType
 import pyarrow as pa
 
 from store.io.fs import Lock, Stat
+from store.io.opened import Window
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY
 
@@ -95,6 +96,10 @@ class CallSiteFs(PowerCutFs):
     def read_range(self, path: Path, offset: int, length: int) -> bytes:
         self._call("read", path)
         return super().read_range(path, offset, length)
+
+    def window(self, path: Path, size: int) -> Window:
+        self._call("read", path)
+        return super().window(path, size)
 
     def map(self, path: Path, length: int) -> pa.Buffer:
         self._call("map", path)

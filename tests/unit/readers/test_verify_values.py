@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from readers.checks.values import Seen, _Groups, _parts
+from readers.checks.values import Seen, _Groups, parts_of
 from store.format.index.grouping import GroupRanges
 from store.types.committed import RangeStats
 from store.types.datatypes import BY_NAME
@@ -61,12 +61,12 @@ def test_true_statistics_and_false_ones(name: str, step: int) -> None:
 
 def test_rows_between_statistics_are_read_too() -> None:
     one, other = RangeStats(4, 6, 0), RangeStats(8, 20, 0)
-    assert list(_parts([other, one], 12)) == [(0, 4, None), (4, 6, one), (6, 8, None), (8, 12, other)]
-    assert list(_parts([], 3)) == [(0, 3, None)]
-    assert list(_parts([one], 9)) == [(0, 4, None), (4, 6, one), (6, 9, None)]
-    assert list(_parts([], 0)) == []
+    assert list(parts_of([other, one], 12)) == [(0, 4, None), (4, 6, one), (6, 8, None), (8, 12, other)]
+    assert list(parts_of([], 3)) == [(0, 3, None)]
+    assert list(parts_of([one], 9)) == [(0, 4, None), (4, 6, one), (6, 9, None)]
+    assert list(parts_of([], 0)) == []
     wide = RangeStats(0, 7, 0)
-    assert list(_parts([wide, one], 9)) == [(0, 7, wide), (4, 6, one), (7, 9, None)]
+    assert list(parts_of([wide, one], 9)) == [(0, 7, wide), (4, 6, one), (7, 9, None)]
 
 
 def grouped(kind: str, runs: Sequence[tuple[Any, int]]) -> tuple[Column, GroupRanges, list[Any]]:

@@ -1,0 +1,283 @@
+/* What lies in the files of a column, looked at in one pass: nulls, bounds, symbol ids, texts. */
+#include "parts.h"
+
+enum {
+    SOME = 1 << 10, /* texts whose offsets stay in the first cache */
+    STEP = 1 << 9,  /* bytes that are looked at between two requests */
+    AHEAD = 1 << 13 /* how far these are in front */
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* A function, made twice: for every machine, and for those that compare 32 bytes at once. */
+#ifdef __x86_64__
+#include <cpuid.h>
+
+static int has_avx2;
+
+/* What the processor has, and the system keeps: the compiler's own way to ask says no where Zig has linked it. */
+__attribute__((constructor)) static void look_at_processor(void) {
+    uint32_t a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0) {
+        return;
+    }
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    has_avx2 = (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
+}
+
+#define EITHER(name, made, parameters, arguments)                                                                      \
+    __attribute__((target("avx2"))) static int64_t name##_avx2 parameters { return made arguments; }                   \
+    int64_t name parameters { return has_avx2 ? name##_avx2 arguments : made arguments; }
+#else
+#define EITHER(name, made, parameters, arguments)                                                                      \
+    int64_t name parameters { return made arguments; }
+#endif
+
+/* Asks for bytes that are looked at soon; where there are none, nothing happens. The processor by itself does not ask
+ * beyond the page that it is at. */
+INLINE void ahead(const uint8_t *p, int64_t size) {
+    for (int64_t i = 0; i < size; i += 64) {
+        __builtin_prefetch((const void *)((uintptr_t)p + AHEAD + (uintptr_t)i), 0, 2);
+    }
+}
+
+/* For entries of a type, some at a time; counters as wide as the entries, so that many are counted at once, are added
+ * before they are full. */
+#define STEPS(type, limit, body, after)                                                                                \
+    for (int64_t first = 0; first < count; first += (limit)) {                                                         \
+        int64_t stop = count - first < (limit) ? count : first + (limit);                                              \
+        ahead(p + first * (int64_t)sizeof(type), (limit) * (int64_t)sizeof(type));                                     \
+        for (int64_t i = first; i < stop; i++) {                                                                       \
+            type entry;                                                                                                \
+            memcpy(&entry, p + i * (int64_t)sizeof entry, sizeof entry);                                               \
+            body;                                                                                                      \
+        }                                                                                                              \
+        after;                                                                                                         \
+    }
+
+#define EQUAL(type, limit)                                                                                             \
+    {                                                                                                                  \
+        type equal = 0;                                                                                                \
+        STEPS(type, limit, equal += entry == (type)null, (found += (int64_t)equal, equal = 0))                         \
+        return found;                                                                                                  \
+    }
+
+INLINE int64_t count_nulls(const uint8_t *p, int64_t width, int64_t count, uint64_t null) {
+    int64_t found = 0;
+    switch (width) {
+    case 1:
+        EQUAL(uint8_t, 128)
+    case 2:
+        EQUAL(uint16_t, STEP / 2)
+    case 4:
+        EQUAL(uint32_t, STEP / 4)
+    case 8:
+        EQUAL(uint64_t, STEP / 8)
+    default:
+        return -1;
+    }
+}
+
+/* How many entries of 1, 2, 4 or 8 bytes have the bits of the null; -1 for another width. */
+EITHER(sh_count_nulls, count_nulls, (const void *entries, int64_t width, int64_t count, uint64_t null),
+       (entries, width, count, null))
+
+#define BITS(type)                                                                                                     \
+    for (int64_t first = 0; first < count; first += 8) {                                                               \
+        uint8_t flags[8] = {0};                                                                                        \
+        for (int64_t i = 0, stop = count - first < 8 ? count - first : 8; i < stop; i++) {                             \
+            type entry;                                                                                                \
+            memcpy(&entry, p + (first + i) * (int64_t)sizeof entry, sizeof entry);                                     \
+            flags[i] = entry != (type)null;                                                                            \
+        }                                                                                                              \
+        uint64_t word;                                                                                                 \
+        memcpy(&word, flags, 8);                                                                                       \
+        bits[first >> 3] = (uint8_t)(word * UINT64_C(0x0102040810204080) >> 56); /* byte i becomes bit i */            \
+    }                                                                                                                  \
+    return count
+
+/* Bit i becomes 1 where entry i is another than the null; those behind the last are 0. Returns count, -1 for a width
+ * that there is not. */
+int64_t sh_valid_bits(const void *entries, int64_t width, int64_t count, uint64_t null, uint8_t *bits) {
+    const uint8_t *p = entries;
+    switch (width) {
+    case 1:
+        BITS(uint8_t);
+    case 2:
+        BITS(uint16_t);
+    case 4:
+        BITS(uint32_t);
+    case 8:
+        BITS(uint64_t);
+    default:
+        return -1;
+    }
+}
+
+#define WITHIN(type, wide, counter, limit)                                                                             \
+    {                                                                                                                  \
+        wide given[3];                                                                                                 \
+        memcpy(given, bounds, sizeof given);                                                                           \
+        const type null = (type)given[0], low = (type)given[1], high = (type)given[2];                                 \
+        counter equal = 0, none = 0, other = 0;                                                                        \
+        STEPS(type, limit,                                                                                             \
+              (equal += entry == null, none += entry != entry, other += (entry < low) | (entry > high)),               \
+              (nulls += (int64_t)equal, nans += (int64_t)none, outside += (int64_t)other, equal = none = other = 0))   \
+        outside -= ((null < low) | (null > high)) ? nulls : 0;                                                         \
+        break;                                                                                                         \
+    }
+
+INLINE int64_t within(int64_t kind, const uint8_t *p, int64_t count, const void *bounds, int64_t *found) {
+    int64_t nulls = 0, nans = 0, outside = 0;
+    switch (kind) {
+    case SH_ENTRY_BYTE:
+        WITHIN(int8_t, int64_t, uint8_t, 128)
+    case SH_ENTRY_SHORT:
+        WITHIN(int16_t, int64_t, uint16_t, STEP / 2)
+    case SH_ENTRY_INT:
+        WITHIN(int32_t, int64_t, uint32_t, STEP / 4)
+    case SH_ENTRY_LONG:
+        WITHIN(int64_t, int64_t, uint64_t, STEP / 8)
+    case SH_ENTRY_CHAR:
+        WITHIN(uint16_t, int64_t, uint16_t, STEP / 2)
+    case SH_ENTRY_FLOAT:
+        WITHIN(float, double, uint32_t, STEP / 4)
+    case SH_ENTRY_DOUBLE:
+        WITHIN(double, double, uint64_t, STEP / 8)
+    default:
+        return -1;
+    }
+    found[0] += nulls;
+    found[1] += nans;
+    found[2] += outside;
+    return count;
+}
+
+/* Adds to found how many entries are the null, how many NaN, and how many others are not from low to high. `bounds` has
+ * null, low and high: values of the entries' type, as doubles for floats and doubles, else as whole numbers of 8 bytes.
+ * Returns count, -1 for an unknown kind. */
+EITHER(sh_within, within,
+       (int64_t kind, const void *entries, int64_t count, const void *bounds, int64_t *found),
+       (kind, entries, count, bounds, found))
+
+INLINE int64_t check_ids(const uint8_t *p, int64_t count, int64_t entries) {
+    const uint32_t null = UINT32_C(1) << 31, limit = entries < null ? (uint32_t)entries : null;
+    int64_t nulls = 0, beyond = 0;
+    uint32_t equal = 0, high = 0;
+    STEPS(uint32_t, STEP / 4, (equal += entry == null, high += entry >= limit),
+          (nulls += equal, beyond += high, equal = high = 0))
+    return beyond == nulls ? nulls : -1;
+}
+
+/* How many ids are null, the smallest number; -1 if another one is not below `entries`. */
+EITHER(sh_check_ids, check_ids, (const void *ids, int64_t count, int64_t entries), (ids, count, entries))
+
+INLINE int is_ascii(const uint8_t *p, int64_t size) {
+    const int64_t count = size / 8;
+    uint64_t all = word_at(p + 8 * count, p + size);
+    STEPS(uint64_t, STEP / 8, all |= entry, )
+    return (all & UINT64_C(0x8080808080808080)) == 0;
+}
+
+INLINE int64_t check_texts(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
+                           int64_t ascii, int32_t *out, int64_t *found) {
+    int32_t some[SOME + 1] = {0};
+    int64_t nulls = 0, alone = 0;
+    uint64_t high = 0;
+    int32_t order = 0;
+    if (out != NULL) {
+        out[0] = 0;
+    }
+    for (int64_t from = 0; from < count; from += SOME) {
+        int64_t part = count - from < SOME ? count - from : SOME;
+        int32_t *at = out != NULL ? out + from : some, empty = 0, one = 0;
+        ahead((const uint8_t *)ends + 8 * from, 8 * SOME);
+        for (int64_t i = 0; i < part; i++) {
+            uint64_t place = (uint64_t)sh_end(ends, 1, from + i) - (uint64_t)first;
+            high |= place;
+            at[i + 1] = (int32_t)(uint32_t)place;
+        }
+        if (high > INT32_MAX) {
+            return -1;
+        }
+        for (int64_t i = 0; i < part; i++) { /* of numbers that are not negative: no difference overflows */
+            int32_t length = at[i + 1] - at[i];
+            order |= length;
+            empty += length == 0;
+            one += length == 1;
+        }
+        nulls += empty;
+        for (int64_t i = 0; one > 0 && order >= 0 && i < part; i++) {
+            alone += at[i + 1] - at[i] == 1 && at[i] < size && data[at[i]] == 0;
+        }
+        some[0] = at[part];
+    }
+    found[0] = alone;
+    found[1] = count > 0 ? (int64_t)((uint64_t)sh_end(ends, 1, count - 1) - (uint64_t)first) : 0;
+    if (order < 0 || found[1] > size) {
+        return -1;
+    }
+    if (is_ascii(data, found[1])) {
+        return nulls;
+    }
+    if (ascii || !sh_is_text(data, data + found[1])) {
+        return -1;
+    }
+    for (int64_t i = 0; i < count; i++) { /* text as a whole, and cut where characters begin */
+        int64_t place = sh_end(ends, 1, i) - first;
+        if (place < found[1] && (data[place] & 0xC0) == 0x80) {
+            return -1;
+        }
+    }
+    return nulls;
+}
+
+/* The texts of `count` ends of 8 bytes: the first begins at `first`, of which `data` has `size` bytes from there on, less
+ * than 2 GiB. Returns how many have no bytes; -1 if an end is before another or outside of the data, or the bytes up to
+ * the last are not text: of ASCII alone where `ascii`, else each in UTF-8. found[0] becomes how many are a NUL alone,
+ * found[1] their last end, counted from `first`. `out`, if given, gets that of each, behind a 0. */
+EITHER(sh_check_texts, check_texts,
+       (const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size, int64_t ascii, int32_t *out,
+        int64_t *found),
+       (ends, count, first, data, size, ascii, out, found))
+
+/* Where the text p to p + length is in the order of bytes before (-1), at (0) or behind (1) another, whose first eight
+ * bytes are `key`. `end` is how far may be read. */
+static inline int against(const uint8_t *p, int64_t length, const uint8_t *end, const uint8_t *other, int64_t other_length,
+                          uint64_t key) {
+    uint64_t own = __builtin_bswap64(first_bytes(word_at(p, end), length));
+    if (LIKELY(own != key)) {
+        return own < key ? -1 : 1;
+    }
+    int order = memcmp(p, other, (size_t)(length < other_length ? length : other_length));
+    return order != 0 ? order : (length > other_length) - (length < other_length);
+}
+
+static uint64_t key_of(const uint8_t *p, int64_t length) { return __builtin_bswap64(word_at(p, p + length)); }
+
+/* Whether each of the texts that sh_check_texts takes is from low to high in the order of bytes: 1, else 0, also where an
+ * end is not as it should be. A text without bytes is null, and not looked at; a NUL alone is the empty one. There is no
+ * upper bound where high_length is -1. */
+int64_t sh_texts_within(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
+                        const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length) {
+    const uint64_t low_key = key_of(low, low_length), high_key = key_of(high, high_length < 0 ? 0 : high_length);
+    int64_t begin = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t stop = (uint64_t)sh_end(ends, 1, i) - (uint64_t)first;
+        if (stop < (uint64_t)begin || stop > (uint64_t)size) {
+            return 0;
+        }
+        const uint8_t *p = data + begin;
+        int64_t length = (int64_t)stop - begin;
+        begin = (int64_t)stop;
+        if (length == 0) {
+            continue;
+        }
+        length -= length == 1 && *p == 0;
+        if (against(p, length, data + size, low, low_length, low_key) < 0 ||
+            (high_length >= 0 && against(p, length, data + size, high, high_length, high_key) > 0)) {
+            return 0;
+        }
+    }
+    return 1;
+}

@@ -1,0 +1,168 @@
+"""What lies in the files of a column, looked at in one pass: by the compiled core, else by numpy.
+
+Arrays are contiguous, in native order, and need not be aligned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store.native.buffers import address
+from store.native.library import core
+
+Entries = npt.NDArray[Any]
+Octets = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int32]
+NULL_ID = -(2**31)
+_KINDS = {"i1": 0, "i2": 1, "i4": 2, "i8": 3, "u2": 4, "f4": 5, "f8": 6}  # enum sh_entry
+_BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def _bits(entries: Entries, null: float) -> int:
+    return int(np.array(null, entries.dtype).view(_BITS[entries.itemsize]))
+
+
+def count_nulls(entries: Entries, null: float) -> int:
+    """How many entries are ``null``, a value that equals nothing but itself."""
+    library = core()
+    if library is None:
+        return plain_count_nulls(entries, null)
+    found: int = library.sh_count_nulls(address(entries), entries.itemsize, len(entries), _bits(entries, null))
+    return found
+
+
+def plain_count_nulls(entries: Entries, null: float) -> int:
+    """The same without the compiled core."""
+    return int(np.count_nonzero(entries == entries.dtype.type(null)))
+
+
+def valid_bits(entries: Entries, null: float) -> Octets:
+    """A bit an entry, the lowest first: 1 where it is not ``null``."""
+    library = core()
+    if library is None:
+        return plain_valid_bits(entries, null)
+    bits = np.empty(-(-len(entries) // 8), np.uint8)
+    library.sh_valid_bits(address(entries), entries.itemsize, len(entries), _bits(entries, null), address(bits))
+    return bits
+
+
+def plain_valid_bits(entries: Entries, null: float) -> Octets:
+    """The same without the compiled core."""
+    return np.packbits(entries != entries.dtype.type(null), bitorder="little")
+
+
+def within(entries: Entries, null: float, low: float, high: float) -> tuple[int, int, bool]:
+    """How many entries are null, how many NaN, and whether each other one is from ``low`` to ``high``.
+
+    ``low`` and ``high`` are 64-bit integers for whole numbers, else floats.
+    """
+    library = core()
+    if library is None:
+        return plain_within(entries, null, low, high)
+    real = entries.dtype.kind == "f"
+    bounds = np.array([null, low, high], np.float64 if real else np.int64)
+    found = np.zeros(3, np.int64)
+    kind = _KINDS[f"{entries.dtype.kind}{entries.itemsize}"]
+    library.sh_within(kind, address(entries), len(entries), address(bounds), address(found))
+    return int(found[0]), int(found[1]), not found[2]
+
+
+def plain_within(entries: Entries, null: float, low: float, high: float) -> tuple[int, int, bool]:
+    """The same without the compiled core."""
+    there = entries != entries.dtype.type(null)
+    nans = entries != entries
+    kept = entries[there & ~nans]
+    wide = kept.astype(np.float64 if entries.dtype.kind == "f" else np.int64)
+    inside = bool(((wide >= low) & (wide <= high)).all())
+    return int(np.count_nonzero(~there)), int(np.count_nonzero(nans)), inside
+
+
+def check_ids(ids: npt.NDArray[np.int32], entries: int) -> int | None:
+    """How many ids are ``NULL_ID``; None if another is not one of a table of so many entries."""
+    library = core()
+    if library is None:
+        return plain_check_ids(ids, entries)
+    nulls: int = library.sh_check_ids(address(ids), len(ids), entries)
+    return None if nulls < 0 else nulls
+
+
+def plain_check_ids(ids: npt.NDArray[np.int32], entries: int) -> int | None:
+    """The same without the compiled core."""
+    nulls = int(np.count_nonzero(ids == NULL_ID))
+    # as unsigned numbers the negative ones are the largest
+    return None if np.count_nonzero(ids.view(np.uint32) >= min(entries, 1 << 31)) != nulls else nulls
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """How many texts have no bytes, how many are a NUL alone; ``stop``: the end of the last, from the first's begin."""
+
+    empty: int
+    alone: int
+    stop: int
+
+
+def check_texts(
+    ends: npt.NDArray[np.int64], first: int, data: Octets, *, ascii_only: bool, out: Offsets | None = None
+) -> TextFacts | None:
+    """What texts are like that end at ``ends``, the first of which begins at ``first``, where ``data`` begins.
+
+    None, in doubt: an end is before another or outside of the data, these are not text in UTF-8 (``ascii_only``: in
+    ASCII), or have 2 GiB and more. ``out``, if given, has room for the ends from there on, behind a 0.
+    """
+    library = core()
+    if library is None:
+        return plain_check_texts(ends, first, data, ascii_only=ascii_only, out=out)
+    found = np.empty(2, np.int64)
+    where = address(ends), len(ends), first, address(data), len(data)
+    empty = library.sh_check_texts(*where, ascii_only, None if out is None else address(out), address(found))
+    return None if empty < 0 else TextFacts(empty, int(found[0]), int(found[1]))
+
+
+def plain_check_texts(
+    ends: npt.NDArray[np.int64], first: int, data: Octets, *, ascii_only: bool, out: Offsets | None = None
+) -> TextFacts | None:
+    """The same without the compiled core."""
+    places = np.concatenate((np.array([first], np.int64), ends))
+    stop = int(places[-1]) - first
+    lengths = np.diff(places)
+    if (places[1:] < places[:-1]).any() or stop > min(len(data), 2**31 - 1):
+        return None
+    used = data[:stop].tobytes()
+    try:
+        used.decode("ascii" if ascii_only else "utf-8")
+    except UnicodeDecodeError:
+        return None
+    begins = places[:-1][lengths > 0] - first
+    if ((data[begins] & 0xC0) == 0x80).any():
+        return None
+    if out is not None:
+        out[:] = places - first
+    single = places[:-1][lengths == 1] - first
+    return TextFacts(int(np.count_nonzero(lengths == 0)), int(np.count_nonzero(data[single] == 0)), stop)
+
+
+def texts_within(ends: npt.NDArray[np.int64], first: int, data: Octets, low: bytes, high: bytes | None) -> bool:
+    """Whether each text of those that ``check_texts`` takes is from ``low`` to ``high`` in the order of bytes.
+
+    One without bytes is null and not looked at, a NUL alone is the empty one. None: no upper bound.
+    """
+    library = core()
+    if library is None:
+        return plain_texts_within(ends, first, data, low, high)
+    where = address(ends), len(ends), first, address(data), len(data)
+    bounds = low, len(low), high or b"", -1 if high is None else len(high)
+    return bool(library.sh_texts_within(*where, *bounds))
+
+
+def plain_texts_within(ends: npt.NDArray[np.int64], first: int, data: Octets, low: bytes, high: bytes | None) -> bool:
+    """The same without the compiled core."""
+    places = [0, *(ends - first).tolist()]
+    texts = [data[start:stop].tobytes() for start, stop in pairwise(places) if start != stop]
+    texts = [b"" if text == b"\0" else text for text in texts]
+    return all(low <= text and (high is None or text <= high) for text in texts)
