@@ -5,7 +5,6 @@ Arrays are contiguous, in native order, and need not be aligned.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from store.native.buffers import address
 from store.native.library import core
+from store.types.frozen import frozen
 
 Entries = npt.NDArray[Any]
 Octets = npt.NDArray[np.uint8]
@@ -98,7 +98,7 @@ def plain_check_ids(ids: npt.NDArray[np.int32], entries: int) -> int | None:
     return None if np.count_nonzero(ids.view(np.uint32) >= min(entries, 1 << 31)) != nulls else nulls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextFacts:
     """How many texts have no bytes, how many are a NUL alone; ``stop``: the end of the last, from the first's begin."""
 
