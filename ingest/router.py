@@ -27,6 +27,7 @@ from store.layout import LocationKey, encode_internal
 from store.types.frozen import frozen
 
 NULL_DATE, OUT_OF_BOUNDS = "null partition value", "instant out of bounds"
+FEW_TEXTS = 256  # of a dictionary, which is not worth decoding
 _HOUR_S, _DAY_S = 3600, 86_400
 _POSITION_NAMES: dict[str, Callable[[str], str]] = {
     "file": lambda path: Path(path).name,
@@ -88,7 +89,8 @@ class Router:
         if (codes == codes[0]).all():
             order, starts = kept, np.zeros(1, np.int64)
         else:
-            ordered = np.argsort(codes, kind="stable")
+            short = len(internal.names) * len(value.names) <= 1 << 16  # as numpy sorts by counting
+            ordered = np.argsort(codes.astype(np.uint16) if short else codes, kind="stable")
             order, codes = kept[ordered], codes[ordered]
             starts = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
         if len(order) < len(rows) or len(starts) > 1:
@@ -97,7 +99,8 @@ class Router:
         for group in np.argsort(order[starts], kind="stable").tolist():
             code = int(codes[starts[group]])
             key = LocationKey(internal.names[code // len(value.names)], value.names[code % len(value.names)])
-            yield Routed(key, batch.slice(int(starts[group]), int(stops[group] - starts[group])))
+            found = batch.slice(int(starts[group]), int(stops[group] - starts[group]))
+            yield Routed(key, found if len(starts) == 1 else _own_texts(found))
 
     def late(self, rows: Rows, payload: Callable[[int], bytes], keys: frozenset[LocationKey], rejects: Rejects) -> int:
         """Rejects the rows of a block that belong to locations which take no more; returns how many they are."""
@@ -239,6 +242,19 @@ def reference_ns(
         return now_ns if chosen.at_ns is None else chosen.at_ns
     found = (newest_instant(some, targets, rule) for some in rows())
     return max((instant for instant in found if instant is not None), default=now_ns)
+
+
+def _own_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch of one location of many, without dictionaries that have more texts than it has rows.
+
+    Whoever writes it looks at each text of a dictionary.
+    """
+    most = max(len(batch), FEW_TEXTS)
+    columns = [
+        array.dictionary_decode() if pa.types.is_dictionary(array.type) and len(array.dictionary) > most else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _place(targets: Sequence[Target], name: str) -> int:

@@ -21,7 +21,11 @@ void sh_set_null(struct sh_column *column, int64_t row) {
         break;
     case SH_TEXT:
     case SH_TOKEN:
-        column->ends[row + 1] = column->ends[row];
+        if (column->ids != NULL) {
+            column->ids[row] = 0;
+        } else {
+            column->ends[row + 1] = column->ends[row];
+        }
         break;
     default:
         ((uint64_t *)column->values)[row] = 0;

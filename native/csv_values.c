@@ -34,11 +34,10 @@ static int is_null(const struct sh_csv *csv, const struct sh_field *field) {
 
 static int put_doubled(struct sh_column *column, int64_t row, const struct sh_field *field, int64_t quote) {
     const uint8_t *p = field->start;
-    int64_t used = column->ends[row];
-    if (field->stop - p > column->room - used || used + (field->stop - p) > INT32_MAX) {
+    uint8_t *out = sh_text_place(column, row, field->stop - p);
+    if (out == NULL) {
         return 0;
     }
-    uint8_t *out = column->bytes + used;
     while (p < field->stop) {
         const uint8_t *found = memchr(p, (int)quote, (size_t)(field->stop - p));
         const uint8_t *stop = found == NULL ? field->stop : found + 1;
@@ -46,8 +45,7 @@ static int put_doubled(struct sh_column *column, int64_t row, const struct sh_fi
         out += stop - p;
         p = stop + (found != NULL);
     }
-    column->ends[row + 1] = (int32_t)(out - column->bytes);
-    return 1;
+    return sh_text_made(column, row, out);
 }
 
 /* Not-a-number and the infinities, as texts have them. */

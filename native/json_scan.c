@@ -40,15 +40,11 @@ static const uint8_t *take_string(struct line *line, struct sh_column *column, c
         return NULL;
     }
     if (column->kind == SH_TEXT && escaped) {
-        int64_t used = column->ends[row];
-        if (stop - start > column->room - used) {
+        uint8_t *out = sh_text_place(column, row, stop - start);
+        int64_t length = out == NULL ? -1 : sh_unescape(start, stop, column->last_lead, out);
+        if (length < 0 || !sh_text_made(column, row, out + length)) {
             return NULL;
         }
-        int64_t length = sh_unescape(start, stop, column->last_lead, column->bytes + used);
-        if (length < 0 || used + length > INT32_MAX) {
-            return NULL;
-        }
-        column->ends[row + 1] = (int32_t)(used + length);
     } else if (column->kind == SH_TEXT) {
         if (!sh_put_text(column, row, start, stop, line->end)) {
             return NULL;

@@ -61,9 +61,20 @@ static inline const uint8_t *sh_blanks(const uint8_t *p, const uint8_t *end) {
     return p;
 }
 
+/* text_ids.c: the id of the text p to stop as that of the row. `end` is how far may be read. 0 if in doubt. */
+int sh_put_id(struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *stop, const uint8_t *end);
+
+/* text_ids.c: where a text of at most `length` bytes may be made for a row, NULL if there is no room; and that it is done:
+ * it ends at `stop`. */
+uint8_t *sh_text_place(struct sh_column *column, int64_t row, int64_t length);
+int sh_text_made(struct sh_column *column, int64_t row, const uint8_t *stop);
+
 /* The bytes p to stop as the text of the row. `end` is how far may be read. */
 static inline int sh_put_text(struct sh_column *column, int64_t row, const uint8_t *p, const uint8_t *stop,
                               const uint8_t *end) {
+    if (column->ids != NULL) {
+        return sh_put_id(column, row, p, stop, end);
+    }
     int64_t used = column->ends[row], length = stop - p;
     if (length > column->room - used || used + length > INT32_MAX) {
         return 0;

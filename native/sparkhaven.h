@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 7
+#define SH_ABI 8
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;
@@ -29,6 +29,12 @@ enum sh_kind {
     SH_TOKEN    /* ends and bytes: the JSON text of a string, number, true or false, as it stands */
 };
 
+/* One distinct text of a column: of up to eight bytes its bytes, of a longer one a hash of them. */
+struct sh_slot {
+    uint64_t key;
+    int32_t length, number; /* 0: empty, else one more than the text's id */
+};
+
 /* Where the values of a column go; one entry a row but for `bytes`. `valid` is 1 in all rows before a scan. */
 struct sh_column {
     int64_t kind;
@@ -40,7 +46,16 @@ struct sh_column {
     uint8_t *local;     /* SH_ISO: 1 where the text has no offset and the value is that of a clock; or NULL */
     int32_t *ends;      /* SH_TEXT, SH_TOKEN: entry 0 is 0, entry r + 1 the end of row r in `bytes` */
     uint8_t *bytes;
-    int64_t room;       /* of `bytes`: what the lines have in all is enough */
+    int64_t room;       /* of `bytes`, and of `text_bytes`: what the lines have in all is enough */
+    int32_t *ids;       /* SH_TEXT: id of the row's text, 0 if null, and `ends` are not used; NULL: no ids. A scan that
+                         * meets more than `most` texts sets it to NULL, and `ends` and `bytes` have all rows */
+    int32_t *text_ends; /* entry 0 is 0, entry i + 1 the end of the text with id i in `text_bytes` */
+    uint8_t *text_bytes;
+    struct sh_slot *slots; /* all empty before a scan, more than `most` */
+    int64_t slot_mask;
+    int64_t most;
+    int64_t texts;      /* how many there are; 0 before a scan. Those of lines in doubt may be among them */
+    uint64_t seed;
     int64_t some_null;  /* set to 1 when a row is null */
     int64_t also;       /* the next column that takes the same field, or -1 */
     int64_t line;       /* of the scan's own: number of the line that has set it last */

@@ -17,7 +17,10 @@ Ints = npt.NDArray[np.int64]
 
 @frozen
 class Rows:
-    """Good rows in file order: one array for each target, and the line number of each row."""
+    """Good rows in file order: one array for each target, and the line number of each row.
+
+    An array has the column's type; texts may be a dictionary of it, whose entries need not all have rows.
+    """
 
     columns: tuple[pa.Array, ...]
     numbers: Ints
@@ -55,5 +58,9 @@ def merge_rows(
     merged = []
     for place, target in enumerate(targets):
         patch = typed_array([row[place] for row in values], target)
-        merged.append(pa.concat_arrays([columns[place], patch]).take(index) if len(fast) else patch)
+        if len(fast):
+            found = columns[place]
+            both_kinds = [found, patch.dictionary_encode() if pa.types.is_dictionary(found.type) else patch]
+            patch = pa.concat_arrays(both_kinds).take(index)
+        merged.append(patch)
     return Rows(tuple(merged), numbers[both[order]])

@@ -23,10 +23,57 @@ static inline void fuzz_column(struct sh_column *c, int64_t kind, size_t size, i
     c->bytes = made(size);
 }
 
+/* A column that takes the same texts as another one, with ids for at most a few of them. */
+static inline void fuzz_text_ids(struct sh_column *c, const struct sh_column *plain, size_t size, int64_t total) {
+    enum { SLOTS = 16 };
+    fuzz_column(c, SH_TEXT, size, total);
+    c->last_lead = plain->last_lead;
+    c->most = (int64_t)(size / 3 % 8);
+    c->seed = size;
+    c->ids = made(sizeof *c->ids * (size_t)total);
+    c->text_ends = made(sizeof *c->text_ends * (size_t)(c->most + 1));
+    c->text_bytes = made(size);
+    c->text_ends[0] = 0;
+    c->slot_mask = SLOTS - 1;
+    c->slots = made(sizeof *c->slots * SLOTS);
+    memset(c->slots, 0, sizeof *c->slots * SLOTS);
+}
+
+static inline void fuzz_same_text(const uint8_t *a, int64_t length, const uint8_t *b, int64_t other, int same) {
+    HOLDS((length == other && memcmp(a, b, (size_t)length) == 0) == same);
+}
+
+/* Ids mean the texts that the column without them has; each text is there once. Frees what belongs to ids. */
+static inline void fuzz_text_ids_end(struct sh_column *c, const struct sh_column *plain, int32_t *ids, int64_t good) {
+    HOLDS(c->ids == NULL || c->ids == ids);
+    HOLDS(c->texts >= 0 && c->texts <= c->most);
+    for (int64_t r = 0; r < good; r++) {
+        HOLDS(c->valid[r] == plain->valid[r]);
+        int64_t row = c->ids != NULL ? c->ids[r] : r;
+        const int32_t *ends = c->ids != NULL ? c->text_ends : c->ends;
+        const uint8_t *bytes = c->ids != NULL ? c->text_bytes : c->bytes;
+        if (c->valid[r]) {
+            HOLDS(row >= 0 && (c->ids == NULL || row < c->texts));
+            fuzz_same_text(bytes + ends[row], ends[row + 1] - ends[row], plain->bytes + plain->ends[r],
+                           plain->ends[r + 1] - plain->ends[r], 1);
+        }
+    }
+    for (int64_t i = 0; i < c->texts; i++) {
+        for (int64_t k = 0; k < i; k++) {
+            fuzz_same_text(c->text_bytes + c->text_ends[i], c->text_ends[i + 1] - c->text_ends[i],
+                           c->text_bytes + c->text_ends[k], c->text_ends[k + 1] - c->text_ends[k], 0);
+        }
+    }
+    free(ids);
+    free(c->text_ends);
+    free(c->text_bytes);
+    free(c->slots);
+}
+
 /* Texts of accepted rows follow each other; frees all. */
 static inline void fuzz_columns_end(struct sh_column *columns, int count, int64_t good) {
     for (int i = 0; i < count; i++) {
-        int texts = columns[i].kind == SH_TEXT || columns[i].kind == SH_TOKEN;
+        int texts = (columns[i].kind == SH_TEXT && columns[i].ids == NULL) || columns[i].kind == SH_TOKEN;
         for (int64_t r = 0; texts && r < good; r++) {
             HOLDS(columns[i].ends[r] <= columns[i].ends[r + 1]);
         }

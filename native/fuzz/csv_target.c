@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ends[total] = (int32_t)size;
 
     int count = 1 + chosen[3] % COLUMNS, fields = 1 + (chosen[3] >> 4) % FIELDS;
-    struct sh_column columns[COLUMNS];
+    struct sh_column columns[COLUMNS + 1];
     memset(columns, 0, sizeof columns);
     int64_t taken[FIELDS] = {-1, -1, -1, -1, -1};
     for (int i = 0; i < count; i++) {
@@ -44,6 +44,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         c->also = taken[i % fields];
         taken[i % fields] = i;
     }
+    struct sh_column *plain = NULL, *coded = columns + count;
+    for (int i = 0; i < count && plain == NULL; i++) {
+        plain = columns[i].kind == SH_TEXT ? columns + i : NULL;
+    }
+    if (plain != NULL) {
+        fuzz_text_ids(coded, plain, size, total);
+        coded->also = plain->also;
+        plain->also = count++;
+    }
+    int32_t *ids = plain != NULL ? coded->ids : NULL;
     struct sh_scan scan = {NULL, columns, count, NULL, fuzz_powers, 0, 0, 0, 0};
     int64_t first = chosen[1] >> 4 < total ? chosen[1] >> 4 : 0;
     struct sh_csv csv;
@@ -72,6 +82,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t good = sh_csv_scan(&csv, input, ends, first, total);
     check(csv.rows, csv.stops, good, first, total);
     check(csv.odd, csv.odd_stops, csv.odd_count, first, total);
+    if (plain != NULL) {
+        fuzz_text_ids_end(coded, plain, ids, good);
+    }
     fuzz_columns_end(columns, count, good);
     free(csv.rows);
     free(csv.stops);

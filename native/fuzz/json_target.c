@@ -2,7 +2,7 @@
 #include "../parts.h"
 #include "columns.h"
 
-enum { COLUMNS = 12, OBJECTS = 2, NAMES = 40, SLOTS = 64, NAME_TEXT = 256 };
+enum { KINDS = 12, COLUMNS = KINDS + 1, OBJECTS = 2, NAMES = 40, SLOTS = 64, NAME_TEXT = 256 };
 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -20,18 +20,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct sh_names names = {list, 0, NAMES, made(NAME_TEXT), 0, NAME_TEXT, slots, SLOTS - 1, size};
     struct sh_column columns[COLUMNS];
     memset(columns, 0, sizeof columns);
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < KINDS; i++) {
         struct sh_column *c = columns + i;
         uint8_t name = (uint8_t)('a' + i);
         fuzz_column(c, i, size, total);
         sh_declare(&names, &name, 1, i % OBJECTS, i, -1);
     }
     sh_declare(&names, (const uint8_t *)"z", 1, 0, -1, 1);
+    struct sh_column *plain = columns + SH_TEXT, *coded = columns + KINDS;
+    fuzz_text_ids(coded, plain, size, total);
+    plain->also = KINDS;
+    int32_t *ids = coded->ids;
     int64_t first[OBJECTS] = {-1, -1};
     struct sh_scan scan = {&names, columns, COLUMNS, first, fuzz_powers, 0, 0, 0, 0};
     int64_t *rows = made(sizeof *rows * (size_t)total);
     int64_t good = sh_json_scan(&scan, input, ends, total, rows);
     HOLDS(good <= total);
+    fuzz_text_ids_end(coded, plain, ids, good);
     fuzz_columns_end(columns, COLUMNS, good);
     free(names.text);
     free(list);

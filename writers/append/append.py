@@ -222,7 +222,7 @@ class LocationAppender:
         for name, new in symbols.items():
             if new:
                 ids = self._ids[name]
-                ids.update((text, number) for number, text in enumerate(new, len(ids)))
+                ids.update(zip(new, range(len(ids), len(ids) + len(new)), strict=True))
         for name, part in stats.items():
             self._stats[name] = join(self._stats[name], part) if name in self._stats else part
         self.rows = rows

@@ -31,6 +31,8 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array
                 hint="this is a bug of the feed's decoder, not of the data; report it",
             )
         arrays.append(array)
+    if column.storage is Storage.SYMBOL:
+        arrays = _without_texts(arrays)
     if len({array.type for array in arrays}) > 1:
         arrays = [array.cast(pa.large_string()) for array in arrays]
     values = pa.chunked_array(arrays)
@@ -39,6 +41,14 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array
     elif column.storage is Storage.SYMBOL:  # once, for symbol ids and statistics; texts are never put together
         values = values.dictionary_encode()
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
+def _without_texts(arrays: list[pa.Array]) -> list[pa.Array]:
+    """Those that have no text, as their decoder may give them, in the type of one that has some."""
+    full = next((array for array in arrays if array.null_count < len(array)), None)
+    if full is None or not pa.types.is_dictionary(full.type):
+        return arrays
+    return [array if array.null_count < len(array) else nulls_like(full, len(array)) for array in arrays]
 
 
 def nulls_like(array: pa.Array, count: int) -> pa.Array:

@@ -107,6 +107,7 @@ class _Run:
         self._scratch = AttemptScratch(fs, target.scratch(task.batch), task.index, task.attempt)
         self._buffered: dict[LocationKey, list[Row]] = {}
         self._bytes = 0
+        self._dictionaries: set[int] = set()  # where those lie that are part of `_bytes`
         self._appenders: dict[LocationKey, LocationAppender] = {}
         self._parts: dict[LocationKey, list[SplitRows]] = {}
         self._spooled: list[SpillFile] = []
@@ -154,7 +155,7 @@ class _Run:
     def _buffer(self, split: Split, key: LocationKey, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
             self._buffered.setdefault(key, []).append((split, batch))
-            self._bytes += _bytes_of(batch)
+            self._bytes += bytes_of(batch, self._dictionaries)
             if self._bytes >= self._max_buffered:
                 self._flush()
 
@@ -166,6 +167,7 @@ class _Run:
             else:
                 self._spooled.extend(self._scratch.write(key, rows))
         self._buffered, self._bytes = {}, 0
+        self._dictionaries.clear()
         self._seconds["append"] += self._clock() - started
 
     def _append(self, key: LocationKey, rows: list[Row]) -> None:
@@ -186,8 +188,16 @@ class _Run:
         self._scratch.check_open()
 
 
-def _bytes_of(batch: pa.RecordBatch) -> int:
-    """Bytes of a batch without its dictionaries, which many batches share."""
-    return sum(
-        column.indices.nbytes if pa.types.is_dictionary(column.type) else column.nbytes for column in batch.columns
-    )
+def bytes_of(batch: pa.RecordBatch, known: set[int]) -> int:
+    """Bytes of a batch without the ``known`` dictionaries, which many batches share; adds those that it has."""
+    size = 0
+    for column in batch.columns:
+        if not pa.types.is_dictionary(column.type):
+            size += column.nbytes
+            continue
+        size += column.indices.nbytes
+        place = column.dictionary.buffers()[1].address
+        if place not in known:
+            known.add(place)
+            size += column.dictionary.nbytes
+    return size

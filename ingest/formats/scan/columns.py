@@ -27,11 +27,13 @@ from ingest.formats.scan.layout import (
     ScanLayout,
     powers_of_five,
 )
+from ingest.formats.scan.text_ids import TextIds
 from ingest.spec import Target
 from ingest.values.columns import Mask, Typed, either, some
 from ingest.values.exact import INTEGER_BITS, integer_range
 from ingest.values.rows import Ints
 from ingest.values.zones import zone_table
+from store.types.model import Storage
 
 _KINDS = {
     "byte": (BYTE, np.int8),
@@ -64,6 +66,7 @@ class _Column:
     local: Bytes | None = None
     ends: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     text: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
+    ids: TextIds | None = None  # for as long as its texts are few
 
     def prepare(self, lines: int, size: int) -> None:
         """Room for so many lines of so many bytes. ``values`` is new each time: Arrow arrays keep it."""
@@ -78,6 +81,8 @@ class _Column:
             self.values = np.empty(lines, self.dtype)
             layout.values = self.values.ctypes.data
         else:
+            if self.ids is not None:
+                self.ids.prepare(layout, lines, size + _SPARE)
             if len(self.ends) < lines + 1:
                 self.ends = np.zeros(lines + 1, np.int32)
                 layout.ends = self.ends.ctypes.data
@@ -96,10 +101,10 @@ class _Column:
             missing = rows - int(np.count_nonzero(self.valid[:rows]))
             if missing:
                 bitmap = pa.py_buffer(np.packbits(self.valid[:rows], bitorder="little"))
+        if self.ids is not None and self.layout.ids is not None and missing < rows:
+            return self.ids.array(self.layout, rows, bitmap, missing), None
         if self.dtype is None:
-            data = self.text[: self.ends[rows]].tobytes()
-            buffers = [bitmap, pa.py_buffer(self.ends[: rows + 1].copy()), pa.py_buffer(data)]
-            texts = pa.Array.from_buffers(pa.string(), rows, buffers, missing)
+            texts = self._texts(rows, bitmap, missing)
             return (texts, None) if self.convert is None else self.convert(texts, self.target)
         doubt = None if self.local is None else self._from_clocks(rows)
         values = self.values[:rows]
@@ -107,6 +112,15 @@ class _Column:
             values = np.packbits(values.view(np.uint8), bitorder="little")
         buffers = [bitmap, pa.py_buffer(values)]
         return pa.Array.from_buffers(self.target.column.type.arrow, rows, buffers, missing), doubt
+
+    def _texts(self, rows: int, bitmap: pa.Buffer | None, missing: int) -> pa.Array:
+        if self.ids is not None:
+            if missing == rows:  # there may be ids, but no text
+                return pa.nulls(rows, pa.string())
+            self.ids = None  # a column that has had many texts will have many again
+        data = self.text[: self.ends[rows]].tobytes()
+        buffers = [bitmap, pa.py_buffer(self.ends[: rows + 1].copy()), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.string(), rows, buffers, missing)
 
     def _from_clocks(self, rows: int) -> Mask | None:
         """Makes instants of the times on the clocks of the column's zone; those that never were are in doubt."""
@@ -180,7 +194,8 @@ def _column(target: Target, formed: int, convert: Convert) -> _Column:
     if name == "String":
         layout.kind = TEXT
         layout.last_lead = _LAST_LEAD.get(target.column.encoding or "UTF_8", _ANY_LEAD)
-        return _Column(target, layout, None)
+        symbols = target.column.storage is Storage.SYMBOL or not target.stored
+        return _Column(target, layout, None, ids=TextIds() if symbols else None)
     if name not in _KINDS:
         raise ValueError(f"the scanner has no kind for {name}")
     layout.kind, dtype = _KINDS[name]

@@ -28,12 +28,21 @@ class ColumnLayout(ctypes.Structure):
         ("ends", ctypes.c_void_p),
         ("bytes", ctypes.c_void_p),
         ("room", ctypes.c_int64),
+        ("ids", ctypes.c_void_p),
+        ("text_ends", ctypes.c_void_p),
+        ("text_bytes", ctypes.c_void_p),
+        ("slots", ctypes.c_void_p),
+        ("slot_mask", ctypes.c_int64),
+        ("most", ctypes.c_int64),
+        ("texts", ctypes.c_int64),
+        ("seed", ctypes.c_uint64),
         ("some_null", ctypes.c_int64),
         ("also", ctypes.c_int64),
         ("line", ctypes.c_int64),
     ]
 
 
+SLOT = np.dtype([("key", np.uint64), ("length", np.int32), ("number", np.int32)])  # struct sh_slot
 NAME = np.dtype([(name, np.int64) for name in ["start", "length", "object", "column", "inner", "met", "after", "line"]])
 
 

@@ -32,22 +32,25 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
     length - 1, and is not changed.
     """
     coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    texts = coded.dictionary.to_pylist()
-    count = len(known)
-    new: dict[str, int] = {}
-    table = np.empty(len(texts) + 1, "<i4")
-    table[-1] = INT_NULL
-    codes = pc.fill_null(coded.indices.cast(pa.int32()), len(texts))
-    # the dictionary may be in any order and have entries without rows
-    for code in pc.unique(codes).to_pylist():
-        text = texts[code] if code < len(texts) else None
-        if text is None:
-            table[code] = INT_NULL
-            continue
-        number = known.get(text)
-        table[code] = new.setdefault(text, count + len(new)) if number is None else number
+    entries, count = coded.dictionary, len(known)
+    codes = pc.fill_null(coded.indices.cast(pa.int32()), len(entries))
+    # the dictionary may be in any order, have entries without rows, null among them, or one text twice
+    used = pc.unique(codes).to_numpy()
+    used = used[used < len(entries)]
+    if entries.null_count:
+        used = used[entries.is_valid().to_numpy(zero_copy_only=False)[used]]
+    texts = entries.take(pa.array(used)).to_numpy(zero_copy_only=False).tolist()
+    fresh = [text for text in texts if text not in known] if known else texts
+    new = dict(zip(fresh, range(count, count + len(fresh)), strict=True))
+    if len(new) < len(fresh):
+        new = dict(zip(new, range(count, count + len(new)), strict=True))
     if count + len(new) > MAX_SYMBOLS:
         raise SchemaMismatchError("symbol table is full", expected=f"at most {MAX_SYMBOLS} symbols")
+    table = np.full(len(entries) + 1, INT_NULL, "<i4")
+    if len(new) == len(texts):
+        table[used] = np.arange(count, count + len(new))
+    else:
+        table[used] = [new[text] if text in new else known[text] for text in texts]
     return gathered(table, codes.to_numpy().view(np.uint32)).view(np.uint8).data, list(new)
 
 

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -148,7 +149,12 @@ def block_of(lines: Sequence[bytes]) -> LineBlock | None:
 def typed(rows: Rows, targets: Sequence[Target]) -> list[tuple[int, tuple[Any, ...]]]:
     columns = []
     for one, array in zip(targets, rows.columns, strict=True):
-        assert array.type == one.column.type.arrow
+        kind = array.type
+        if isinstance(array, pa.DictionaryArray):
+            texts = array.dictionary.to_pylist()
+            assert len(set(texts)) == len(texts), "each text once"
+            kind = array.type.value_type
+        assert kind == one.column.type.arrow
         plain = array.view("int64") if one.column.type.name == "Instant" else array
         columns.append([bits(value) for value in plain.to_pylist()])
     return list(zip(rows.numbers.tolist(), zip(*columns, strict=True), strict=True))

@@ -32,7 +32,9 @@ def test_good_values_of_every_type_come_out_exactly(tmp_path: Path) -> None:
     assert rejects.bad == 0
     for kind, (_, stored) in GOOD.items():
         assert values(routed, f"c_{kind}") == [stored] * AMONG + [None, stored]
-        assert routed[0].batch.column(f"c_{kind}").type == column("x", kind).type.arrow
+        found = routed[0].batch.column(f"c_{kind}").type
+        found = found.value_type if pa.types.is_dictionary(found) else found
+        assert found == column("x", kind).type.arrow
 
 
 @pytest.mark.parametrize(("kind", "text", "reason"), JSON_BAD)

@@ -40,6 +40,7 @@ from writers.append.empty_location import WorkerCache
 from writers.append.statistics import range_stats
 from writers.append.symbols import SymbolCache, SymbolKey
 from writers.append.values import column_values
+from writers.batch.task import bytes_of
 from writers.target import LateRows, SplitNotes
 
 FS = Fs()
@@ -80,6 +81,24 @@ def test_columns_of_several_batches_become_one_array() -> None:
     with pytest.raises(SchemaMismatchError, match="another type") as caught:
         column_values(COLUMNS[2], [pa.RecordBatch.from_pydict({"N": pa.array(["1"])})])
     assert caught.value.where == "column N"
+
+
+def test_blocks_without_texts_take_the_dictionary_of_another_block() -> None:
+    """Arrow looks up indices below nulls too when it joins dictionaries: none may be without entries."""
+    coded, none = pa.array(["a", None]).dictionary_encode(), pa.nulls(2, pa.string())
+    found = column_values(COLUMNS[3], [pa.RecordBatch.from_pydict({"Sym": one}) for one in (none, coded, none)])
+    assert found.type == coded.type and found.to_pylist() == [None, None, "a", None, None, None]
+    found = column_values(COLUMNS[3], [pa.RecordBatch.from_pydict({"Sym": one}) for one in (none, none)])
+    assert pa.types.is_dictionary(found.type) and found.to_pylist() == [None] * 4
+
+
+def test_a_dictionary_is_counted_once_among_what_a_task_holds() -> None:
+    entries = pa.array(["x" * 1000, "y" * 1000])
+    one = pa.RecordBatch.from_pydict({"Sym": pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), entries)})
+    known: set[int] = set()
+    assert bytes_of(one, known) >= 2008
+    assert bytes_of(one.slice(0, 1), known) < 100 and bytes_of(one.take(pa.array([1, 1])), known) < 100
+    assert bytes_of(one, set()) >= 2008 and bytes_of(pa.RecordBatch.from_pydict({"N": pa.array([1])}), known) == 8
 
 
 # --- later columns -----------------------------------------------------------------------------------------

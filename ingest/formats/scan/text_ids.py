@@ -1,0 +1,69 @@
+"""Ids of the texts of one column and block: a dictionary of the texts in the order in which they are first met.
+
+The compiled scanners give them in the pass over the bytes, so that no later step looks at each text again. A column
+with more texts than are worth a dictionary gets plain texts: its block from the scanner itself, those that follow
+because it is not asked again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ingest.formats.scan.layout import SLOT, ColumnLayout
+
+FEW = 256  # texts that every block may have
+SHARE = 8  # else one text for so many lines
+
+
+@dataclass(slots=True)
+class TextIds:
+    """The buffers of one column; ``ids`` are new for each block, since Arrow arrays keep them."""
+
+    ids: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    ends: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(1, np.int32))
+    text: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    slots: npt.NDArray[np.void] = field(default_factory=lambda: np.zeros(0, SLOT))
+    seed: int = field(default_factory=lambda: secrets.randbits(64))
+
+    def prepare(self, layout: ColumnLayout, lines: int, size: int) -> None:
+        """Room for so many lines of so many bytes in all, and no texts yet."""
+        most = most_texts(lines)
+        slots = 1 << (2 * most).bit_length()
+        if len(self.slots) < slots:
+            self.slots = np.zeros(slots, SLOT)
+            self.ends = np.zeros(slots, np.int32)
+        else:
+            self.slots[:slots] = 0
+        if len(self.text) < size:
+            self.text = np.empty(size, np.uint8)
+        self.ids = np.empty(lines, np.int32)
+        layout.ids, layout.slots, layout.slot_mask = self.ids.ctypes.data, self.slots.ctypes.data, slots - 1
+        layout.text_ends, layout.text_bytes = self.ends.ctypes.data, self.text.ctypes.data
+        layout.texts, layout.most, layout.seed = 0, most, self.seed
+
+    def array(self, layout: ColumnLayout, rows: int, bitmap: pa.Buffer | None, missing: int) -> pa.DictionaryArray:
+        """The first so many rows, of which ``missing`` are null."""
+        count = layout.texts
+        ends = self.ends[: count + 1].copy()
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(self.text[: ends[-1]].tobytes())]
+        texts = pa.Array.from_buffers(pa.string(), count, buffers, 0)
+        ids = pa.Array.from_buffers(pa.int32(), rows, [bitmap, pa.py_buffer(self.ids[:rows])], missing)
+        return pa.DictionaryArray.from_arrays(ids, texts, safe=False)
+
+
+def most_texts(lines: int) -> int:
+    """How many texts a block of so many lines may have to get ids."""
+    return max(FEW, lines // SHARE)
+
+
+def plain_ids(texts: Sequence[str | None], most: int) -> tuple[list[int | None], list[str]] | None:
+    """What the scanner makes of the texts of accepted lines: their ids, and each text once; None for too many."""
+    known: dict[str, int] = {}
+    ids = [None if text is None else known.setdefault(text, len(known)) for text in texts]
+    return (ids, list(known)) if len(known) <= most else None

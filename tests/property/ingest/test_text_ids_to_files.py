@@ -1,0 +1,134 @@
+"""Column files are the same whether a scanner gives ids of texts or the exact pass gives texts."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest import router
+from ingest.bad_rows import Rejects
+from ingest.content.lines import framed_block
+from ingest.formats.csv.rows import CsvRows
+from ingest.formats.json.rows import JsonRows
+from ingest.formats.scan import text_ids
+from ingest.options.formats import CsvOptions
+from ingest.router import Router
+from ingest.spec import InternalRule, PartitionSpec, ValueRule
+from ingest.values.rows import Rows
+from store.io.fs import Fs
+from store.layout import Layout, LocationKey, TableName
+from tests.support.ingest.ingest_cases import PLENTY, schema, target
+from writers.append.append import LocationAppender
+from writers.append.empty_location import WorkerCache
+from writers.target import StreamTarget
+
+FS = Fs()
+TARGETS = [target("String", "place"), target("String", "s"), target("int", "n")]
+TABLE = schema(place="String", s="String", n="int")
+DAY = "2013-01-01"
+PARTITION = PartitionSpec(InternalRule("column", "place"), ValueRule(fixed=DAY))
+
+Line = tuple[str | None, str | None, object]
+LINES = st.lists(
+    st.tuples(
+        st.sampled_from(["A", "B", "C", None]),
+        st.none() | st.sampled_from(["", "x", 'q"', "l\n", "é", "long text of its own"]) | st.text("abc", max_size=3),
+        st.integers(0, 9) | st.just("bad") | st.just(1e300),
+    ),
+    max_size=25,
+)
+
+
+def decoded(blocks: Sequence[Sequence[Line]], rejects: Rejects, *, csv: bool, compiled: bool) -> Iterator[Rows]:
+    first = 0
+    names = ("place", "s", "n")
+    options = CsvOptions(header=False, names=names)
+    records = CsvRows(TARGETS, [], options, compiled=compiled, exact=not compiled)
+    lines = JsonRows(TARGETS, [], compiled=compiled)
+    for block in blocks:
+        numbers = np.arange(first, first + len(block), dtype=np.int64)
+        first += len(block)
+        if csv:
+            texts = [",".join("" if v is None else '"' + str(v).replace('"', '""') + '"' for v in row) for row in block]
+            made = framed_block([text.encode() for text in texts], numbers)
+            yield records.decode(made, "f", rejects)[0]
+        else:
+            made = framed_block([json.dumps(dict(zip(names, row, strict=True))).encode() for row in block], numbers)
+            yield lines.decode(made, "f", rejects)
+
+
+def files_of(
+    blocks: Sequence[Sequence[Line]], *, csv: bool, compiled: bool
+) -> tuple[dict[str, bytes], list[object], set[str]]:
+    """The column files of all locations, what the appends report, and the types that the texts came in."""
+    kinds: set[str] = set()
+    rejects = Rejects(PLENTY)
+    held: dict[LocationKey, list[pa.RecordBatch]] = {}
+    routing = Router(TARGETS, PARTITION, "f", 0)
+    for rows in decoded(blocks, rejects, csv=csv, compiled=compiled):
+        for routed in routing.route(rows, lambda _: b"", rejects):
+            held.setdefault(routed.key, []).append(routed.batch)
+            kinds.add(str(routed.batch.column("s").type))
+    with tempfile.TemporaryDirectory() as scratch:
+        layout, name = Layout(Path(scratch)), TableName("Test", "Rows")
+        writer, reports = StreamTarget(layout, name, "s", TABLE, 1, "none"), []
+        for key in sorted(held, key=str):
+            appender = LocationAppender(FS, writer, key, WorkerCache(), may_write=lambda: None)
+            appender.append(held[key])
+            appender.append(held[key][:1])
+            report = appender.report()
+            reports.append((report.rows, report.files, report.stats))
+        paths = sorted(path for path in Path(scratch).rglob("*") if path.suffix in (".dat", ".sym", ".bytes"))
+        return {str(path.relative_to(scratch)): path.read_bytes() for path in paths}, [*reports, rejects.bad], kinds
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(st.lists(LINES, min_size=1, max_size=4), st.integers(0, 8), st.integers(0, 8), st.booleans())
+def test_the_same_files(blocks: list[list[Line]], most: int, rows: int, csv: bool) -> None:
+    """For any number of texts that are worth ids, and of those that a location of few rows takes with it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_ids, "FEW", most)
+        patch.setattr(text_ids, "SHARE", 1 << 40)
+        patch.setattr(router, "FEW_TEXTS", rows)
+        assert files_of(blocks, csv=csv, compiled=True)[:2] == files_of(blocks, csv=csv, compiled=False)[:2]
+
+
+def test_dictionaries_and_texts_at_one_location() -> None:
+    """Few texts, then too many, then none, over many locations and at one."""
+    chance = random.Random(2)
+    few = [(chance.choice("AB"), chance.choice(["x", "y", None]), n) for n in range(300)]
+    many = [(chance.choice("AB"), f"text {n}", n) for n in range(400)]
+    none = [("A", None, n) for n in range(10)]
+    for csv in (False, True):
+        for blocks in ([few, many], [none, few], [few, none], [few, none, many, few]):
+            found = files_of(blocks, csv=csv, compiled=True)
+            assert found[:2] == files_of(blocks, csv=csv, compiled=False)[:2]
+            assert "dictionary<values=string, indices=int32, ordered=0>" in found[2]
+            assert ("string" in found[2]) == (many in blocks or none in blocks)
+
+
+def test_a_location_of_few_rows_does_not_take_the_texts_of_all_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router, "FEW_TEXTS", 3)
+    lines = [*(("A", f"text {n}", n) for n in range(40)), ("B", "one", 1), ("B", "two", 2)]
+    routed = list(_routed(lines))
+    kinds = {one.key.internal: one.batch.column("s").type for one in routed}
+    assert pa.types.is_string(kinds["B"]) and not pa.types.is_dictionary(kinds["B"])
+    assert {one.key.internal: one.batch.column("s").to_pylist() for one in routed}["B"] == ["one", "two"]
+    alone = list(_routed(lines[:40]))
+    assert len(alone) == 1 and pa.types.is_dictionary(alone[0].batch.column("s").type)
+
+
+def _routed(lines: Sequence[Line]) -> Iterator[router.Routed]:
+    rejects = Rejects(PLENTY)
+    for rows in decoded([lines], rejects, csv=False, compiled=True):
+        yield from Router(TARGETS, PARTITION, "f", 0).route(rows, lambda _: b"", rejects)
