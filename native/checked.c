@@ -44,16 +44,25 @@ INLINE void ahead(const uint8_t *p, int64_t size) {
 /* For entries of a type, some at a time; counters as wide as the entries, so that many are counted at once, are added
  * before they are full. */
 #define STEPS(type, limit, body, after)                                                                                \
-    for (int64_t first = 0; first < count; first += (limit)) {                                                         \
-        int64_t stop = count - first < (limit) ? count : first + (limit);                                              \
-        ahead(p + first * (int64_t)sizeof(type), (limit) * (int64_t)sizeof(type));                                     \
-        for (int64_t i = first; i < stop; i++) {                                                                       \
-            type entry;                                                                                                \
-            memcpy(&entry, p + i * (int64_t)sizeof entry, sizeof entry);                                               \
-            body;                                                                                                      \
+    {                                                                                                                  \
+        int64_t i = 0;                                                                                                 \
+        for (; count - i >= (limit); i += (limit)) {                                                                   \
+            ahead(p + i * (int64_t)sizeof(type), (limit) * (int64_t)sizeof(type));                                     \
+            for (int64_t k = i; k < i + (limit); k++) {                                                                \
+                EACH(type, k, body)                                                                                    \
+            }                                                                                                          \
+            after;                                                                                                     \
+        }                                                                                                              \
+        for (; i < count; i++) {                                                                                       \
+            EACH(type, i, body)                                                                                        \
         }                                                                                                              \
         after;                                                                                                         \
     }
+
+#define EACH(type, place, body)                                                                                        \
+    type entry;                                                                                                        \
+    memcpy(&entry, p + (place) * (int64_t)sizeof entry, sizeof entry);                                                 \
+    body;
 
 #define EQUAL(type, limit)                                                                                             \
     {                                                                                                                  \
@@ -163,9 +172,12 @@ EITHER(sh_within, within,
 INLINE int64_t check_ids(const uint8_t *p, int64_t count, int64_t entries) {
     const uint32_t null = UINT32_C(1) << 31, limit = entries < null ? (uint32_t)entries : null;
     int64_t nulls = 0, beyond = 0;
-    uint32_t equal = 0, high = 0;
-    STEPS(uint32_t, STEP / 4, (equal += entry == null, high += entry >= limit),
-          (nulls += equal, beyond += high, equal = high = 0))
+    uint32_t some = 0, any = 0;
+    STEPS(uint32_t, STEP / 4, any |= entry | (entry + (null - limit)), ) /* the top bit: not below the limit */
+    if ((any & null) != 0) { /* which few columns have */
+        STEPS(uint32_t, STEP / 4, some += entry == null, (nulls += some, some = 0))
+        STEPS(uint32_t, STEP / 4, some += entry >= limit, (beyond += some, some = 0))
+    }
     return beyond == nulls ? nulls : -1;
 }
 
@@ -191,11 +203,14 @@ INLINE int64_t check_texts(const void *ends, int64_t count, int64_t first, const
     for (int64_t from = 0; from < count; from += SOME) {
         int64_t part = count - from < SOME ? count - from : SOME;
         int32_t *at = out != NULL ? out + from : some, empty = 0, one = 0;
-        ahead((const uint8_t *)ends + 8 * from, 8 * SOME);
-        for (int64_t i = 0; i < part; i++) {
-            uint64_t place = (uint64_t)sh_end(ends, 1, from + i) - (uint64_t)first;
-            high |= place;
-            at[i + 1] = (int32_t)(uint32_t)place;
+        for (int64_t i = 0; i < part; i += STEP / 8) {
+            const int64_t stop = part - i < STEP / 8 ? part : i + STEP / 8;
+            ahead((const uint8_t *)ends + 8 * (from + i), STEP);
+            for (int64_t k = i; k < stop; k++) {
+                uint64_t place = (uint64_t)sh_end(ends, 1, from + k) - (uint64_t)first;
+                high |= place;
+                at[k + 1] = (int32_t)(uint32_t)place;
+            }
         }
         if (high > INT32_MAX) {
             return -1;
@@ -241,26 +256,23 @@ EITHER(sh_check_texts, check_texts,
         int64_t *found),
        (ends, count, first, data, size, ascii, out, found))
 
-/* Where the text p to p + length is in the order of bytes before (-1), at (0) or behind (1) another, whose first eight
- * bytes are `key`. `end` is how far may be read. */
-static inline int against(const uint8_t *p, int64_t length, const uint8_t *end, const uint8_t *other, int64_t other_length,
-                          uint64_t key) {
-    uint64_t own = __builtin_bswap64(first_bytes(word_at(p, end), length));
-    if (LIKELY(own != key)) {
-        return own < key ? -1 : 1;
-    }
-    int order = memcmp(p, other, (size_t)(length < other_length ? length : other_length));
-    return order != 0 ? order : (length > other_length) - (length < other_length);
+static int order_of(const uint8_t *one, int64_t one_length, const uint8_t *other, int64_t other_length) {
+    int order = memcmp(one, other, (size_t)(one_length < other_length ? one_length : other_length));
+    return order != 0 ? order : (one_length > other_length) - (one_length < other_length);
 }
 
-static uint64_t key_of(const uint8_t *p, int64_t length) { return __builtin_bswap64(word_at(p, p + length)); }
+/* The first eight bytes of a text as a number that is ordered as they are; `end` is how far may be read. */
+static inline uint64_t key_of(const uint8_t *p, int64_t length, const uint8_t *end) {
+    return __builtin_bswap64(first_bytes(word_at(p, end), length));
+}
 
 /* Whether each of the texts that sh_check_texts takes is from low to high in the order of bytes: 1, else 0, also where an
  * end is not as it should be. A text without bytes is null, and not looked at; a NUL alone is the empty one. There is no
  * upper bound where high_length is -1. */
 int64_t sh_texts_within(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
                         const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length) {
-    const uint64_t low_key = key_of(low, low_length), high_key = key_of(high, high_length < 0 ? 0 : high_length);
+    const uint64_t low_key = key_of(low, low_length, low + low_length);
+    const uint64_t high_key = high_length < 0 ? UINT64_MAX : key_of(high, high_length, high + high_length);
     int64_t begin = 0;
     for (int64_t i = 0; i < count; i++) {
         uint64_t stop = (uint64_t)sh_end(ends, 1, i) - (uint64_t)first;
@@ -274,8 +286,11 @@ int64_t sh_texts_within(const void *ends, int64_t count, int64_t first, const ui
             continue;
         }
         length -= length == 1 && *p == 0;
-        if (against(p, length, data + size, low, low_length, low_key) < 0 ||
-            (high_length >= 0 && against(p, length, data + size, high, high_length, high_key) > 0)) {
+        const uint64_t key = key_of(p, length, data + size);
+        if (LIKELY(key > low_key && key < high_key)) {
+            continue; /* what follows the first bytes does not count where these differ */
+        }
+        if (order_of(p, length, low, low_length) < 0 || (high_length >= 0 && order_of(p, length, high, high_length) > 0)) {
             return 0;
         }
     }

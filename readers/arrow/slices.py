@@ -73,6 +73,7 @@ class SliceReader:
         self._pin, self._later, self._checks = pin, later, checks
         self._sizes = slice_.sizes
         self._open: dict[str, ColumnFile] = {}
+        self._has_nulls: dict[str, bool | None] = {}  # asked once: statistics are unpacked for it
         self._parquet: ParquetColumns | None = None
 
     def read(self, start: int, stop: int, predicate: Predicate | None = None) -> Iterator[list[pa.Array]]:
@@ -105,6 +106,7 @@ class SliceReader:
         try:
             for column in missing:
                 self._open[column.name] = self._opened(column)
+                self._has_nulls[column.name] = self._slice.has_nulls(column.name)
             if missing and not self._later:
                 self._require_pinned()
             return [self._column(column, start, stop) for column in columns]
@@ -129,7 +131,7 @@ class SliceReader:
             index = np.full(stop - start, self._values.numbers[self._slice.key.value], np.int32)
             indices = pa.Array.from_buffers(pa.int32(), len(index), [None, pa.py_buffer(index)])
             return pa.DictionaryArray.from_arrays(indices, self._values.array)
-        return self._open[column.name].read(start, stop, has_nulls=self._slice.has_nulls(column.name))
+        return self._open[column.name].read(start, stop, has_nulls=self._has_nulls[column.name])
 
     def _require_pinned(self, error: Exception | None = None) -> None:
         """Raises if the location is not that of the snapshot; ``error``: the error of reading it, if any."""

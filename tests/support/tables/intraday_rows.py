@@ -17,23 +17,25 @@ from store.format.table.tbl import encode_tbl
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from store.schema.deployed.deploy import deploy
-from store.types.committed import FileState
+from store.types.committed import FileState, RangeStats
 from store.types.model import TableSchema
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.column_files import create_column
+from writers.append.statistics import range_stats
 
 EMPTY = FileState(0, 0)
 
 
 @dataclass
 class IntradayRows:
-    """One stream of one table; ``clock`` is what the log believes the time to be."""
+    """One stream of one table; ``clock`` is what the log believes the time to be. ``statistics``: commits have them."""
 
     root: Path
     schema_xml: bytes
     stream: str = "rows"
     fs: Fs = field(default_factory=Fs)
     durability: str = "fsync"
+    statistics: bool = False
 
     def __post_init__(self) -> None:
         self.layout = Layout(self.root)
@@ -65,6 +67,7 @@ class IntradayRows:
         state = self.log.state.locations.get(key)
         files = dict(state.files) if state else {}
         before = state.rows if state else 0
+        stats: dict[str, RangeStats] = {}
         if state is None:
             self.fs.mkdirs(directory)
             self.fs.write_new(directory / "table.tbl", encode_tbl(self.schema))
@@ -77,6 +80,8 @@ class IntradayRows:
             known = self.symbols.setdefault((key, column.name), {})
             sizes = {name: files.get(name, EMPTY).size for name in column.files}
             array = table.column(column.name).combine_chunks()
+            if self.statistics:
+                stats[column.name] = range_stats(array, before)
             encoded = encode_column(column, array, Base(before, sizes, known))
             for text in encoded.symbols:
                 known[text] = len(known)
@@ -86,4 +91,4 @@ class IntradayRows:
                 self.fs.write_at(directory / name, offset, data)
                 files[name] = FileState(old.size + len(data), zlib.crc32(data, old.crc))
         base = state.epoch if state else 0
-        return LocationReport(key, base, before, before + table.num_rows, files, {})
+        return LocationReport(key, base, before, before + table.num_rows, files, stats)

@@ -22,6 +22,7 @@ from store.errors import (
     TableNotFoundError,
 )
 from store.io.fs import Fs, Stat
+from store.scan.ranges import Slice
 from tests.support.tables.small_tables import SmallTable
 
 D1, D2 = "2026-11-20", "2026-11-21"
@@ -167,6 +168,15 @@ def test_streaming_holds_a_batch_not_the_table(small: SmallTable) -> None:
     tracemalloc.stop()
     assert found == rows
     assert peak < whole / 4, peak
+
+
+def test_statistics_are_unpacked_once_a_column_not_a_batch(small: SmallTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    has_nulls = Slice.has_nulls
+    monkeypatch.setattr(Slice, "has_nulls", lambda slice_, name: asked.append(name) or has_nulls(slice_, name))
+    table = open_table(small.layout.root, str(small.table))
+    assert sum(1 for _ in table.to_batches(["Size", "Px"], batch_rows=1)) == table.count()
+    assert sorted(asked) == sorted(["Size", "Px"] * len(table.plan().slices))
 
 
 def test_a_snapshot_does_not_move(small: SmallTable) -> None:
