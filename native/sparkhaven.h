@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 8
+#define SH_ABI 9
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;

@@ -22,7 +22,7 @@ from pathlib import Path
 from store.io.fs import Fs
 from store.io.user_cache import cache_directory
 
-ABI = 8  # SH_ABI of native/sparkhaven.h
+ABI = 9  # SH_ABI of native/sparkhaven.h
 SWITCH = "SPARKHAVEN_NATIVE"
 _LOG = logging.getLogger("sparkhaven.native")
 _WORD, _AT = ctypes.c_int64, ctypes.c_void_p
