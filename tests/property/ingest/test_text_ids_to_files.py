@@ -62,8 +62,14 @@ def decoded(blocks: Sequence[Sequence[Line]], rejects: Rejects, *, csv: bool, co
             made = framed_block([text.encode() for text in texts], numbers)
             yield records.decode(made, "f", rejects)[0]
         else:
-            made = framed_block([json.dumps(dict(zip(names, row, strict=True))).encode() for row in block], numbers)
+            made = framed_block([json_line(dict(zip(names, row, strict=True))) for row in block], numbers)
             yield lines.decode(made, "f", rejects)
+
+
+def json_line(row: dict[str, object]) -> bytes:
+    """With 7 as ``n`` it has a name twice, which the scanner leaves to the exact pass: the last one counts."""
+    text = json.dumps(row)
+    return (text.replace("{", '{"s":"before",', 1) if row["n"] == 7 else text).encode()
 
 
 def files_of(
@@ -106,15 +112,21 @@ def test_the_same_files(blocks: list[list[Line]], most: int, rows: int, csv: boo
 def test_dictionaries_and_texts_at_one_location() -> None:
     """Few texts, then too many, then none, over many locations and at one."""
     chance = random.Random(2)
-    few = [(chance.choice("AB"), chance.choice(["x", "y", None]), n) for n in range(300)]
-    many = [(chance.choice("AB"), f"text {n}", n) for n in range(400)]
-    none = [("A", None, n) for n in range(10)]
+    few: list[Line] = [(chance.choice("AB"), chance.choice(["x", "y", None]), n) for n in range(300)]
+    many: list[Line] = [(chance.choice("AB"), f"text {n}", n) for n in range(400)]
+    none: list[Line] = [("A", None, n) for n in range(10)]
     for csv in (False, True):
         for blocks in ([few, many], [none, few], [few, none], [few, none, many, few]):
             found = files_of(blocks, csv=csv, compiled=True)
             assert found[:2] == files_of(blocks, csv=csv, compiled=False)[:2]
             assert "dictionary<values=string, indices=int32, ordered=0>" in found[2]
             assert ("string" in found[2]) == (many in blocks or none in blocks)
+
+
+def test_more_locations_than_a_byte_counts() -> None:
+    lines: list[Line] = [(str(n % 700), f"{n % 5}", n) for n in range(2000)]
+    found = {one.key.internal: one.batch.column("n").to_pylist() for one in _routed(lines)}
+    assert found == {str(place): list(range(place, 2000, 700)) for place in range(700)}
 
 
 def test_a_location_of_few_rows_does_not_take_the_texts_of_all_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from store.errors import SchemaMismatchError
@@ -35,6 +35,8 @@ def plain_numbers(texts: Sequence[str | None], known: Mapping[str, int]) -> tupl
     st.lists(st.none() | st.integers(0, 5), max_size=12),
     st.lists(TEXTS, unique=True, max_size=3),
 )
+@example(["a", "a", "b", None], [1, 2, 0, None, 3], [])
+@example(["c", "a", "c", "b"], [2, 0, 1, 3], ["a"])
 def test_as_text_by_text(entries: list[str | None], ids: list[int | None], before: list[str]) -> None:
     """Entries may be null, without rows, or there twice."""
     ids = [None if one is None or one >= len(entries) else one for one in ids]
