@@ -24,11 +24,14 @@ from ingest.options.formats import CsvOptions
 from ingest.router import Router
 from ingest.spec import InternalRule, PartitionSpec, ValueRule
 from ingest.values.rows import Rows
+from store.epochs.state.values import FileId
 from store.io.fs import Fs
 from store.layout import Layout, LocationKey, TableName
 from tests.support.ingest.ingest_cases import PLENTY, schema, target
 from writers.append.append import LocationAppender
 from writers.append.empty_location import WorkerCache
+from writers.append.values import column_values
+from writers.batch.combine import AttemptScratch
 from writers.target import StreamTarget
 
 FS = Fs()
@@ -144,3 +147,18 @@ def _routed(lines: Sequence[Line]) -> Iterator[router.Routed]:
     rejects = Rejects(PLENTY)
     for rows in decoded([lines], rejects, csv=False, compiled=True):
         yield from Router(TARGETS, PARTITION, "f", 0).route(rows, lambda _: b"", rejects)
+
+
+def test_spilled_rows_keep_their_own_texts(tmp_path: Path) -> None:
+    """Each block has another dictionary, or none; a task whose location another one owns writes them to one stream."""
+    blocks = [["a", "b", None], ["b", "c"], ["d", "a"]]
+    batches = [pa.RecordBatch.from_pydict({"s": pa.array(texts).dictionary_encode()}) for texts in blocks]
+    batches.append(pa.RecordBatch.from_pydict({"s": pa.array(["x", None])}))
+    split = FileId("/f", 1, 1)
+    spill = AttemptScratch(FS, tmp_path, 0, 0)
+    files = spill.write(LocationKey("A", DAY), [(split, batch) for batch in batches])
+    back = [batch for file in files for batch in pa.ipc.open_stream(FS.read(file.path))]
+    assert [batch.column("s").to_pylist() for batch in back] == [*blocks, ["x", None]]
+    column = TABLE.columns[2]
+    values = column_values(column, pa.Table.from_batches(back[:3]).rename_columns([column.name]).to_batches())
+    assert values.to_pylist() == [text for texts in blocks for text in texts]
