@@ -151,7 +151,7 @@ def _routed(lines: Sequence[Line]) -> Iterator[router.Routed]:
 
 def test_spilled_rows_keep_their_own_texts(tmp_path: Path) -> None:
     """Each block has another dictionary, or none; a task whose location another one owns writes them to one stream."""
-    blocks = [["a", "b", None], ["b", "c"], ["d", "a"]]
+    blocks: list[list[str | None]] = [["a", "b", None], ["b", "c"], ["d", "a"]]
     batches = [pa.RecordBatch.from_pydict({"s": pa.array(texts).dictionary_encode()}) for texts in blocks]
     batches.append(pa.RecordBatch.from_pydict({"s": pa.array(["x", None])}))
     split = FileId("/f", 1, 1)
