@@ -5,8 +5,9 @@
 2. *With an engine*, at each of its cycles: until a listener inside of the engine has the row. Its mean cannot be below
    half a cycle.
 3. *Scans.* Sums of three columns of one large location, by the engine: from our column files, and from the same rows in
-   one zstd Parquet file. Runs in turn after one of each; the sums must be equal. The engine keeps what it has decoded
-   as long as its heap has room: with few rows later runs compare its memory, with more than fit its readers.
+   one zstd Parquet file, read as one that stays as it is and as one of a directory that may grow; the faster counts.
+   Runs in turn after one of each; the sums must be equal. The engine keeps what it has decoded as long as its heap has
+   room: with few rows later runs compare its memory, with more than fit its readers.
 
     python -m benchmarks.live [--epochs 300] [--cycles 100,20] [--rows 5000000] [--runs 5] [--heap 2GiB] [--no-engine]
 
@@ -49,6 +50,11 @@ from tests.support.tables.intraday_rows import IntradayRows
 PYTHON = REPOSITORY / ".venv-deephaven" / "bin" / "python"
 OURS_MS: Mapping[Kind, float] = {"epoch": 10.0, "source": 10.0, "date": 10.0, "stream": 200.0}
 CYCLES, AGAINST_PARQUET = 1.2, 2.0
+SCANNED = {
+    "ours": "column files, served",
+    "parquet": "zstd Parquet",
+    "growing": "zstd Parquet that may grow",
+}
 WAIT_SECONDS = 120.0
 BLOCK = 5_000_000
 
@@ -179,7 +185,8 @@ def listened(served: Engine, root: Path, epochs: int) -> list[float]:
 
 def scan_data(work: Path, root: Path, count: int) -> Path:
     """One location of so many rows, and the same as one zstd Parquet file."""
-    db, path = IntradayRows(root, schema("Scan")), work / "scan.parquet"
+    db, path = IntradayRows(root, schema("Scan")), work / "parquet" / "scan.parquet"
+    path.parent.mkdir()
     with pq.ParquetWriter(path, rows(0, 0).schema, compression="zstd") as writer:
         for first in range(0, count, BLOCK):
             block = rows(first, min(BLOCK, count - first))
@@ -234,13 +241,13 @@ def main() -> int:
                     scans = served.ask("scan", variable="Bench_Scan", **arguments)
         if cycles:
             values = args.rows * len(COLUMNS) / 1e6
-            ours, theirs = (statistics.median(scans[name][1:]) for name in ("ours", "parquet"))
-            first = {name: values / found[0] for name, found in scans.items()}
-            met.append(theirs / ours >= AGAINST_PARQUET)
+            seconds = {name: statistics.median(found[1:]) for name, found in scans.items()}
+            ratio = min(seconds["parquet"], seconds["growing"]) / seconds["ours"]
+            met.append(ratio >= AGAINST_PARQUET)
             print(f"\nsums of {args.rows:,} rows x {len(COLUMNS)} columns, medians of {args.runs}, M values a second")
-            print(f"column files, served {values / ours:8.1f}, first {first['ours']:8.1f}")
-            print(f"zstd Parquet         {values / theirs:8.1f}, first {first['parquet']:8.1f}")
-            print(f"ratio {theirs / ours:.2f}, target {AGAINST_PARQUET:.0f}: {'met' if met[-1] else 'missed'}")
+            for name, text in SCANNED.items():
+                print(f"{text:<32}{values / seconds[name]:8.1f}, first {values / scans[name][0]:8.1f}")
+            print(f"ratio {ratio:.2f}, target {AGAINST_PARQUET:.0f}: {'met' if met[-1] else 'missed'}")
     print(f"\nPython {platform.python_version()}, {platform.system()} {platform.release()}, {os.cpu_count()} cores")
     return int(not all(met))
 

@@ -18,11 +18,13 @@ from typing import Any
 import pyarrow as pa
 
 from readers.live.backend import LiveBackend, TableKey
+from readers.live.pages import Pages
 from readers.live.places import Place
 from store.errors import SettingsError, SparkhavenError
 from store.types.frozen import frozen
 
-PAGE_ROWS = 1 << 10, 1 << 18  # at least and at most; the largest are the fastest
+HEADER = 16  # rows less in a page, so that its array with its header fills whole regions of the heap
+PAGE_ROWS = (1 << 10) - HEADER, (1 << 18) - HEADER  # at least and at most; the largest are the fastest
 PAGE_SHARE = 4  # a table's pages, each column of each location read once, take at most this part of the heap
 CYCLE_MS = 100  # of the engine; its default is 1000
 ALL_METHODS, GRPC_ONLY = "GET,POST,OPTIONS", "POST"  # clients need POST only, a browser GET to load the page
@@ -56,7 +58,7 @@ def page_rows(memory: int, locations: int, columns: int) -> int:
     """Rows of a page: the engine allocates whole ones, also for a location of few rows."""
     fitting = memory // PAGE_SHARE // (8 * max(1, locations * columns))
     least, most = PAGE_ROWS
-    return max(least, min(most, 1 << max(0, fitting.bit_length() - 1)))
+    return max(least, min(most, (1 << max(0, fitting.bit_length() - 1)) - HEADER))
 
 
 def is_installed() -> bool:
@@ -90,7 +92,8 @@ class Engine:
         self.port: int = server.port
         self._table, self._shared_lock = Table, shared_lock
         self._context = get_exec_ctx()
-        self._service, self._adapter = TableDataService, _adapter(backend)
+        self._pages = Pages(self._context)
+        self._service, self._adapter = TableDataService, _adapter(backend, self._pages)
         self._backend, self._memory = backend, options.memory
 
     def gate(self) -> AbstractContextManager[object]:
@@ -106,11 +109,12 @@ class Engine:
         """
         with self._context:
             rows = page_rows(self._memory, *self._backend.shape(key))
-            made = self._service(self._adapter, page_size=rows).make_table(key, refreshing=True)
+            service = self._service(self._adapter, page_size=rows, chunk_reader_factory=self._pages.factory)
+            made = service.make_table(key, refreshing=True)
             vars(sys.modules["__main__"])[variable] = self._table(made.j_table.coalesce())
 
 
-def _adapter(backend: LiveBackend) -> Any:
+def _adapter(backend: LiveBackend, pages: Pages) -> Any:
     """The backend in the form that the engine's service takes."""
     from deephaven.experimental.table_data_service import TableDataServiceBackend
 
@@ -151,7 +155,8 @@ def _adapter(backend: LiveBackend) -> Any:
             failure_cb: Any,
         ) -> None:
             where = table_key, table_location_key, col
-            answer(lambda: backend.values(*where, offset, min_rows, max_rows), values_cb, failure_cb)
+            tell = lambda page: pages.give(page, values_cb)  # noqa: E731
+            answer(lambda: backend.values(*where, offset, min_rows, max_rows), tell, failure_cb)
 
     def answer(ask: Callable[[], Any], tell: Callable[[Any], None], fail: Callable[[Exception], None]) -> None:
         try:

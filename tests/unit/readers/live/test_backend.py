@@ -107,7 +107,7 @@ def test_two_tables_of_one_variable_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("memory", "locations", "columns", "found"),
-    [(2 << 30, 1, 10, PAGE_ROWS[1]), (1 << 30, 560, 3, 1 << 14), (1 << 30, 100_000, 50, PAGE_ROWS[0]), (1, 0, 0, 1024)],
+    [(2 << 30, 1, 10, 262_128), (1 << 30, 560, 3, 16_368), (1 << 30, 100_000, 50, PAGE_ROWS[0]), (1, 0, 0, 1008)],
 )
 def test_pages_of_many_locations_fit_into_the_heap(memory: int, locations: int, columns: int, found: int) -> None:
     assert page_rows(memory, locations, columns) == found
