@@ -113,8 +113,9 @@ def frame(pointers: Pointers, lengths: Longs, *, keys: bool) -> tuple[bytes, npt
     there = lengths >= 0
     count = int(np.count_nonzero(there))
     size = int(lengths.sum(where=there)) + count
-    if size > np.iinfo(np.int32).max:
-        raise ValueError(f"{size} bytes of messages are too many for one block")
+    most = np.iinfo(np.int32).max
+    if size > most or (lengths > most).any():  # the sum of lengths of another layout may be negative
+        raise ValueError(f"{max(size, int(lengths.max()))} bytes of messages are too many for one block")
     library = core()
     if library is None:
         return plain_frame(pointers, keys=keys)

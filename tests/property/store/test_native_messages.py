@@ -97,6 +97,13 @@ def test_other_lengths_than_were_looked_at_are_refused() -> None:
             frame(batch.pointers, np.array([2**31 - 1]), keys=False)
 
 
+def test_lengths_whose_sum_does_not_fit_are_refused() -> None:
+    with laid_out([Fake(n, b"abc") for n in range(3)]) as batch:
+        for lengths in ([2**62, 2**62, 3], [2**63 - 1, 2**63 - 1, 2]):
+            with pytest.raises(ValueError, match="too many"):
+                frame(batch.pointers, np.array(lengths), keys=False)
+
+
 def test_more_payloads_than_were_looked_at_write_no_end_out_of_place(monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
         batch = stack.enter_context(laid_out([Fake(0, b"abc"), *[Fake(n, b"") for n in range(1, 9)]]))

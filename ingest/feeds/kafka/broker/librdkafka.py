@@ -186,7 +186,7 @@ def _returned(library: Librdkafka, event: int) -> list[tuple[int, bytes | None, 
     ):
         try:
             data, ends = frame(pointers, np.array(lengths, np.int64), keys=keys)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:  # of another layout any number may be a length
             raise NotUsableError(f"its messages are not laid out as in rdkafka.h: {error}") from error
         texts = iter([data[start : stop - 1] for start, stop in pairwise(ends.tolist())])
         parts.append([None if length < 0 else next(texts) for length in lengths])

@@ -60,6 +60,19 @@ def test_messages_of_another_layout(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     assert "not laid out" in why_not(caplog)
 
 
+@pytest.mark.parametrize("length", [2**64 - 1, 2**63, 2**63 - 1, 2**62, 64])
+def test_messages_with_lengths_of_chance(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, length: int
+) -> None:
+    class Chance(native.MessageLayout):
+        @property
+        def length(self) -> int:
+            return length
+
+    monkeypatch.setattr(module, "MessageLayout", Chance)
+    assert "not laid out" in why_not(caplog)
+
+
 def test_without_the_compiled_core(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(module, "core", lambda: None)
     assert librdkafka() is None and not caplog.records
