@@ -21,7 +21,7 @@ from store.errors import SparkhavenError
 from store.format.column.ends import WIDTH
 from store.format.parquet.trees import EXTENDED
 from store.io.fs import Fs
-from store.io.walking import files_below
+from store.io.walking import stats_below
 from store.layout import Layout, TableName, without_generation
 from store.scan.ranges import Slice
 from store.schema.deployed.deploy import deployed_tables
@@ -279,24 +279,24 @@ def _inside(fs: Fs, path: Path) -> list[str]:
     return fs.names(path) if found and found.is_dir else []
 
 
-def _sizes(fs: Fs, directory: Path) -> dict[Path, int]:
-    return {file: _size(fs, file) for file in files_below(fs, directory)}
+def _sizes(fs: Fs, directory: Path) -> dict[str, int]:
+    return {name: found.size for name, found in stats_below(fs, directory)}
 
 
-def _is_short(live: Slice, sizes: Mapping[Path, int]) -> bool:
-    return any(sizes.get(live.directory / n, 0) < physical_size(n, state.size) for n, state in live.files.items())
+def _is_short(live: Slice, sizes: Mapping[str, int]) -> bool:
+    return any(sizes.get(name, 0) < physical_size(name, state.size) for name, state in live.files.items())
 
 
-def _waste(live: Slice | None, sizes: Mapping[Path, int]) -> int:
+def _waste(live: Slice | None, sizes: Mapping[str, int]) -> int:
     """Bytes of files that no read of the newest snapshot needs: tails, stray files, replaced locations."""
     if live is None:
         return sum(sizes.values())
     wasted = 0
-    for file, size in sizes.items():
-        if file.parent != live.directory:
+    for name, size in sizes.items():
+        if "/" in name:
             continue
-        if file.name in live.files:
-            wasted += max(0, size - physical_size(file.name, live.files[file.name].size))
-        elif file.name.endswith(DATA_SUFFIXES) or ".tmp-" in file.name:
+        if name in live.files:
+            wasted += max(0, size - physical_size(name, live.files[name].size))
+        elif name.endswith(DATA_SUFFIXES) or ".tmp-" in name:
             wasted += size
     return wasted

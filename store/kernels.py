@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+# without options these are nothing but a call by name, which needs a small part of the module
+BY_NAME = frozenset(
+    "dictionary_encode drop_null filter invert is_nan is_null is_valid min_max sum take unique".split()  # noqa: SIM905
+)
 
 
 class _Kernels:
-    """``pc.sum`` and all others, as in ``pyarrow.compute``."""
+    """``pc.sum`` and all others, as in ``pyarrow.compute``; those ``BY_NAME`` without options."""
 
     def __getattr__(self, name: str) -> Any:
-        from pyarrow import compute
-
-        found = self.__dict__[name] = getattr(compute, name)  # the next call finds it without us
+        found = self.__dict__[name] = _found(name)  # the next call finds it without us
         return found
+
+
+def _found(name: str) -> Any:
+    if name in BY_NAME:
+        return partial(_call, name)
+    if name == "fill_null":
+        return _fill_null
+    from pyarrow import compute
+
+    return getattr(compute, name)
+
+
+def _call(name: str, *values: Any) -> Any:
+    from pyarrow._compute import call_function  # pyarrow.compute makes a function with a docstring for each kernel
+
+    return call_function(name, list(values))
+
+
+def _fill_null(values: Any, value: Any) -> Any:
+    return _call("coalesce", values, value if isinstance(value, pa.Scalar) else pa.scalar(value, values.type))
+
+
+def positions(indices: npt.NDArray[Any]) -> pa.Array:
+    """Whole numbers without null as an array, not copied: ``pa.array`` would first import numpy's masked arrays."""
+    kind = pa.from_numpy_dtype(indices.dtype)
+    return pa.Array.from_buffers(kind, len(indices), [None, pa.py_buffer(np.ascontiguousarray(indices))])
 
 
 pc = _Kernels()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -63,6 +64,7 @@ def _registered(path: str) -> Mapping[str, Any]:
     """The commands of a module."""
     app = typer.Typer(rich_markup_mode=None)
     import_module(path).register(app)
+    gc.freeze()  # what was imported stays: no collection looks at it again
     return get_group(app).commands
 
 

@@ -63,7 +63,10 @@ def main() -> None:
     gc.set_threshold(COLLECT_EVERY)  # what imports make stays: a short command would search it sixty times
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that nothing here uses
     quiet_libraries(sys.argv)
-    app(prog_name="sparkhaven")
+    try:
+        app(prog_name="sparkhaven")
+    finally:
+        gc.freeze()  # the end of the process frees all that is left, without a search for cycles in it first
 
 
 if __name__ == "__main__":

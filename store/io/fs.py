@@ -51,6 +51,14 @@ class Stat:
     links: int = 1
     is_file: bool = True  # else a directory, pipe, socket or device
 
+    @staticmethod
+    def of(found: os.stat_result) -> Stat:
+        """As the system says it."""
+        mode = found.st_mode
+        kinds = stat_module.S_ISDIR(mode), stat_module.S_ISLNK(mode), stat_module.S_ISREG(mode)
+        times = found.st_mtime_ns, found.st_ctime_ns
+        return Stat(found.st_size, *times, found.st_ino, found.st_dev, *kinds[:2], found.st_nlink, kinds[2])
+
 
 class Fs(Durability):
     """The real file system."""
@@ -146,18 +154,17 @@ class Fs(Durability):
             found = os.stat(path, follow_symlinks=follow)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        mode = found.st_mode
-        return Stat(
-            found.st_size,
-            found.st_mtime_ns,
-            found.st_ctime_ns,
-            found.st_ino,
-            found.st_dev,
-            stat_module.S_ISDIR(mode),
-            stat_module.S_ISLNK(mode),
-            found.st_nlink,
-            stat_module.S_ISREG(mode),
-        )
+        return Stat.of(found)
+
+    def entries(self, path: Path) -> list[tuple[str, Stat]]:
+        """Names in a directory, sorted, and what they are, links followed; a missing directory, or a file, has none."""
+        found, begin = [], f"{path}/"
+        for name in self.names(path):
+            try:
+                found.append((name, Stat.of(os.stat(begin + name))))
+            except (FileNotFoundError, NotADirectoryError):  # removed meanwhile, or a link to nothing
+                continue
+        return found
 
     def sizes(self, directory: Path, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Bytes, and number of links, of those of these files of a directory that are there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from store.io.fs import Fs
+from store.io.fs import Fs, Stat
 
 
 def files_below(fs: Fs, path: Path) -> Iterator[Path]:
@@ -14,5 +14,14 @@ def files_below(fs: Fs, path: Path) -> Iterator[Path]:
     if found is not None and not found.is_dir:
         yield path
         return
-    for name in fs.names(path):
-        yield from files_below(fs, path / name)
+    for name, _ in stats_below(fs, path):
+        yield path / name
+
+
+def stats_below(fs: Fs, path: Path, before: str = "") -> Iterator[tuple[str, Stat]]:
+    """The same of a directory, as paths below it behind ``before``, with what each file is."""
+    for name, found in fs.entries(path):
+        if found.is_dir:
+            yield from stats_below(fs, path / name, f"{before}{name}/")
+        else:
+            yield before + name, found

@@ -20,14 +20,15 @@ def range_stats(values: pa.Array, start: int) -> RangeStats:
     kind = values.type
     if pa.types.is_dictionary(kind):
         used = np.zeros(len(values.dictionary), np.bool_)
-        used[values.indices.drop_null().to_numpy()] = True
-        return _strings(base, values.dictionary.filter(pa.array(used)))
+        used[pc.drop_null(values.indices).to_numpy()] = True
+        bits = pa.py_buffer(np.packbits(used, bitorder="little"))
+        return _strings(base, pc.filter(values.dictionary, pa.Array.from_buffers(pa.bool_(), len(used), [None, bits])))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _strings(base, values)
     if pa.types.is_floating(kind):
         return _floats(base, values)
     if pa.types.is_timestamp(kind):
-        numbers = values.cast(pa.int64())
+        numbers = values.view(pa.int64())
         return replace(_bounded(base, numbers), exact_us=_whole_microseconds(numbers))
     return _bounded(base, values)
 
@@ -54,9 +55,9 @@ def _floats(base: RangeStats, values: pa.Array) -> RangeStats:
     base = replace(base, nans=nans)
     if nans + base.nulls == len(values):
         return base
-    return _bounded(base, values.filter(pc.invert(nan)))
+    return _bounded(base, pc.filter(values, pc.invert(nan)))
 
 
 def _whole_microseconds(numbers: pa.Array) -> bool:
-    raw = numbers.drop_null().to_numpy()
+    raw = pc.drop_null(numbers).to_numpy()
     return not bool(np.any(raw % 1000))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from store.errors import SchemaMismatchError
+from store.kernels import pc
 from store.scan.columnfile import nulls
 from store.types.model import Column, Storage
 
@@ -39,7 +40,7 @@ def column_values(column: Column, batches: Sequence[pa.RecordBatch]) -> pa.Array
     if pa.types.is_dictionary(values.type):
         values = values.unify_dictionaries()
     elif column.storage is Storage.SYMBOL:  # once, for symbol ids and statistics; texts are never put together
-        values = values.dictionary_encode()
+        values = pc.dictionary_encode(values)
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 
 

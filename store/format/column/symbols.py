@@ -17,7 +17,7 @@ from store.format.column.charset import Place, decode_values, encode_values
 from store.format.column.ends import WIDTH, decode_ends, encode_ends
 from store.format.column.prefix import LITTLE, ByteOrder
 from store.format.java.reader import HINT
-from store.kernels import pc
+from store.kernels import pc, positions
 from store.native.checked import check_ids, valid_bits
 from store.native.gather import gathered
 from store.types.datatypes import INT_NULL
@@ -31,15 +31,16 @@ def assign_numbers(array: pa.Array, known: Mapping[str, int]) -> tuple[memoryvie
     ``array`` is string, large_string or a dictionary of them; ``known`` has the numbers given so far, 0 to its
     length - 1, and is not changed.
     """
-    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    coded = array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
     entries, count = coded.dictionary, len(known)
-    codes = pc.fill_null(coded.indices.cast(pa.int32()), len(entries))
+    indices = coded.indices if coded.indices.type == pa.int32() else coded.indices.cast(pa.int32())
+    codes = pc.fill_null(indices, len(entries)) if indices.null_count else indices
     # the dictionary may be in any order, have entries without rows, null among them, or one text twice
     used = pc.unique(codes).to_numpy()
     used = used[used < len(entries)]
     if entries.null_count:
-        used = used[entries.is_valid().to_numpy(zero_copy_only=False)[used]]
-    texts = entries.take(pa.array(used)).to_numpy(zero_copy_only=False).tolist()
+        used = used[pc.is_valid(entries).to_numpy(zero_copy_only=False)[used]]
+    texts = pc.take(entries, positions(used)).to_numpy(zero_copy_only=False).tolist()
     fresh = [text for text in texts if text not in known] if known else texts
     new = dict(zip(fresh, range(count, count + len(fresh)), strict=True))
     if len(new) < len(fresh):

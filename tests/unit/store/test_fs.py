@@ -10,6 +10,7 @@ import pytest
 
 from store.errors import CorruptFileError
 from store.io.fs import SYNCFS_FROM, Fs
+from store.io.walking import files_below, stats_below
 from tests.support.disks.model_fs import Crash, CrashingFs, FaultFs
 from tests.support.disks.power_cut_fs import PowerCutFs
 
@@ -180,3 +181,29 @@ def test_a_file_whose_writing_was_started_has_its_bytes_and_can_be_synced(tmp_pa
     assert path.read_bytes() == b"x" * 100_000 + b"y"
     with pytest.raises(FileNotFoundError):
         Fs().start_writeback(tmp_path / "none")
+
+
+def test_entries_of_a_directory_say_what_links_lead_to(tmp_path: Path) -> None:
+    fs = Fs()
+    (tmp_path / "b").write_bytes(b"12")
+    (tmp_path / "a" / "inner").mkdir(parents=True)
+    (tmp_path / "to-b").symlink_to("b")
+    (tmp_path / "to-nothing").symlink_to("nothing")
+    assert fs.entries(tmp_path) == [(name, fs.stat(tmp_path / name)) for name in ("a", "b", "to-b")]
+    assert [(name, stat.is_dir, stat.size) for name, stat in fs.entries(tmp_path)][1:] == [
+        ("b", False, 2),
+        ("to-b", False, 2),
+    ]
+    assert fs.entries(tmp_path / "b") == fs.entries(tmp_path / "missing") == []
+
+
+def test_files_below_a_directory_are_sorted_and_have_their_sizes(tmp_path: Path) -> None:
+    for number, name in enumerate(("b/2", "b/1/x", "a", "c")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x" * number)
+    names = ["a", "b/1/x", "b/2", "c"]
+    assert [(name, stat.size) for name, stat in stats_below(Fs(), tmp_path)] == list(
+        zip(names, [2, 1, 0, 3], strict=True)
+    )
+    assert list(files_below(Fs(), tmp_path)) == [tmp_path / name for name in names]
+    assert list(files_below(Fs(), tmp_path / "a")) == [tmp_path / "a"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from store.errors import CorruptFileError
 from store.io.system_errors import as_ours
 from store.layout import LocationKey
 from tests.support.commands import run, run_json
+from tests.support.places import REPOSITORY
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import make, merge
@@ -267,3 +270,18 @@ def test_what_the_system_refuses_is_an_error_with_its_exit_code() -> None:
     assert as_ours(PermissionError(13, "Permission denied", "/db")).exit_code == 2
     ours = CorruptFileError("x")
     assert as_ours(ours) is ours
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sys; import jobs.cli.main as cli; sys.argv = ['sparkhaven', '--version']; cli.main()",
+        "from jobs.cli.commands import OnUse; OnUse()['stats']",
+    ],
+    ids=["at its end", "once a command is imported"],
+)
+def test_a_process_searches_nothing_that_was_imported_for_cycles(code: str) -> None:
+    code = f"import atexit, gc; atexit.register(lambda: print('left:', len(gc.get_objects()))); {code}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert int(done.stdout.rpartition("left:")[2]) < 1000
