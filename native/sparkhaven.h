@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 9
+#define SH_ABI 10
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;
@@ -157,13 +157,23 @@ struct sh_keyed {
 
 SH_API int64_t sh_sort_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data,
                              int64_t size, struct sh_keyed *items, struct sh_keyed *spare, int64_t count);
-SH_API int64_t sh_rank_texts(const void *ends, int64_t wide, int64_t first, const uint8_t *data,
-                             const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct);
+SH_API int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct);
 SH_API int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t count, const uint8_t *data,
                                 int64_t size);
 SH_API int64_t sh_take_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data,
                              int64_t size, const uint32_t *picks, int64_t count, void *out_ends, uint8_t *out,
                              int64_t room);
+
+/* Rows of texts from number `row` on: row + i is from ends[i] to ends[i + 1] in `data`. */
+struct sh_part {
+    int64_t row;
+    const int64_t *ends;
+    const uint8_t *data;
+    int64_t size; /* bytes of `data` */
+};
+
+SH_API int64_t sh_take_parts(const struct sh_part *parts, int64_t part_count, const uint32_t *picks, int64_t count,
+                             int64_t end, int64_t *out_ends, uint8_t *out, int64_t room);
 
 SH_API int64_t sh_gather(const void *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count,
                          void *out);

@@ -1,8 +1,8 @@
-/* Texts in the order of their UTF-16 code units: sorting, ranks among the distinct ones, picking. */
+/* Texts in the order of their UTF-16 code units: sorting, and ranks among the distinct ones. */
 #include "bytes.h"
 #include "sparkhaven.h"
 
-enum { FEW = 24, SOME = 1024, WORD = 8 };
+enum { FEW = 24, SOME = 1024, MANY = 1 << 16, LEAD = 14, WORD = 8, AHEAD = 16 };
 
 /* Texts as one Arrow array has them; `end` is the end of all bytes. */
 struct texts {
@@ -47,6 +47,36 @@ static uint64_t key_of(const struct texts *t, int64_t i, int64_t depth) {
         word = other;
     }
     return __builtin_bswap64(word);
+}
+
+/* Gives all items the keys of their texts from `depth` on. They lie anywhere: later ones are fetched meanwhile. */
+static void set_keys(const struct texts *t, struct sh_keyed *items, int64_t count, int64_t depth) {
+    for (int64_t i = 0; i < count; i++) {
+        if (i + 2 * AHEAD < count) {
+            __builtin_prefetch((const uint8_t *)t->ends + (t->first + items[i + 2 * AHEAD].index) * (t->wide ? 8 : 4));
+            __builtin_prefetch(start_of(t, items[i + AHEAD].index) + depth);
+        }
+        items[i].key = key_of(t, items[i].index, depth);
+    }
+}
+
+/* The same behind what all texts begin with from `depth` on. Returns the depth of the keys. */
+static int64_t set_differing_keys(const struct texts *t, struct sh_keyed *items, int64_t count, int64_t depth) {
+    for (;;) {
+        set_keys(t, items, count, depth);
+        uint64_t one = items[0].key, differing = 0;
+        for (int64_t i = 1; i < count; i++) {
+            differing |= items[i].key ^ one;
+        }
+        int64_t same = differing == 0 ? WORD : __builtin_clzll(differing) >> 3, common = 0;
+        while (common < same && (one >> 8 * (WORD - 1 - common) & 255) != 0) { /* a zero may be the end of a text */
+            common++;
+        }
+        if (common == 0) {
+            return depth;
+        }
+        depth += common;
+    }
 }
 
 static void sort_few(struct sh_keyed *items, int64_t count) {
@@ -117,21 +147,52 @@ static void sort_by_key(struct sh_keyed *items, struct sh_keyed *spare, int64_t 
     }
 }
 
-/* Orders texts whose first `depth` bytes are equal. The largest group of equal keys is done by going round again, the
- * others, at most half as large, by calls: they nest to the logarithm of the count. */
+/* As sort_by_key: more than the processor's cache holds are first distributed by the first bits that differ. */
+static void sort_most(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
+    uint64_t differing = 0;
+    for (int64_t i = 1; i < count; i++) {
+        differing |= items[i].key ^ items[0].key;
+    }
+    int above = differing == 0 ? 0 : __builtin_clzll(differing);
+    if (count <= MANY || above > 64 - LEAD) {
+        sort_by_key(items, spare, count);
+        return;
+    }
+    int64_t ends[1 << LEAD] = {0}, all = 0;
+    for (int64_t i = 0; i < count; i++) {
+        ends[items[i].key << above >> (64 - LEAD)]++;
+    }
+    for (int64_t i = 0; i < 1 << LEAD; i++) {
+        int64_t here = ends[i];
+        ends[i] = all;
+        all += here;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        spare[ends[items[i].key << above >> (64 - LEAD)]++] = items[i];
+    }
+    for (int64_t i = 0, low = 0; i < 1 << LEAD; low = ends[i], i++) {
+        if (ends[i] > low) {
+            memcpy(items + low, spare + low, (size_t)(ends[i] - low) * sizeof *items);
+            sort_by_key(items + low, spare + low, ends[i] - low);
+        }
+    }
+}
+
+/* Orders texts whose first `depth` bytes are equal; then a key is 1 where a text is that before it, else 0. The largest
+ * group of equal keys is done by going round again, the others, at most half as large, by calls: they nest to the
+ * logarithm of the count. */
 static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_keyed *spare, int64_t count, int64_t depth) {
     while (count > 1) {
-        for (int64_t i = 0; i < count; i++) {
-            items[i].key = key_of(t, items[i].index, depth);
-        }
-        sort_by_key(items, spare, count);
+        depth = set_differing_keys(t, items, count, depth);
+        sort_most(items, spare, count);
         struct sh_keyed *large = NULL;
         int64_t large_count = 0;
         for (int64_t low = 0, high; low < count; low = high) {
-            uint64_t key = items[low].key;
+            uint64_t key = items[low].key, before = WORD + 2;
             for (high = low + 1; high < count && items[high].key == key; high++) {
             }
             if (high - low == 1) {
+                items[low].key = 0;
                 continue;
             }
             for (int64_t i = low; i < high; i++) { /* texts that end within the eight bytes come first, by length */
@@ -140,8 +201,10 @@ static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_
             }
             sort_by_key(items + low, spare, high - low);
             int64_t longer = low;
-            while (longer < high && items[longer].key <= WORD) {
-                longer++;
+            for (; longer < high && items[longer].key <= WORD; longer++) {
+                uint64_t left = items[longer].key;
+                items[longer].key = left == before;
+                before = left;
             }
             if (high - longer > count / 2) {
                 large = items + longer;
@@ -154,9 +217,13 @@ static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_
         count = large_count;
         depth += WORD;
     }
+    if (count == 1) {
+        items[0].key = 0;
+    }
 }
 
-/* Orders the texts whose numbers the items have. -1 where texts are not in the data. */
+/* Orders the texts whose numbers the items have; a key is then 1 where a text is that before it, else 0. -1 where texts
+ * are not in the data. */
 int64_t sh_sort_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data, int64_t size,
                       struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
     if (!fit(ends, wide, first, total, size)) {
@@ -172,19 +239,12 @@ int64_t sh_sort_texts(const void *ends, int64_t wide, int64_t first, int64_t tot
     return 0;
 }
 
-static int same_text(const struct texts *t, int64_t a, int64_t b) {
-    int64_t length = length_of(t, a);
-    return length == length_of(t, b) && (length == 0 || memcmp(start_of(t, a), start_of(t, b), (size_t)length) == 0);
-}
-
-/* From ordered items: the rank of each text among the distinct ones, and the number of the first text of each rank.
- * Returns how many distinct there are. The numbers are those that sh_sort_texts has checked. */
-int64_t sh_rank_texts(const void *ends, int64_t wide, int64_t first, const uint8_t *data, const struct sh_keyed *items,
-                      int64_t count, int32_t *ranks, uint32_t *distinct) {
-    struct texts t = {ends, wide, first, data, NULL};
+/* From items as sh_sort_texts leaves them: the rank of each text among the distinct ones, and the number of the first text
+ * of each rank. Returns how many distinct there are. */
+int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct) {
     int64_t found = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (i == 0 || !same_text(&t, items[i - 1].index, items[i].index)) {
+        if (items[i].key == 0) {
             distinct[found++] = (uint32_t)items[i].index;
         }
         ranks[items[i].index] = (int32_t)(found - 1);
@@ -210,41 +270,4 @@ int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t 
         }
     }
     return count;
-}
-
-/* The picked texts one after the other: their bytes, and the end of each from out_ends[1] on. Returns the bytes they
- * take; if that is more than the room, or no end can say it, only that. -1 where a pick or a text is out of place. */
-int64_t sh_take_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data, int64_t size,
-                      const uint32_t *picks, int64_t count, void *out_ends, uint8_t *out, int64_t room) {
-    int64_t used = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (picks[i] >= total) {
-            return -1;
-        }
-        int64_t low = sh_end(ends, wide, first + picks[i]), high = sh_end(ends, wide, first + picks[i] + 1);
-        if (low < 0 || high < low || high > size) {
-            return -1;
-        }
-        used += high - low;
-    }
-    if (used > room || (!wide && used > INT32_MAX)) {
-        return used;
-    }
-    int64_t at = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t low = sh_end(ends, wide, first + picks[i]), length = sh_end(ends, wide, first + picks[i] + 1) - low;
-        if (length <= 16 && size - low >= 16 && room - at >= 16) {
-            memcpy(out + at, data + low, 16); /* of a known length: what is too much is written over later */
-        } else if (length > 0) {
-            memcpy(out + at, data + low, (size_t)length);
-        }
-        at += length;
-        if (wide) {
-            memcpy((uint8_t *)out_ends + 8 * (i + 1), &at, 8);
-        } else {
-            int32_t end = (int32_t)at;
-            memcpy((uint8_t *)out_ends + 4 * (i + 1), &end, 4);
-        }
-    }
-    return used;
 }

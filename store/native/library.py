@@ -22,7 +22,7 @@ from pathlib import Path
 from store.io.fs import Fs
 from store.io.user_cache import cache_directory
 
-ABI = 9  # SH_ABI of native/sparkhaven.h
+ABI = 10  # SH_ABI of native/sparkhaven.h
 SWITCH = "SPARKHAVEN_NATIVE"
 _LOG = logging.getLogger("sparkhaven.native")
 _WORD, _AT = ctypes.c_int64, ctypes.c_void_p
@@ -40,9 +40,10 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_digest_texts": (_WORD, [ctypes.c_uint64, _AT, _WORD, _AT, _WORD, _WORD, _AT, _WORD, _AT, _AT]),
     "sh_digest_values": (_WORD, [ctypes.c_uint64, _AT, _WORD, _AT, _WORD, _AT]),
     "sh_sort_texts": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD, _AT, _AT, _WORD]),
-    "sh_rank_texts": (_WORD, [_AT, _WORD, _WORD, _AT, _AT, _WORD, _AT, _AT]),
+    "sh_rank_texts": (_WORD, [_AT, _WORD, _AT, _AT]),
     "sh_texts_ordered": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD]),
     "sh_take_texts": (_WORD, [_AT, *[_WORD] * 3, _AT, _WORD, _AT, _WORD, _AT, _AT, _WORD]),
+    "sh_take_parts": (_WORD, [_AT, _WORD, _AT, _WORD, _WORD, _AT, _AT, _WORD]),
     "sh_gather": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _AT]),
     "sh_gather_ids": (_WORD, [_AT, _WORD, _AT, _WORD, _AT, _WORD, _AT]),
     "sh_count_ids": (_WORD, [_AT, _WORD, _AT, _WORD]),

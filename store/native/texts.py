@@ -14,6 +14,7 @@ import pyarrow as pa
 from store.native.buffers import TextBuffers, address
 from store.native.library import core
 
+MORE = 2  # times the bytes that picked texts take if they are as long as others
 KEYED = np.dtype([("key", np.uint64), ("index", np.int64)])  # struct sh_keyed
 
 
@@ -31,7 +32,7 @@ def rank_texts(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
         raise _damaged()
     ranks = np.full(len(texts), -1, np.int32)
     distinct = np.empty(len(items), np.uint32)
-    count = library.sh_rank_texts(*where, found.data, address(items), len(items), address(ranks), address(distinct))
+    count = library.sh_rank_texts(address(items), len(items), address(ranks), address(distinct))
     return ranks, distinct[:count]
 
 
@@ -43,14 +44,17 @@ def take_texts(texts: pa.Array, picks: npt.NDArray[np.uint32]) -> pa.Array | Non
     found, picks = TextBuffers.of(texts), np.ascontiguousarray(picks, np.uint32)
     given = found.ends, found.wide, found.first, found.count, found.data, found.size, address(picks), len(picks)
     ends = np.zeros(len(picks) + 1, np.int64 if found.wide else np.int32)
-    room = library.sh_take_texts(*given, address(ends), None, 0)
-    if room < 0:
-        raise _damaged()
-    if not found.wide and room >= 1 << 31:
-        return None
-    data = np.empty(room, np.uint8)
-    library.sh_take_texts(*given, address(ends), address(data), room)
-    return pa.Array.from_buffers(texts.type, len(picks), [None, pa.py_buffer(ends), pa.py_buffer(data)], 0)
+    room = MORE * found.size * len(picks) // max(found.count, 1)  # what is not used costs no memory
+    while True:
+        data = np.empty(room, np.uint8)
+        used = library.sh_take_texts(*given, address(ends), address(data), room)
+        if used < 0:
+            raise _damaged()
+        if not found.wide and used >= 1 << 31:
+            return None
+        if used <= room:
+            return pa.Array.from_buffers(texts.type, len(picks), [None, pa.py_buffer(ends), pa.py_buffer(data[:used])], 0)
+        room = used
 
 
 def texts_ordered(texts: pa.Array) -> bool | None:

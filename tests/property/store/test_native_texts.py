@@ -64,6 +64,29 @@ def test_many_texts_with_long_common_beginnings(count: int) -> None:
     check(pa.array(texts))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["", "the same beginning", "a\0", "\ue000\U00010000"])
+def test_more_texts_than_the_cache_holds(head: str) -> None:
+    """They are distributed first, by bits behind what they have in common."""
+    chance = np.random.default_rng(7)
+    numbers = chance.integers(0, 1 << 40, (1 << 16) + 5000) >> chance.integers(0, 40, (1 << 16) + 5000)
+    check(pa.array([f"{head}{number:x}" for number in numbers.tolist()]))
+
+
+@pytest.mark.slow
+def test_many_texts_of_one_kind() -> None:
+    check(pa.array(["only this one"] * (1 << 17)))
+    check(pa.array(["", "only these"] * (1 << 16)))
+
+
+def test_picked_texts_that_are_longer_than_others() -> None:
+    """The first guess of their bytes is too small."""
+    array = pa.array(["x" * 1000, *[""] * 100, "é" * 70])
+    for picks in ([0] * 50, [101, 0, 5, 0], []):
+        found = take_texts(array, np.array(picks, np.uint32))
+        assert found is not None and found.to_pylist() == [array[pick].as_py() for pick in picks]
+
+
 def test_groups_that_lose_one_text_each_time_do_not_nest() -> None:
     check(pa.array(["a" * (8 * length) for length in range(1500)][::-1]))
 
@@ -106,3 +129,5 @@ def test_damaged_offsets_and_picks_are_refused() -> None:
         take_texts(behind, np.array([0]))
     with pytest.raises(ValueError, match="fewer texts"):
         take_texts(pa.array(["a"]), np.array([1]))
+    with pytest.raises(ValueError, match="fewer texts"):  # also where another text follows in memory
+        take_texts(pa.array(["a", "b", "c"]).slice(0, 1), np.array([1]))

@@ -19,6 +19,7 @@ from store.errors import SchemaMismatchError
 from store.format.column.prefix import DATA_OFFSET, charset_of
 from store.io.fs import Fs
 from store.native.gather import gather, gather_ids
+from store.native.rows import TextRows
 from store.native.texts import take_texts
 from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
@@ -28,6 +29,7 @@ from writers.merge.write.order import Keys, Unions
 from writers.merge.write.symbols import write_symbols
 
 CHUNK_ROWS = 1 << 17
+CHUNK_BYTES = 1 << 20  # of texts
 WRITEBACK_FROM = 1 << 20  # bytes; smaller files are written faster together, by the sync
 Rows = tuple[npt.NDArray[np.uint32] | None, ...]
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
@@ -175,26 +177,32 @@ class ColumnWriter:
                 )
             block = source.blobs(first, stop)
             parts.append(block if picked is None else _taken(block, picked))
-        entries = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
-        del parts
-        for low in range(0, len(entries), CHUNK_ROWS):
-            self.digests.encoded(column, entries.slice(low, CHUNK_ROWS), f"column {column.name}")
+        for block in parts:
+            for low in range(0, len(block), CHUNK_ROWS):
+                self.digests.encoded(column, block.slice(low, CHUNK_ROWS), f"column {column.name}")
+        rows = TextRows(parts)
         firsts = self.place.first_bytes.get(column.name, (0,) * len(self.segments))
         for destination, start, stop in self.segments:
-            dat, text = (self._path(destination, name) for name in column.files)
-            end = firsts[destination]
-            for low in range(start, stop, CHUNK_ROWS):
-                high = min(low + CHUNK_ROWS, stop)
-                taken = _taken(entries, self.order[low:high])
-                _, offsets, data = taken.buffers()
-                ends = np.frombuffer(offsets, np.int64, high - low + 1)[1:] + end
-                if int(ends[-1]) > end:
-                    self.fs.write_at(text, end, memoryview(data)[: int(ends[-1]) - end])
-                row = self.firsts[destination] + low - start
-                self.fs.write_at(dat, DATA_OFFSET + row * 8, ends.data.cast("B"))
-                end = int(ends[-1])
-            self._written(text, end - firsts[destination])
-            self._written(dat, (stop - start) * 8)
+            self._texts(column, rows, destination, start, stop, firsts[destination])
+
+    def _texts(self, column: Column, rows: TextRows, destination: int, start: int, stop: int, first: int) -> None:
+        """Writes the texts of a segment from byte ``first`` of the destination's file on."""
+        dat, text = (self._path(destination, name) for name in column.files)
+        end, low = first, start
+        ends, data = np.empty(min(CHUNK_ROWS, stop - start), np.int64), np.empty(CHUNK_BYTES, np.uint8)
+        while low < stop:
+            taken = rows.take(self.order[low : min(low + len(ends), stop)], end, ends, data)
+            if not taken:  # a text that is larger than others together
+                data = np.empty(2 * len(data), np.uint8)
+                continue
+            size = int(ends[taken - 1]) - end
+            if size:
+                self.fs.write_at(text, end, data[:size].data)
+            row = self.firsts[destination] + low - start
+            self.fs.write_at(dat, DATA_OFFSET + row * column.width, ends[:taken].data.cast("B"))
+            end, low = end + size, low + taken
+        self._written(text, end - first)
+        self._written(dat, (stop - start) * column.width)
 
 
 def _taken(values: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:

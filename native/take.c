@@ -1,0 +1,143 @@
+/* Texts in another order: picked from one array, or from several that are one behind the other. */
+#include "bytes.h"
+#include "sparkhaven.h"
+
+enum { BATCH = 32, LINE = 64, SHORT = 64 };
+
+/* Where a text lies, and how many bytes can be read from there on. */
+struct span {
+    const uint8_t *text;
+    int64_t length, left;
+};
+
+static inline int is_in(int64_t low, int64_t high, int64_t size) { return low >= 0 && high >= low && high <= size; }
+
+/* They lie anywhere in memory: fetched while others are copied. */
+static inline void fetch(const struct span *found) {
+    __builtin_prefetch(found->text);
+    if (found->length > LINE / 2) {
+        __builtin_prefetch(found->text + (found->length < LINE ? found->length - 1 : LINE));
+    }
+}
+
+/* Copies in steps of a known length, if both sides have room for them: what is too much is written over later. */
+static inline void copy(uint8_t *to, const struct span *from, int64_t room) {
+    int64_t left = from->left < room ? from->left : room;
+    if (from->length > SHORT || left < (from->length + 15) / 16 * 16) {
+        if (from->length > 0) {
+            memcpy(to, from->text, (size_t)from->length);
+        }
+        return;
+    }
+    for (int64_t at = 0; at < from->length; at += 16) {
+        memcpy(to + at, from->text + at, 16);
+    }
+}
+
+/* An Arrow array of texts. */
+struct array {
+    const void *ends;
+    int64_t wide, first, total, size;
+    const uint8_t *data;
+};
+
+/* Finds picked texts, at most BATCH. Returns how many, -1 where one is out of place. */
+static int64_t find(const struct array *a, const uint32_t *picks, int64_t count, struct span *found) {
+    int64_t number = count < BATCH ? count : BATCH;
+    for (int64_t i = 0; i < number; i++) {
+        if (picks[i] >= a->total) {
+            return -1;
+        }
+        int64_t low = sh_end(a->ends, a->wide, a->first + picks[i]), high = sh_end(a->ends, a->wide, a->first + picks[i] + 1);
+        if (!is_in(low, high, a->size)) {
+            return -1;
+        }
+        found[i] = (struct span){a->data + low, high - low, a->size - low};
+        fetch(found + i);
+    }
+    return number;
+}
+
+/* The picked texts one after the other: their bytes, and the end of each from out_ends[1] on. Returns the bytes they
+ * take; if that is more than the room, or no end can say it, only that is of use. -1 where a pick or a text is out of
+ * place. */
+int64_t sh_take_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data, int64_t size,
+                      const uint32_t *picks, int64_t count, void *out_ends, uint8_t *out, int64_t room) {
+    struct array a = {ends, wide, first, total, size, data};
+    struct span spans[2][BATCH];
+    int64_t used = 0, most = wide || room < INT32_MAX ? room : INT32_MAX;
+    int64_t number = find(&a, picks, count, spans[0]);
+    for (int64_t at = 0, turn = 0; at < count; turn = !turn) {
+        if (number < 0) {
+            return -1;
+        }
+        int64_t next = at + number, following = find(&a, picks + next, count - next, spans[!turn]);
+        for (int64_t i = 0; i < number; i++) {
+            const struct span *text = &spans[turn][i];
+            if (text->length <= most - used) {
+                copy(out + used, text, room - used);
+            } else {
+                most = -1; /* those behind it are counted only */
+            }
+            used += text->length;
+            if (wide) {
+                memcpy((uint8_t *)out_ends + 8 * (at + i + 1), &used, 8);
+            } else {
+                int32_t end = (int32_t)used;
+                memcpy((uint8_t *)out_ends + 4 * (at + i + 1), &end, 4);
+            }
+        }
+        at = next;
+        number = following;
+    }
+    return used;
+}
+
+/* The same of the rows of several parts, the last of which is empty and says how many rows there are. */
+static int64_t find_rows(const struct sh_part *parts, int64_t part_count, const uint32_t *picks, int64_t count,
+                         struct span *found) {
+    int64_t number = count < BATCH ? count : BATCH, rows = parts[part_count].row;
+    for (int64_t i = 0; i < number; i++) {
+        if (picks[i] >= rows) {
+            return -1;
+        }
+        const struct sh_part *part = parts;
+        for (int64_t left = part_count; left > 1; left -= left / 2) { /* the last that begins at or before the row */
+            part = part[left / 2].row <= picks[i] ? part + left / 2 : part;
+        }
+        int64_t at = picks[i] - part->row;
+        if (at < 0 || !is_in(part->ends[at], part->ends[at + 1], part->size)) {
+            return -1;
+        }
+        int64_t low = part->ends[at], high = part->ends[at + 1];
+        found[i] = (struct span){part->data + low, high - low, part->size - low};
+        fetch(found + i);
+    }
+    return number;
+}
+
+/* The picked texts one after the other, as many as there is room for; `out_ends` has the end of each, counted from `end`.
+ * Returns how many they are, -1 where a pick or a text is out of place. */
+int64_t sh_take_parts(const struct sh_part *parts, int64_t part_count, const uint32_t *picks, int64_t count, int64_t end,
+                      int64_t *out_ends, uint8_t *out, int64_t room) {
+    struct span spans[2][BATCH];
+    int64_t used = 0, number = find_rows(parts, part_count, picks, count, spans[0]);
+    for (int64_t at = 0, turn = 0; at < count; turn = !turn) {
+        if (number < 0) {
+            return -1;
+        }
+        int64_t next = at + number, following = find_rows(parts, part_count, picks + next, count - next, spans[!turn]);
+        for (int64_t i = 0; i < number; i++) {
+            const struct span *text = &spans[turn][i];
+            if (text->length > room - used) {
+                return at + i;
+            }
+            copy(out + used, text, room - used);
+            used += text->length;
+            out_ends[at + i] = end + used;
+        }
+        at = next;
+        number = following;
+    }
+    return count;
+}
