@@ -24,7 +24,9 @@ class TextRows:
         row = 0
         for number, array in enumerate(self._arrays):
             if array.type != pa.large_binary() or array.null_count:
-                raise ValueError(f"an array of {array.type} with {array.null_count} nulls, expected large binary without")
+                raise ValueError(
+                    f"an array of {array.type} with {array.null_count} nulls, expected large binary without"
+                )
             found = TextBuffers.of(array)
             self._parts[number] = (row, found.ends + 8 * found.first, found.data, found.size)
             row += len(array)

@@ -53,7 +53,9 @@ def take_texts(texts: pa.Array, picks: npt.NDArray[np.uint32]) -> pa.Array | Non
         if not found.wide and used >= 1 << 31:
             return None
         if used <= room:
-            return pa.Array.from_buffers(texts.type, len(picks), [None, pa.py_buffer(ends), pa.py_buffer(data[:used])], 0)
+            return pa.Array.from_buffers(
+                texts.type, len(picks), [None, pa.py_buffer(ends), pa.py_buffer(data[:used])], 0
+            )
         room = used
 
 
