@@ -6,8 +6,9 @@
    half a cycle.
 3. *Scans.* Sums of three columns of one large location, by the engine: from our column files, and from the same rows in
    one zstd Parquet file, read as one that stays as it is and as one of a directory that may grow; the faster counts.
-   Runs in turn after one of each; the sums must be equal. The engine keeps what it has decoded as long as its heap has
-   room: with few rows later runs compare its memory, with more than fit its readers.
+   Runs in turn after one of each; the sums must be equal. The engine keeps what it has decoded of Parquet as long as
+   its heap has room: with few rows later runs read its memory, with more than fit the file. Ours it reads where the
+   files are mapped; nothing of them is in its heap.
 
     python -m benchmarks.live [--epochs 300] [--cycles 100,20] [--rows 5000000] [--runs 5] [--heap 2GiB] [--no-engine]
 

@@ -29,7 +29,7 @@ class Served:
         live = LiveRoot(
             Fs(), Layout(root), None, note=note, checks=checks_of("read"), now_ms=lambda: time.time_ns() // 10**6
         )
-        self._engine = Engine(EngineOptions("127.0.0.1", 0, heap, cycle_ms=cycle_ms), live.backend)
+        self._engine = Engine(EngineOptions("127.0.0.1", 0, heap, cycle_ms=cycle_ms), live.backend, note)
         for variable, key in live.keys.items():
             self._engine.bind(variable, key)
         gate, bind = self._engine.gate, self._engine.bind

@@ -13,10 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from readers.live.columns import Plain
 from readers.live.places import Place
 from readers.live.shown import Update
 from readers.live.table import LiveTable
 from store.types.frozen import frozen
+from store.types.model import Column
 
 OnPlace = Callable[[Place, pa.Table], None]
 OnSize = Callable[[int], None]
@@ -54,6 +56,7 @@ class LiveBackend:
         self._tables: dict[TableKey, LiveTable] = {}
         self._places: dict[TableKey, list[_Places]] = {}
         self._sizes: dict[tuple[TableKey, Place], list[_Size]] = {}
+        self._releases: dict[TableKey, Callable[[], None]] = {}
 
     def add(self, key: TableKey, table: LiveTable) -> None:
         """A table that may be asked for."""
@@ -64,7 +67,21 @@ class LiveBackend:
         """A table that nobody follows any more, and that has no name: it is not asked for again."""
         with self._lock:
             table = self._tables.pop(key)
+        self._release(key, table)
+
+    def at_release(self, key: TableKey, release: Callable[[], None]) -> None:
+        """``release`` is called when a table lets its memory go; at once, if it has ended already."""
+        with self._lock:
+            self._releases[key] = release
+        if self._table(key).error is not None:
+            release()
+
+    def _release(self, key: TableKey, table: LiveTable) -> None:
         table.release()
+        with self._lock:
+            release = self._releases.pop(key, None)
+        if release is not None:
+            release()
 
     def is_followed(self, key: TableKey) -> bool:
         """Whether anybody subscribes to a table."""
@@ -97,6 +114,14 @@ class LiveBackend:
         """One column of some rows; raises what ``LiveTable.values`` raises."""
         array = self._table(key).values(place, column, offset, least, most)
         return pa.Table.from_batches([pa.record_batch([array], names=[column])])
+
+    def columns(self, key: TableKey) -> tuple[Column, ...]:
+        """The stored columns."""
+        return self._table(key).schema.columns
+
+    def plain(self, key: TableKey, place: Place, column: str) -> Plain | None:
+        """One column as it is mapped; raises what ``LiveTable.values`` raises."""
+        return self._table(key).plain(place, column)
 
     # --- subscriptions ---------------------------------------------------------------------------------
 
@@ -139,7 +164,7 @@ class LiveBackend:
                 self._places.pop(key, None)
                 for held in [held for held in self._sizes if held[0] == key]:
                     del self._sizes[held]
-            table.release()
+            self._release(key, table)
             return
         for size, rows in sizes:
             size.on_size(rows)

@@ -23,9 +23,11 @@ from store.format.column.symbols import decode_rows
 from store.format.parquet.names import NAME as PARQUET
 from store.format.parquet.names import in_parquet
 from store.io.fs import MAP_FROM, Fs
+from store.native.checked import check_ids
 from store.scan.checksums import Checks
 from store.scan.columnfile import ColumnFile, committed_prefix, map_region, open_parquet
 from store.types.committed import FileState
+from store.types.frozen import frozen
 from store.types.model import Column, Storage
 
 _NO_TEXTS = pa.array([], pa.string())
@@ -36,6 +38,15 @@ def live_type(column: Column) -> pa.DataType:
     """The Arrow type in which an engine gets a column; raises what ``codec_for`` raises."""
     codec_for(column)
     return column.type.arrow
+
+
+@frozen
+class Plain:
+    """Rows of a mapped column as an engine has them: their bytes, and for a column of symbols the texts by number."""
+
+    rows: int
+    data: pa.Buffer
+    texts: pa.Array
 
 
 class LiveColumn:
@@ -113,6 +124,24 @@ class LiveColumn:
             swapped = np.frombuffer(entries, np.dtype(self._column.type.numpy).newbyteorder(">"))
             entries = pa.py_buffer(swapped.astype(swapped.dtype.newbyteorder("=")))
         return pa.Array.from_buffers(self._type, stop - start, [None, entries], 0)
+
+    def plain(self, start: int, stop: int) -> Plain | None:
+        """Rows ``[start, stop)`` of those that are mapped, without a copy; None: the file is small and not mapped,
+        has another byte order, or other values than an engine. Raises what ``read`` raises.
+        """
+        with self._lock:
+            if not 0 <= start <= stop <= self.rows:
+                raise IndexError(f"rows [{start}, {stop}) of {self.rows}")
+            region = self._region
+            if region is None or region.order != LITTLE or region.dat.size < MAP_FROM:
+                return None
+            self._check()
+            data = region.entries(start, stop)
+            if self._column.storage is not Storage.SYMBOL:
+                return Plain(stop - start, data, _NO_TEXTS)
+            self._take_symbols(region)
+            known = check_ids(np.frombuffer(data, np.int32), len(self._texts)) is not None
+            return Plain(stop - start, data, self._texts) if known else None
 
     def _check(self) -> None:
         if self._checks is not None and not self._checked:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 SOURCE = Path(__file__).with_name("Pages.java")
-_KINDS = {  # Arrow type -> the engine's kind of chunk and type of column
+KINDS = {  # Arrow type -> the engine's kind of chunk and type of column
     pa.int8(): ("Byte", "byte"),
     pa.uint16(): ("Char", "char"),
     pa.int16(): ("Short", "short"),
@@ -21,6 +21,15 @@ _KINDS = {  # Arrow type -> the engine's kind of chunk and type of column
 }
 
 
+def compiled(context: Any, name: str, text: str) -> Any:
+    """A class of Java, compiled by an engine; ``context`` is its execution context. RuntimeError: it is refused."""
+    import jpy
+
+    request = jpy.get_type("io.deephaven.engine.context.QueryCompilerRequest").builder()
+    request.description(f"{name} of mapped files").className(name).packageNameRoot("sparkhaven").classBody(text)
+    return context.j_exec_ctx.getQueryCompiler().compile(request.build())
+
+
 class Pages:
     """The readers of an engine's table service; ``factory`` is what the service is made with."""
 
@@ -28,10 +37,7 @@ class Pages:
         """``context`` is the engine's execution context, whose compiler is used."""
         import jpy
 
-        request = jpy.get_type("io.deephaven.engine.context.QueryCompilerRequest").builder()
-        source = SOURCE.read_text(encoding="utf-8")
-        request.description("pages of mapped files").className("Pages").packageNameRoot("sparkhaven").classBody(source)
-        made = context.j_exec_ctx.getQueryCompiler().compile(request.build())
+        made = compiled(context, "Pages", SOURCE.read_text(encoding="utf-8"))
         self.factory: Any = made.getDeclaredConstructor().newInstance()
         self._buffer = jpy.byte_buffer
 
@@ -39,7 +45,7 @@ class Pages:
         """Calls ``take`` with a page of one column: numbers without a validity bitmap as rows without bytes, whose
         values the engine finds in the page's own memory; any other page as it is."""
         (field,), (values,) = page.schema, page.column(0).chunks
-        kind = _KINDS.get(field.type)
+        kind = KINDS.get(field.type)
         if kind is None or not len(values) or values.buffers()[0] is not None:
             take(page)
             return

@@ -20,6 +20,7 @@ import pyarrow as pa
 from readers.live.backend import LiveBackend, TableKey
 from readers.live.pages import Pages
 from readers.live.places import Place
+from readers.live.regions import Regions
 from store.errors import SettingsError, SparkhavenError
 from store.types.frozen import frozen
 
@@ -51,7 +52,12 @@ class EngineOptions:
             "deephaven.console.disable": str(not self.ui).lower(),
             "http.allowedMethods": ALL_METHODS if self.ui else GRPC_ONLY,
         }
-        return [f"-Xmx{self.memory >> 10}k", *(f"-D{name}={value}" for name, value in settings.items())]
+        # a table that has ended asks for a collection, which must not stop the others
+        return [
+            f"-Xmx{self.memory >> 10}k",
+            "-XX:+ExplicitGCInvokesConcurrent",
+            *(f"-D{name}={value}" for name, value in settings.items()),
+        ]
 
 
 def page_rows(memory: int, locations: int, columns: int) -> int:
@@ -69,7 +75,8 @@ def is_installed() -> bool:
 class Engine:
     """A running engine; there can be one in a process, until the process ends."""
 
-    def __init__(self, options: EngineOptions, backend: LiveBackend) -> None:
+    def __init__(self, options: EngineOptions, backend: LiveBackend, note: Callable[[str], None]) -> None:
+        """``note`` is told if the engine cannot read as fast as it should."""
         from deephaven_server import Server
 
         server = Server(host=options.bind, port=options.port, jvm_args=options.jvm_arguments())
@@ -93,6 +100,7 @@ class Engine:
         self._table, self._shared_lock = Table, shared_lock
         self._context = get_exec_ctx()
         self._pages = Pages(self._context)
+        self._regions = Regions(self._context, backend, options.memory, note)
         self._service, self._adapter = TableDataService, _adapter(backend, self._pages)
         self._backend, self._memory = backend, options.memory
 
@@ -111,7 +119,7 @@ class Engine:
             rows = page_rows(self._memory, *self._backend.shape(key))
             service = self._service(self._adapter, page_size=rows, chunk_reader_factory=self._pages.factory)
             made = service.make_table(key, refreshing=True)
-            vars(sys.modules["__main__"])[variable] = self._table(made.j_table.coalesce())
+            vars(sys.modules["__main__"])[variable] = self._table(self._regions.serve(made.j_table, key).coalesce())
 
 
 def _adapter(backend: LiveBackend, pages: Pages) -> Any:

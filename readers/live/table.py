@@ -17,7 +17,7 @@ import threading
 import pyarrow as pa
 
 from readers.arrow.opening import pinned_table
-from readers.live.columns import LiveColumn
+from readers.live.columns import LiveColumn, Plain
 from readers.live.follower import Changes, Follower
 from readers.live.places import Committed, Held, Mapped, Place
 from readers.live.served import ServedSchema, served_schema
@@ -96,12 +96,7 @@ class LiveTable:
 
         SnapshotMovedError: the rows are gone. CorruptFileError: they are not those that were committed.
         """
-        with self._lock:
-            if self.error is not None:
-                raise self.error.with_traceback(None)
-            held = self._shown.held[place]
-            shown = held.shown
-        column = held.column(self._fs, self.schema.column(name), self._checks)
+        held, shown, column = self._column(place, name)
         rows = shown.rows if shown else place.first
         start, stop = place.first + offset, min(place.first + offset + most, rows)
         if stop - start < least:
@@ -110,6 +105,23 @@ class LiveTable:
             self._map(held, shown, column, name)
         with as_storage_errors():
             return column.read(start, stop)
+
+    def plain(self, place: Place, name: str) -> Plain | None:
+        """All shown rows of a column as they are mapped; None: they are not. Raises what ``values`` raises."""
+        held, shown, column = self._column(place, name)
+        if shown is None:
+            return None
+        if column.rows < shown.rows:
+            self._map(held, shown, column, name)
+        with as_storage_errors():
+            return column.plain(place.first, shown.rows)
+
+    def _column(self, place: Place, name: str) -> tuple[Held, Committed | None, LiveColumn]:
+        with self._lock:
+            if self.error is not None:
+                raise self.error.with_traceback(None)
+            held = self._shown.held[place]
+            return held, held.shown, held.column(self._fs, self.schema.column(name), self._checks)
 
     def _map(self, held: Held, shown: Committed, column: LiveColumn, name: str) -> None:
         """Maps a column, then looks whether the rows were still there."""

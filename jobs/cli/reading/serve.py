@@ -70,7 +70,7 @@ def serve(
     results = _apart_from_engine()
     code = EXIT_DONE
     try:
-        engine = Engine(options, root.backend)
+        engine = Engine(options, root.backend, cli.note)
         for variable, key in root.keys.items():
             engine.bind(variable, key)
         sys.stdout = results

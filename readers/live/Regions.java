@@ -1,0 +1,432 @@
+import io.deephaven.chunk.ChunkType;
+import io.deephaven.chunk.WritableByteChunk;
+import io.deephaven.chunk.WritableChunk;
+import io.deephaven.chunk.WritableLongChunk;
+import io.deephaven.chunk.WritableObjectChunk;
+import io.deephaven.chunk.attributes.Values;
+import io.deephaven.engine.context.ExecutionContext;
+import io.deephaven.engine.page.Page;
+import io.deephaven.engine.page.PageStore;
+import io.deephaven.engine.rowset.RowSequence;
+import io.deephaven.engine.rowset.RowSequenceFactory;
+import io.deephaven.engine.table.ChunkSource.FillContext;
+import io.deephaven.engine.table.Table;
+import io.deephaven.engine.table.impl.PartitionAwareSourceTable;
+import io.deephaven.engine.table.impl.SourceTable;
+import io.deephaven.engine.table.impl.locations.ColumnLocation;
+import io.deephaven.engine.table.impl.locations.TableLocation;
+import io.deephaven.engine.table.impl.locations.TableLocationProvider;
+import io.deephaven.engine.table.impl.sources.regioned.*;
+import java.lang.ref.Reference;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.nio.*;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Map;
+import java.util.Set;
+import java.util.WeakHashMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.UnaryOperator;
+import org.jpy.PyObject;
+
+/**
+ * The regions of a table whose columns lie in mapped memory as the engine has them: rows are copied from there to where
+ * an operation wants them, and no page of them is made. What is not mapped, or has come since, is read by the engine's
+ * own region of that column. Compiled by the engine when it has started, with the part between the two marks once for
+ * each type.
+ */
+public final class Regions {
+    private static final int PART = 27; // rows of a buffer, which has at most 2 GiB: a power of two
+    private static final int LEAST = 1 << 14; // rows
+    private static final int SHORT_RUN = 16; // rows; below it they are read one by one
+
+    private final Set<Region<?>> regions = Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
+    private final ThreadLocal<Window> given = new ThreadLocal<>();
+    private PyObject asker; // null: everything was let go
+    private Set<String> columns;
+
+    /** A table of the service with our regions for some columns; asker answers memory(place, column, known texts). */
+    public Table serve(Table made, PyObject asker, String[] columns) throws ReflectiveOperationException {
+        this.asker = asker;
+        this.columns = Set.copyOf(Arrays.asList(columns));
+        final Map<Object, Object> places = new ConcurrentHashMap<>();
+        final TableLocationProvider provider = ((SourceTable<?>) made).tableLocationProvider();
+        final UnaryOperator<Object> found = location -> location instanceof TableLocation
+                ? places.computeIfAbsent(location, each -> place((TableLocation) each)) : location;
+        return new PartitionAwareSourceTable(made.getDefinition(), made.getDescription(),
+                RegionedTableComponentFactoryImpl.INSTANCE, with(TableLocationProvider.class, provider, found),
+                ExecutionContext.getContext().getUpdateGraph());
+    }
+
+    /**
+     * The answer to the question that this thread asks: rows of a column. Of texts that were not known the lengths, -1
+     * for null, and all bytes in UTF-8; null if there are none.
+     */
+    public void put(ByteBuffer[] parts, ByteBuffer lengths, ByteBuffer bytes, long rows, PyObject owner) {
+        given.set(new Window(parts, texts(lengths, bytes), rows, owner));
+    }
+
+    private static String[] texts(ByteBuffer lengths, ByteBuffer bytes) {
+        if (lengths == null) {
+            return new String[0];
+        }
+        final IntBuffer sizes = lengths.order(ByteOrder.LITTLE_ENDIAN).asIntBuffer();
+        final String[] texts = new String[sizes.remaining()];
+        final byte[] all = new byte[bytes == null ? 0 : bytes.remaining()];
+        if (bytes != null) {
+            bytes.get(all);
+        }
+        for (int text = 0, at = 0; text < texts.length; text++) {
+            final int size = sizes.get(text);
+            if (size >= 0) {
+                texts[text] = new String(all, at, size, StandardCharsets.UTF_8);
+                at += size;
+            }
+        }
+        return texts;
+    }
+
+    /** Lets all memory go, once nobody reads it any more; from now on the engine's own regions are asked. */
+    public void release() {
+        synchronized (regions) {
+            regions.forEach(Region::release);
+            asker = null;
+        }
+        final Thread collection = new Thread(System::gc, "memory of an ended table");
+        collection.setDaemon(true);
+        collection.start();
+    }
+
+    private TableLocation place(TableLocation location) {
+        try {
+            final Field key = location.getKey().getClass().getDeclaredField("locationKey");
+            key.setAccessible(true);
+            final PyObject place = (PyObject) key.get(location.getKey());
+            return with(TableLocation.class, location, found -> found instanceof ColumnLocation
+                    && columns.contains(((ColumnLocation) found).getName()) ? column(place, (ColumnLocation) found)
+                            : found);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException("a location has no key of Python: " + location.getKey(), error);
+        }
+    }
+
+    private ColumnLocation column(PyObject place, ColumnLocation column) {
+        return with(ColumnLocation.class, column, made -> made instanceof PageStore
+                ? region(place, column.getName(), (ColumnRegion<?>) made) : made);
+    }
+
+    private Object region(PyObject place, String column, ColumnRegion<?> made) {
+        // of each type
+        if (made instanceof ColumnRegionLong) {
+            return new LongRegion(this, place, column, made);
+        }
+        // end
+        return new TextRegion(this, place, column, made);
+    }
+
+    /** The same object with other results. */
+    @SuppressWarnings("unchecked")
+    private static <T> T with(Class<T> type, T real, UnaryOperator<Object> change) {
+        return (T) Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, (self, method, arguments) -> {
+            if (method.getName().equals("equals")) {
+                return self == arguments[0];
+            }
+            try {
+                final Object result = method.invoke(real, arguments);
+                return result == real ? self : change.apply(result);
+            } catch (InvocationTargetException error) {
+                throw error.getCause();
+            }
+        });
+    }
+
+    /** Memory that stays as long as its owner. */
+    private static final class Window {
+        final ByteBuffer[] parts;
+        final String[] texts;
+        final long rows;
+        final PyObject owner;
+
+        Window(ByteBuffer[] parts, String[] texts, long rows, PyObject owner) {
+            this.parts = parts;
+            this.texts = texts;
+            this.rows = rows;
+            this.owner = owner;
+        }
+    }
+
+    /** The rows from 0 on that are mapped. */
+    private abstract static class MappedPage implements Page.WithDefaults<Values> {
+        final long rows;
+        private final long mask;
+        private final PyObject owner;
+        private final Buffer[] parts;
+
+        MappedPage(Window window, long mask) {
+            this.mask = mask;
+            rows = window.rows;
+            owner = window.owner;
+            parts = new Buffer[window.parts.length];
+            for (int part = 0; part < parts.length; part++) {
+                parts[part] = view(window.parts[part].order(ByteOrder.LITTLE_ENDIAN));
+            }
+        }
+
+        /** The values of a part. */
+        abstract Buffer view(ByteBuffer part);
+
+        /** Appends rows of one part; the buffer is of this call. */
+        abstract void copy(WritableChunk<? super Values> chunk, Buffer part, int at, int count);
+
+        /** Appends rows one by one. */
+        abstract void each(WritableChunk<? super Values> chunk, RowSequence keys);
+
+        final Buffer part(long row) {
+            return parts[(int) (row >>> PART)];
+        }
+
+        static int in(long row) {
+            return (int) row & (1 << PART) - 1;
+        }
+
+        final void hold() {
+            Reference.reachabilityFence(owner);
+        }
+
+        @Override
+        public final long mask() {
+            return mask;
+        }
+
+        @Override
+        public final long firstRowOffset() {
+            return 0;
+        }
+
+        @Override
+        public final long maxRow(long row) {
+            return row & ~mask | rows - 1;
+        }
+
+        @Override
+        public final void fillChunkAppend(FillContext context, WritableChunk<? super Values> chunk, RowSequence keys) {
+            if (keys.getAverageRunLengthEstimate() < SHORT_RUN) {
+                each(chunk, keys);
+            } else {
+                keys.forAllRowKeyRanges((first, last) -> {
+                    for (long row = first & mask, end = (last & mask) + 1; row < end;) {
+                        final int at = in(row);
+                        final int count = (int) Math.min(end - row, (1 << PART) - at);
+                        copy(chunk, part(row).duplicate(), at, count);
+                        row += count;
+                    }
+                });
+            }
+            hold();
+        }
+    }
+
+    private abstract static class Region<P extends MappedPage> extends GenericColumnRegionBase<Values>
+            implements PageStore<Values, Values, Page<Values>> {
+        private final Regions table;
+        private final PyObject place;
+        private final String column;
+        private final PageStore<Values, Values, ? extends Page<Values>> own;
+        private volatile P page;
+        private volatile long next; // the row with which to ask again
+        private String[] texts = {};
+
+        @SuppressWarnings("unchecked")
+        Region(Regions table, PyObject place, String column, ColumnRegion<?> own) {
+            super(own.mask());
+            this.table = table;
+            this.place = place;
+            this.column = column;
+            this.own = (PageStore<Values, Values, ? extends Page<Values>>) own;
+            synchronized (table.regions) {
+                table.regions.add(this);
+                next = table.asker == null ? Long.MAX_VALUE : 0;
+            }
+        }
+
+        abstract P page(Window window, String[] texts);
+
+        @SuppressWarnings("unchecked")
+        final <R> R own() {
+            return (R) own;
+        }
+
+        /** The page that has a row, or null: the engine's own region has it. */
+        final P at(long key) {
+            throwIfInvalidated();
+            final long row = key & mask();
+            final P found = page;
+            return found != null && row < found.rows ? found : row < next ? null : ask(row);
+        }
+
+        private synchronized P ask(long row) {
+            if (row >= next) {
+                table.given.remove();
+                table.asker.callMethod("memory", place, column, texts.length).close();
+                final Window window = table.given.get();
+                table.given.remove();
+                if (window == null) {
+                    next = Math.max(2 * (row + 1), LEAST);
+                    return null;
+                }
+                final int known = texts.length;
+                texts = Arrays.copyOf(texts, known + window.texts.length);
+                System.arraycopy(window.texts, 0, texts, known, window.texts.length);
+                page = page(window, texts);
+                next = window.rows + Math.max(window.rows / 4, LEAST); // what comes meanwhile is not mapped each time
+            }
+            return page != null && row < page.rows ? page : null;
+        }
+
+        private synchronized void release() {
+            page = null;
+            texts = new String[0];
+            next = Long.MAX_VALUE;
+        }
+
+        @Override
+        public final void invalidate() {
+            super.invalidate();
+            ((ColumnRegion<?>) own).invalidate();
+            release();
+        }
+
+        /** What the engine asks of regions of bytes. */
+        public final byte[] getBytes(long first, byte[] to, int at, int count) {
+            try (RowSequence keys = RowSequenceFactory.forRange(first, first + count - 1)) {
+                fillChunk(DEFAULT_FILL_INSTANCE, WritableByteChunk.writableChunkWrap(to, at, count), keys);
+            }
+            return to;
+        }
+
+        @Override
+        public final Page<Values> getPageContaining(FillContext context, long row) {
+            final P found = at(row);
+            return found == null ? own.getPageContaining(context, row) : found;
+        }
+    }
+
+    private static final class TextPage extends MappedPage {
+        private final String[] texts;
+
+        TextPage(Window window, String[] texts, long mask) {
+            super(window, mask);
+            this.texts = texts;
+        }
+
+        @Override
+        public ChunkType getChunkType() {
+            return ChunkType.Object;
+        }
+
+        @Override
+        Buffer view(ByteBuffer part) {
+            return part.asIntBuffer();
+        }
+
+        String text(int code) {
+            return code == Integer.MIN_VALUE ? null : texts[code];
+        }
+
+        @Override
+        void copy(WritableChunk<? super Values> chunk, Buffer part, int at, int count) {
+            final WritableObjectChunk<String, ? super Values> to = chunk.asWritableObjectChunk();
+            final IntBuffer codes = (IntBuffer) part;
+            for (int row = at; row < at + count; row++) {
+                to.add(text(codes.get(row)));
+            }
+        }
+
+        @Override
+        void each(WritableChunk<? super Values> chunk, RowSequence keys) {
+            final WritableObjectChunk<String, ? super Values> to = chunk.asWritableObjectChunk();
+            keys.forAllRowKeys(key -> to.add(get(key & mask())));
+        }
+
+        String get(long row) {
+            final String text = text(((IntBuffer) part(row)).get(in(row)));
+            hold();
+            return text;
+        }
+    }
+
+    private static final class TextRegion extends Region<TextPage> implements ColumnRegionObject<String, Values> {
+        TextRegion(Regions table, PyObject place, String column, ColumnRegion<?> own) {
+            super(table, place, column, own);
+        }
+
+        @Override
+        TextPage page(Window window, String[] texts) {
+            return new TextPage(window, texts, mask());
+        }
+
+        @Override
+        public String getObject(long row) {
+            final TextPage found = at(row);
+            return found == null ? this.<ColumnRegionObject<String, Values>>own().getObject(row)
+                    : found.get(row & mask());
+        }
+    }
+
+    // of each type
+    private static final class LongPage extends MappedPage {
+        LongPage(Window window, long mask) {
+            super(window, mask);
+        }
+
+        @Override
+        public ChunkType getChunkType() {
+            return ChunkType.Long;
+        }
+
+        @Override
+        Buffer view(ByteBuffer part) {
+            return part.asLongBuffer();
+        }
+
+        @Override
+        void copy(WritableChunk<? super Values> chunk, Buffer part, int at, int count) {
+            final int size = chunk.size();
+            chunk.setSize(size + count);
+            chunk.copyFromBuffer(part, at, size, count);
+        }
+
+        @Override
+        void each(WritableChunk<? super Values> chunk, RowSequence keys) {
+            final WritableLongChunk<? super Values> to = chunk.asWritableLongChunk();
+            keys.forAllRowKeys(key -> to.add(get(key & mask())));
+        }
+
+        long get(long row) {
+            final long value = ((LongBuffer) part(row)).get(in(row));
+            hold();
+            return value;
+        }
+    }
+
+    private static final class LongRegion extends Region<LongPage> implements ColumnRegionLong<Values> {
+        LongRegion(Regions table, PyObject place, String column, ColumnRegion<?> own) {
+            super(table, place, column, own);
+        }
+
+        @Override
+        LongPage page(Window window, String[] texts) {
+            return new LongPage(window, mask());
+        }
+
+        @Override
+        public long getLong(long row) {
+            final LongPage found = at(row);
+            return found == null ? this.<ColumnRegionLong<Values>>own().getLong(row) : found.get(row & mask());
+        }
+    }
+    // end
+}
