@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 10
+#define SH_ABI 11
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;
@@ -180,6 +180,10 @@ SH_API int64_t sh_gather(const void *entries, int64_t width, int64_t total, cons
 SH_API int64_t sh_gather_ids(const uint32_t *ids, int64_t total, const uint32_t *order, int64_t count,
                              const int32_t *table, int64_t entries, int32_t *out);
 SH_API int64_t sh_count_ids(const uint32_t *ids, int64_t total, int64_t *counts, int64_t entries);
+
+SH_API int64_t sh_read_files(const uint8_t *names, int64_t names_size, int64_t count, const uint8_t *head,
+                             int64_t head_length, uint8_t *scratch, const int64_t *sizes, uint8_t *out, int64_t room,
+                             int32_t *errors);
 
 SH_API int64_t sh_count_nulls(const void *entries, int64_t width, int64_t count, uint64_t null);
 SH_API int64_t sh_valid_bits(const void *entries, int64_t width, int64_t count, uint64_t null, uint8_t *bits);

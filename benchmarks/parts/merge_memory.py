@@ -161,6 +161,11 @@ class MeasuringExecutor:
         """How many tasks run at once."""
         return self.inner.workers
 
+    @property
+    def threads(self) -> bool:
+        """Whether tasks run in threads of this process."""
+        return self.inner.threads
+
     def run(self, fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
         """Results in the order of tasks."""
         for found, result in self.inner.run(partial(_measured, fn), tasks):

@@ -22,7 +22,7 @@ from pathlib import Path
 from store.io.fs import Fs
 from store.io.user_cache import cache_directory
 
-ABI = 10  # SH_ABI of native/sparkhaven.h
+ABI = 11  # SH_ABI of native/sparkhaven.h
 SWITCH = "SPARKHAVEN_NATIVE"
 _LOG = logging.getLogger("sparkhaven.native")
 _WORD, _AT = ctypes.c_int64, ctypes.c_void_p
@@ -47,6 +47,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_gather": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _AT]),
     "sh_gather_ids": (_WORD, [_AT, _WORD, _AT, _WORD, _AT, _WORD, _AT]),
     "sh_count_ids": (_WORD, [_AT, _WORD, _AT, _WORD]),
+    "sh_read_files": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, *[_AT] * 3, _WORD, _AT]),
     "sh_count_nulls": (_WORD, [_AT, _WORD, _WORD, ctypes.c_uint64]),
     "sh_valid_bits": (_WORD, [_AT, _WORD, _WORD, ctypes.c_uint64, _AT]),
     "sh_within": (_WORD, [_WORD, _AT, _WORD, _AT, _AT]),

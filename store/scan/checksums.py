@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from store.errors import CorruptFileError, SettingsError
@@ -40,6 +43,14 @@ def crc32(data: Any, value: int = 0) -> int:
             return zlib.crc32(data, value)
         _fast.append(_fastest())
     return _fast[0](data, value)
+
+
+def crc32_each(data: npt.NDArray[np.uint8], sizes: Sequence[int]) -> list[int]:
+    """CRC-32 of parts of ``data``, one behind the other, of so many bytes."""
+    if not _fast and sum(sizes) >= FAST_FROM:
+        _fast.append(_fastest())
+    view = data.data
+    return [crc32(view[stop - size : stop]) for size, stop in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def _fastest() -> Crc:

@@ -238,7 +238,11 @@ class _Merge:
         size = min(GROUP_DATES, -(-len(short) // (GROUPS * self.options.workers))) or 1
         groups += [short[first : first + size] for first in range(0, len(short), size)]
         tasks = [[each.task for each in group] for group in groups]
-        for group, results in zip(groups, self.executor.run(partial(run_group, self.fs), tasks), strict=True):
+        if len(tasks) == 1 and self.executor.threads:  # the workers have nothing else to do than parts of it
+            found = iter([run_group(self.fs, tasks[0], self.executor.run)])
+        else:
+            found = self.executor.run(partial(run_group, self.fs), tasks)
+        for group, results in zip(groups, found, strict=True):
             yield from self._end(group, results)
 
     def _large(self, each: _Date) -> Iterator[DateResult]:

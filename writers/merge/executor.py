@@ -27,6 +27,10 @@ class Executor(Protocol):
     def workers(self) -> int:
         """How many tasks run at once."""
 
+    @property
+    def threads(self) -> bool:
+        """Whether they run in threads of this process: parts of a task may be tasks too."""
+
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results, in the order of ``tasks``."""
 
@@ -54,6 +58,11 @@ class LocalExecutor:
         """How many tasks run at once."""
         return self._workers
 
+    @property
+    def threads(self) -> bool:
+        """Whether tasks run in threads of this process."""
+        return not self._processes
+
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results, in the order of ``tasks``."""
         if len(tasks) <= 1 or (not self._processes and self._workers <= 1):
@@ -74,6 +83,9 @@ class LocalExecutor:
         finally:
             for future in futures:
                 future.cancel()
+            if not self._processes:  # whoever removes what they have written must not meet one that goes on
+                for future in futures:
+                    future.cancelled() or future.exception()
 
     def _open(self) -> Pool:
         if self._pool is None:

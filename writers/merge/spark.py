@@ -38,6 +38,11 @@ class SparkExecutor:
         self._check()
         return self._slots()
 
+    @property
+    def threads(self) -> bool:
+        """Tasks run elsewhere."""
+        return False
+
     def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """The results, in the order of ``tasks``; one Spark job for all.
 

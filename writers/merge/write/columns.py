@@ -92,6 +92,8 @@ class ColumnWriter:
 
     def _read(self, column: Column) -> npt.NDArray[Any]:
         """The column's entries (ranks for symbols) of this piece in source order."""
+        if all(rows is None for rows in self.rows):
+            return self.keys.entries(column)
         symbol = column.storage is Storage.SYMBOL
         entries = np.empty(self.total, np.dtype(np.int32 if symbol else column.type.numpy))
         for index, first, stop, picked, place, count in self._chosen():

@@ -28,6 +28,7 @@ from store.kernels import pc
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, ranked_symbols
+from writers.merge.plan.opened import Columns
 from writers.merge.plan.parquet_source import open_source
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource
@@ -125,8 +126,8 @@ def find_union(fs: Fs, plan: MergePlan, column: Column) -> Unions:
     if not _sorted_at_once(plan, column):
         _store_union(fs, plan, column)
         return load_unions(fs, plan)
-    found = RankedUnions()
-    found.add(column, [open_source(fs, source, column) for source in plan.sources])
+    found = RankedUnions(Columns(fs, plan))
+    found.add(column)
     return found
 
 
@@ -138,7 +139,7 @@ def _store_union(fs: Fs, plan: MergePlan, column: Column) -> None:
     budget = Budget.of(plan)
     found = TextFiles(fs, union_path(plan, column), f"{plan.table} {plan.value}, column {column.name}")
     if _sorted_at_once(plan, column):
-        union, ranks = ranked_symbols([open_source(fs, source, column).symbols() for source in plan.sources])
+        union, ranks = ranked_symbols(Columns(fs, plan).symbols(column))
         found.append(union)
         runs: list[_Run] = []
     else:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.io.fs import Fs
+from store.native.checked import check_ids
 from store.schema.formula.evaluation import Formula, parse_formula
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
@@ -30,7 +31,7 @@ from writers.merge.plan.keys import (
     rank_ordinals,
     ranked_symbols,
 )
-from writers.merge.plan.parquet_source import open_source
+from writers.merge.plan.opened import Columns
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ALL, ColumnSource, Pick
 
@@ -43,13 +44,14 @@ Unions = Mapping[str, pa.StringArray]  # column -> sorted distinct strings of th
 class RankedUnions(dict[str, pa.StringArray]):
     """The same in memory, with ``luts``: source and column -> lookup table of ``rank_lut``, of symbol columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Columns) -> None:
         super().__init__()
+        self.columns = columns
         self.luts: dict[tuple[int, str], npt.NDArray[np.int32]] = {}
 
-    def add(self, column: Column, sources: Sequence[ColumnSource]) -> None:
+    def add(self, column: Column) -> None:
         """Adds a symbol column of all sources."""
-        self[column.name], luts = ranked_symbols([source.symbols() for source in sources])
+        self[column.name], luts = ranked_symbols(self.columns.symbols(column))
         self.luts |= {(index, column.name): lut for index, lut in enumerate(luts)}
 
 
@@ -87,8 +89,8 @@ class Keys:
 
     def __init__(self, fs: Fs, plan: MergePlan, unions: Unions) -> None:
         self._fs, self.plan, self._unions = fs, plan, unions
-        self._columns: dict[tuple[int, str], ColumnSource] = {}
-        self._luts = dict(unions.luts) if isinstance(unions, RankedUnions) else {}
+        ranked = unions if isinstance(unions, RankedUnions) else RankedUnions(Columns(fs, plan))
+        self.columns, self._luts = ranked.columns, dict(ranked.luts)
         self._formula: Formula | None = None
         self._by_rank: tuple[str, npt.NDArray[np.int32]] | None = None
         if len(plan.destinations) > 1:
@@ -97,27 +99,54 @@ class Keys:
 
     def open(self, index: int, column: Column) -> ColumnSource:
         """A column of a source."""
-        key = (index, column.name)
-        if key not in self._columns:
-            self._columns[key] = open_source(self._fs, self.plan.sources[index], column)
-        return self._columns[key]
+        return self.columns.open(index, column)
+
+    def entries(self, column: Column) -> npt.NDArray[Any]:
+        """Entries of all rows of the date in source order; of a column of texts their ranks, as of ``ranks``."""
+        texts = ranked(self.plan, column)
+        found = np.empty(self.plan.rows, np.int32 if texts else column.type.numpy)
+        taken = self.columns.entries(column, found) if column.storage is not Storage.BLOB else ()
+        place = 0
+        for index, source in enumerate(self.plan.sources):
+            part = found[place : place + len(source)]
+            place += len(source)
+            if index in taken and (not texts or self._rank(index, column, part)):
+                continue
+            for first, stop in source.blocks():
+                target = part[first - source.start : stop - source.start]
+                if texts:
+                    target[:] = self.ranks(index, column, first, stop)
+                else:
+                    target[:] = self.open(index, column).entries(first, stop)
+        return found
+
+    def _rank(self, index: int, column: Column, ids: npt.NDArray[np.int32]) -> bool:
+        """Puts ranks in the place of a source's ids, unless one of them is not in its symbol table."""
+        lut = self._lut(index, column)
+        if check_ids(ids, len(lut) - 1) is None:
+            return False
+        ids[:] = look_up(lut, ids)
+        return True
 
     def ranks(self, index: int, column: Column, first: int, stop: int, pick: Pick = ALL) -> npt.NDArray[np.int32]:
         """Ranks of a string column in the date's union, the null sentinel for null."""
         source = self.open(index, column)
-        union = self._unions[column.name]
         if column.storage is Storage.BLOB:
-            return rank_lut(source.texts(first, stop), union)[:-1][pick]
+            return rank_lut(source.texts(first, stop), self._unions[column.name])[:-1][pick]
+        lut = self._lut(index, column)
+        return look_up(lut, source.ids(first, stop, len(lut) - 1, pick))
+
+    def _lut(self, index: int, column: Column) -> npt.NDArray[np.int32]:
+        """The rank of each symbol of a source."""
         key = (index, column.name)
         if key not in self._luts:
             path = ranks_file(self.plan, index, column)
             stat = self._fs.stat(path)
             if stat is None:
-                self._luts[key] = rank_lut(source.symbols(), union)
+                self._luts[key] = rank_lut(self.open(index, column).symbols(), self._unions[column.name])
             else:
                 self._luts[key] = np.frombuffer(self._fs.map(path, stat.size), np.int32)
-        lut = self._luts[key]
-        return look_up(lut, source.ids(first, stop, len(lut) - 1, pick))
+        return self._luts[key]
 
     def depth(self) -> int:
         """Number of keys, without the row number."""
@@ -139,6 +168,12 @@ class Keys:
                 found.append(self._word(index, self.plan.ordering[place - lead], first, stop, pick))
         return found
 
+    def all_words(self) -> list[Words] | None:
+        """All keys of all rows, where many small sources are read together; else None."""
+        if self._formula is not None or not self.columns.small():
+            return None
+        return [self._as_words(key, self.entries(self.plan.column(key.column))) for key in self.plan.ordering]
+
     def _row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
         start = self.plan.offset(index) - self.plan.sources[index].start
         return np.arange(first + start, stop + start, dtype=np.uint64)
@@ -146,8 +181,13 @@ class Keys:
     def _word(self, index: int, key: SortKey, first: int, stop: int, pick: Pick) -> Words:
         column = self.plan.column(key.column)
         if ranked(self.plan, column):
-            return rank_ordinals(self.ranks(index, column, first, stop, pick), descending=key.descending)
-        entries = self.open(index, column).entries(first, stop)[pick]
+            return self._as_words(key, self.ranks(index, column, first, stop, pick))
+        return self._as_words(key, self.open(index, column).entries(first, stop)[pick])
+
+    def _as_words(self, key: SortKey, entries: npt.NDArray[Any]) -> Words:
+        column = self.plan.column(key.column)
+        if ranked(self.plan, column):
+            return rank_ordinals(entries, descending=key.descending)
         return ordinals(entries, column.type, descending=key.descending)
 
     def _destination(self, index: int, first: int, stop: int, pick: Pick) -> Words:
@@ -226,6 +266,8 @@ def select(keys: Keys, lower: Bound | None, upper: Bound | None) -> Selection:
     counts: list[int] = []
     parts: list[list[Words]] = []
     depth, last = max(len(lower or ()), len(upper or ())), keys.depth()
+    if not depth and (found := keys.all_words()) is not None:
+        return Selection((None,) * len(plan.sources), tuple(map(len, plan.sources)), tuple(found))
     for index, source in enumerate(plan.sources):
         chosen: list[npt.NDArray[np.uint32]] = []
         for first, stop in source.blocks():

@@ -34,8 +34,8 @@ from writers.merge.plan.proof import as_hex, total
 from writers.merge.write.check import ColumnFound, ColumnTask, check_column
 from writers.merge.write.finish import Finished, size_record
 from writers.merge.write.indexes import directories_of
-from writers.merge.write.share import Run, here, stage_date
-from writers.merge.write.stage import Written
+from writers.merge.write.share import stage_date
+from writers.merge.write.stage import Run, Written, here
 from writers.merge.write.survey import source_files, verify_file
 
 T = TypeVar("T")
@@ -64,14 +64,14 @@ class _Staged:
     finished: list[Finished]
 
 
-def run_group(fs: Fs, tasks: Sequence[WholeDate]) -> list[MergeRecord | Failure]:
+def run_group(fs: Fs, tasks: Sequence[WholeDate], run: Run[Any, Any] = here) -> list[MergeRecord | Failure]:
     """A task: stages, syncs and checks dates in this process; returns records of phase ``check``, not yet stored.
 
     A failed date does not stop the others; a failed sync fails all.
     """
     with _guarded(fs, tasks) as guards:
         with fs.during("merge-stage"):
-            staged = [_tried("stage", _stage, fs, task, here, task.plan.ranges() > 1) for task in tasks]
+            staged = [_tried("stage", _stage, fs, task, run, task.plan.ranges() > 1) for task in tasks]
         with fs.during("merge-sync"):
             failed = _tried("sync", _sync, fs, guards, [found for found in staged if isinstance(found, _Staged)])
     with fs.during("merge-check"):
@@ -80,7 +80,7 @@ def run_group(fs: Fs, tasks: Sequence[WholeDate]) -> list[MergeRecord | Failure]
             if isinstance(found, Failure):
                 records.append(found)
             else:
-                records.append(_tried("check", _check, fs, task, here, found) if failed is None else failed)
+                records.append(_tried("check", _check, fs, task, run, found) if failed is None else failed)
         failed = _tried("check", _sync_sizes, fs, list(zip(tasks, records, strict=True)))
     return records if failed is None else [r if isinstance(r, Failure) else failed for r in records]
 
@@ -156,7 +156,8 @@ def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> N
 def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged) -> MergeRecord:
     plan = task.plan
     if plan.options.verify_sources:
-        for _ in run(partial(verify_file, fs), source_files(plan)):
+        verified = set().union(*(part.verified for part in staged.written))
+        for _ in run(partial(verify_file, fs), source_files(plan, verified)):
             pass
     found: list[ColumnFound] = []
     if plan.format != "parquet":

@@ -6,7 +6,7 @@ that is cut into pieces that fit a worker's memory: tasks count ranges of rows, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from writers.merge.write.stage import (
     Ordered,
     OrderTask,
     Piece,
+    Run,
     Runs,
     Written,
     order_piece,
@@ -37,14 +38,8 @@ from writers.merge.write.survey import Counts, Stretch, measure, store_used, uni
 
 T = TypeVar("T")
 R = TypeVar("R")
-Run = Callable[[Callable[[T], R], Sequence[T]], Iterator[R]]
 STRETCH_ROWS = 8 << 20
 SORTED = 4  # times as long as copying a text takes until it is sorted
-
-
-def here(fn: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-    """Runs tasks one after the other in this process."""
-    return map(fn, tasks)
 
 
 def stage_date(
@@ -64,7 +59,7 @@ def stage_date(
     elif split:
         written, used = _stage_pieces(fs, plan, run, found)
     else:
-        written = [write_piece(fs, Piece(plan, None, None), found)]
+        written = [write_piece(fs, Piece(plan, None, None), found, run)]
     finished = []
     for index, destination in enumerate(plan.destinations):
         rows = sum(part.rows[index] for part in written)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,15 @@ from writers.merge.write.columns import ColumnWriter, Place, Rows, Segment
 from writers.merge.write.dictionaries import find_union, load_unions
 from writers.merge.write.order import Bound, Keys, Selection, Unions, order_of, select
 from writers.merge.write.survey import load_used
+
+T = TypeVar("T")
+R = TypeVar("R")
+Run = Callable[[Callable[[T], R], Sequence[T]], Iterator[R]]
+
+
+def here(fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+    """Runs tasks one after the other in this thread."""
+    return map(fn, tasks)
 
 
 @frozen
@@ -46,12 +56,14 @@ class Runs:
 class Written:
     """The result of a piece: rows per destination, digests of the source rows, runs of grouping columns.
 
-    A run list is None if equal values are not contiguous; then the column is not grouped.
+    A run list is None if equal values are not contiguous; then the column is not grouped. ``verified``: source and
+    name of the files that had their committed checksum when they were read.
     """
 
     rows: tuple[int, ...]
     digests: dict[str, int]
     runs: dict[str, tuple[Runs | None, ...]]
+    verified: Set[tuple[int, str]] = frozenset()
 
 
 @frozen
@@ -86,7 +98,7 @@ class ColumnWrite:
     late: bool = False
 
 
-def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
+def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any, Any] = here) -> Written:
     """Writes the rows of a piece. MergeError: their number differs from the count."""
     plan = piece.plan
     if unions is None:
@@ -112,9 +124,9 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None) -> Written:
     used = load_used(fs, plan) if piece.counted else None
     place = Place(piece.first_rows or wide, piece.first_bytes or {}, used)
     writer = ColumnWriter(fs, place, keys, unions, rows, total, order, segments)
-    for column in plan.columns:
-        writer.column(column)
-    return Written(counts, writer.digests.totals, runs)
+    for _ in run(writer.column, plan.columns):  # columns have nothing in common but what they only read
+        pass
+    return Written(counts, writer.digests.totals, runs, keys.columns.verified)
 
 
 def order_piece(fs: Fs, task: OrderTask) -> Ordered:
@@ -148,9 +160,10 @@ def write_column(fs: Fs, task: ColumnWrite) -> Written:
     unions = find_union(fs, plan, task.column) if task.late else load_unions(fs, plan)
     everything: Rows = (None,) * len(plan.sources)
     place = Place((0,) * len(task.rows), {})
-    writer = ColumnWriter(fs, place, Keys(fs, plan, unions), unions, everything, total, order, segments)
+    keys = Keys(fs, plan, unions)
+    writer = ColumnWriter(fs, place, keys, unions, everything, total, order, segments)
     writer.column(task.column)
-    return Written((0,) * len(task.rows), writer.digests.totals, {})
+    return Written((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
 
 
 def _segments(selection: Selection, order: npt.NDArray[np.uint32], destinations: int) -> list[Segment]:

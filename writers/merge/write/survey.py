@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from store.io.fs import Fs
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.keys import INT_NULL, sorted_symbols
-from writers.merge.plan.parquet_source import open_source
+from writers.merge.plan.opened import Columns
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource, check_crc
 from writers.merge.write.dictionaries import load_unions
@@ -24,12 +24,12 @@ from writers.merge.write.order import Bound, Keys, RankedUnions, at_or_after, un
 
 def unions(fs: Fs, plan: MergePlan) -> RankedUnions:
     """Sorted distinct strings over all sources of every column that needs them, in memory, for a small date."""
-    found = RankedUnions()
+    found = RankedUnions(Columns(fs, plan))
     for column in union_columns(plan):
-        sources = [open_source(fs, source, column) for source in plan.sources]
         if column.storage is Storage.SYMBOL:
-            found.add(column, sources)
+            found.add(column)
         else:
+            sources = [found.columns.open(index, column) for index in range(len(plan.sources))]
             found[column.name] = _distinct_texts(sources)
     return found
 
@@ -160,12 +160,12 @@ def verify_file(fs: Fs, task: SourceFile) -> None:
     check_crc(fs, source.directory / task.name, source.files[task.name], stream=source.stream)
 
 
-def source_files(plan: MergePlan) -> list[SourceFile]:
-    """Every committed file of every source, for the columns of the current schema."""
+def source_files(plan: MergePlan, verified: Set[tuple[int, str]]) -> list[SourceFile]:
+    """Every committed file of every source but ``verified`` ones, for the columns of the current schema."""
     names = {NAME, *(name for column in plan.columns for name in column.files)}
     return [
         SourceFile(plan, index, name)
         for index, source in enumerate(plan.sources)
         for name in sorted(source.files)
-        if name in names
+        if name in names and (index, name) not in verified
     ]

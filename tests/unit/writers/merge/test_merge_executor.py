@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from threading import Barrier, current_thread
+from threading import Barrier, Event, current_thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,6 +43,23 @@ def test_processes_give_results_in_order_and_errors_as_raised() -> None:
         with pytest.raises(MergeError, match="a worker of the merge died"):
             list(executor.run(die, [1, 2]))
         assert list(executor.run(half, [8])) == [4]  # with new workers
+
+
+def test_an_error_waits_for_the_threads_that_still_work() -> None:
+    begun, ended = Event(), Event()
+
+    def work(number: int) -> None:
+        if not number:
+            begun.wait(60)
+            raise MergeError("first")
+        begun.set()
+        time.sleep(0.2)  # an error that does not wait is well ahead of it
+        ended.set()
+
+    with LocalExecutor(2) as executor:
+        with pytest.raises(MergeError, match="first"):
+            list(executor.run(work, [0, 1]))
+        assert ended.is_set()
 
 
 def test_one_worker_is_this_process() -> None:
