@@ -40,7 +40,11 @@ def _call(name: str, *values: Any) -> Any:
 
 
 def _fill_null(values: Any, value: Any) -> Any:
-    return _call("coalesce", values, value if isinstance(value, pa.Scalar) else pa.scalar(value, values.type))
+    if not isinstance(value, pa.Scalar | pa.Array | pa.ChunkedArray):
+        value = pa.scalar(value, values.type)
+    elif value.type != values.type:
+        value = pa.scalar(value.as_py(), values.type)
+    return _call("coalesce", values, value)
 
 
 def positions(indices: npt.NDArray[Any]) -> pa.Array:

@@ -48,7 +48,10 @@ def test_each_is_as_in_the_module(texts: list[str | None], floats: list[float | 
         mask = pa.array([None if index % 3 == 2 else index % 3 == 0 for index in range(len(array))], pa.bool_())
         _same("filter", array, mask)
         _same("invert", mask)
-        _same("fill_null", array, "x" if array.type == pa.string() else 0)
+        filling = "x" if array.type == pa.string() else 0
+        for value in (filling, pa.scalar(filling), pa.array([filling] * len(array), array.type)):
+            _same("fill_null", array, value)
+        _same("fill_null", pa.chunked_array([array, array]), filling)
     _same("is_nan", array)
     _same("sum", array)
     _same("sum", real.is_nan(array))
