@@ -58,6 +58,16 @@ static inline uint64_t digits_value(uint64_t word, int n) {
     return (t >> 32) + (t & UINT64_C(0xFFFFFFFF)) * 10000;
 }
 
+/* Where bytes are read from `low` to `high` and then on: fetches those that come some texts later. Processors alone do not
+ * look over the end of a page. */
+static inline void fetch_ahead(const uint8_t *data, int64_t low, int64_t high, int64_t size) {
+    enum { AHEAD = 2048, LINE = 64, MOST = 4 };
+    int64_t lines = (high - low) / LINE, at = low + AHEAD;
+    for (int64_t i = 0; i <= lines && i < MOST && at < size; i++, at += LINE) {
+        __builtin_prefetch(data + at);
+    }
+}
+
 /* One of the ends of texts, which are of 8 bytes if wide, else of 4. */
 static inline int64_t sh_end(const void *ends, int64_t wide, int64_t index) {
     int64_t end;

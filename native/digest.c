@@ -131,6 +131,7 @@ int64_t sh_digest_texts(uint64_t prefix, const void *ends, int64_t wide, const u
         if (low < 0 || high < low || high > size) {
             return -1;
         }
+        fetch_ahead(data, low, high, size);
         sum += sh_hash_text(prefix, data + low, high - low) * (sh_u128)(uint64_t)times;
     }
     add(total, sum);
@@ -145,7 +146,11 @@ int64_t sh_digest_values(uint64_t prefix, const void *ends, int64_t count, const
     int64_t nulls = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t low = sh_end(ends, 1, i), high = sh_end(ends, 1, i + 1);
-        if (low < 0 || high < low || high > size || !sh_is_text(data + low, data + high)) {
+        if (low < 0 || high < low || high > size) {
+            return -1;
+        }
+        fetch_ahead(data, low, high, size);
+        if (!sh_is_text(data + low, data + high)) {
             return -1;
         }
         if (low == high) {

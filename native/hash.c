@@ -62,23 +62,40 @@ static inline void mix(struct pair *acc, const uint8_t *one, const uint8_t *two,
     acc->b ^= word(one) + word(one + 8);
 }
 
-/* 17 to 240 bytes. */
-static sh_u128 medium(const uint8_t *p, int64_t length) {
+/* Up to 16 bytes, in steps of known lengths. */
+static inline void copy_few(uint8_t *to, const uint8_t *text, int64_t length) {
+    if (length >= 16) {
+        memcpy(to, text, 16);
+    } else if (length >= 8) {
+        uint64_t first = word(text), last = word(text + length - 8);
+        memcpy(to, &first, 8);
+        memcpy(to + length - 8, &last, 8);
+    } else {
+        for (int64_t i = 0; i < length; i++) {
+            to[i] = text[i];
+        }
+    }
+}
+
+/* 17 to 240 bytes. Those behind HEAD are read where they lie: `text` has those from SH_PREFIX on, `head` those before. */
+static inline sh_u128 medium(const uint8_t *head, const uint8_t *text, int64_t length) {
     struct pair acc = {(uint64_t)length * SH_PRIME_1, 0};
     if (length <= 128) {
         for (int64_t i = (length - 1) >> 5; i >= 0; i--) {
-            mix(&acc, p + i * 16, p + length - i * 16 - 16, secret + i * 32);
+            int64_t at = length - i * 16 - 16;
+            const uint8_t *last = at < SH_PREFIX ? head + at : text + (at - SH_PREFIX);
+            mix(&acc, i == 0 ? head : text + (i * 16 - SH_PREFIX), last, secret + i * 32);
         }
     } else {
         for (int64_t i = 0; i < 4; i++) {
-            mix(&acc, p + i * 32, p + i * 32 + 16, secret + i * 32);
+            mix(&acc, i == 0 ? head : text + (i * 32 - SH_PREFIX), text + (i * 32 + 16 - SH_PREFIX), secret + i * 32);
         }
         acc.a = sh_avalanche(acc.a);
         acc.b = sh_avalanche(acc.b);
         for (int64_t i = 4; i < length >> 5; i++) {
-            mix(&acc, p + i * 32, p + i * 32 + 16, secret + (i - 4) * 32 + 3);
+            mix(&acc, text + (i * 32 - SH_PREFIX), text + (i * 32 + 16 - SH_PREFIX), secret + (i - 4) * 32 + 3);
         }
-        mix(&acc, p + length - 16, p + length - 32, secret + 103);
+        mix(&acc, text + (length - 16 - SH_PREFIX), text + (length - 32 - SH_PREFIX), secret + 103);
     }
     uint64_t high = acc.a * SH_PRIME_1 + acc.b * PRIME_4 + (uint64_t)length * SH_PRIME_2;
     return joined(sh_avalanche(acc.a + acc.b), 0 - sh_avalanche(high));
@@ -118,21 +135,19 @@ static sh_u128 large(const uint8_t *head, const uint8_t *text, int64_t length) {
 }
 
 sh_u128 sh_hash_text(uint64_t prefix, const uint8_t *text, int64_t length) {
-    uint8_t input[MEDIUM];
+    uint8_t input[STRIPE];
     int64_t total = length + SH_PREFIX;
     memcpy(input, &prefix, 8);
     if (total > MEDIUM) {
         memcpy(input + SH_PREFIX, text, STRIPE - SH_PREFIX);
         return large(input, text, total);
     }
-    if (length > 0) {
-        memcpy(input + SH_PREFIX, text, (size_t)length);
-    }
+    copy_few(input + SH_PREFIX, text, length);
     if (total <= 8) {
         return few(input, (uint64_t)total);
     }
     if (total <= 16) {
         return sh_hash_short(word(input), word(input + total - 8), (uint64_t)total);
     }
-    return medium(input, total);
+    return medium(input, text, total);
 }

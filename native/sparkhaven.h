@@ -155,8 +155,8 @@ struct sh_keyed {
     int64_t index;
 };
 
-SH_API int64_t sh_sort_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data,
-                             int64_t size, struct sh_keyed *items, struct sh_keyed *spare, int64_t count);
+SH_API int64_t sh_sort_texts(const void *ends, int64_t wide, const uint8_t *valid, int64_t first, int64_t total,
+                             const uint8_t *data, int64_t size, struct sh_keyed *items, struct sh_keyed *spare);
 SH_API int64_t sh_rank_texts(const struct sh_keyed *items, int64_t count, int32_t *ranks, uint32_t *distinct);
 SH_API int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t count, const uint8_t *data,
                                 int64_t size);
@@ -172,8 +172,9 @@ struct sh_part {
     int64_t size; /* bytes of `data` */
 };
 
-SH_API int64_t sh_take_parts(const struct sh_part *parts, int64_t part_count, const uint32_t *picks, int64_t count,
-                             int64_t end, int64_t *out_ends, uint8_t *out, int64_t room);
+SH_API int64_t sh_take_parts(const struct sh_part *parts, int64_t part_count, const uint32_t *starts, int64_t shift,
+                             const uint32_t *picks, int64_t count, int64_t end, int64_t *out_ends, uint8_t *out,
+                             int64_t room);
 
 SH_API int64_t sh_gather(const void *entries, int64_t width, int64_t total, const uint32_t *order, int64_t count,
                          void *out);

@@ -2,7 +2,7 @@
 #include "bytes.h"
 #include "sparkhaven.h"
 
-enum { FEW = 24, SOME = 1024, MANY = 1 << 16, LEAD = 14, WORD = 8, AHEAD = 16 };
+enum { FEW = 24, SOME = 1024, MANY = 1 << 16, LEAD = 14, WORD = 8, NEXT = 16 };
 
 /* Texts as one Arrow array has them; `end` is the end of all bytes. */
 struct texts {
@@ -52,9 +52,9 @@ static uint64_t key_of(const struct texts *t, int64_t i, int64_t depth) {
 /* Gives all items the keys of their texts from `depth` on. They lie anywhere: later ones are fetched meanwhile. */
 static void set_keys(const struct texts *t, struct sh_keyed *items, int64_t count, int64_t depth) {
     for (int64_t i = 0; i < count; i++) {
-        if (i + 2 * AHEAD < count) {
-            __builtin_prefetch((const uint8_t *)t->ends + (t->first + items[i + 2 * AHEAD].index) * (t->wide ? 8 : 4));
-            __builtin_prefetch(start_of(t, items[i + AHEAD].index) + depth);
+        if (i + 2 * NEXT < count) {
+            __builtin_prefetch((const uint8_t *)t->ends + (t->first + items[i + 2 * NEXT].index) * (t->wide ? 8 : 4));
+            __builtin_prefetch(start_of(t, items[i + NEXT].index) + depth);
         }
         items[i].key = key_of(t, items[i].index, depth);
     }
@@ -163,18 +163,25 @@ static void sort_most(struct sh_keyed *items, struct sh_keyed *spare, int64_t co
         ends[items[i].key << above >> (64 - LEAD)]++;
     }
     for (int64_t i = 0; i < 1 << LEAD; i++) {
-        int64_t here = ends[i];
+        all += ends[i];
         ends[i] = all;
-        all += here;
     }
-    for (int64_t i = 0; i < count; i++) {
-        spare[ends[items[i].key << above >> (64 - LEAD)]++] = items[i];
+    int64_t next[1 << LEAD];
+    memcpy(next + 1, ends, sizeof ends - sizeof *ends);
+    next[0] = 0;
+    for (int64_t i = 0; i < 1 << LEAD; i++) {
+        while (next[i] < ends[i]) { /* each into the place of another, until one comes that belongs here */
+            struct sh_keyed item = items[next[i]];
+            for (int64_t to; (to = (int64_t)(item.key << above >> (64 - LEAD))) != i;) {
+                struct sh_keyed other = items[next[to]];
+                items[next[to]++] = item;
+                item = other;
+            }
+            items[next[i]++] = item;
+        }
     }
     for (int64_t i = 0, low = 0; i < 1 << LEAD; low = ends[i], i++) {
-        if (ends[i] > low) {
-            memcpy(items + low, spare + low, (size_t)(ends[i] - low) * sizeof *items);
-            sort_by_key(items + low, spare + low, ends[i] - low);
-        }
+        sort_by_key(items + low, spare, ends[i] - low);
     }
 }
 
@@ -222,21 +229,22 @@ static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_
     }
 }
 
-/* Orders the texts whose numbers the items have; a key is then 1 where a text is that before it, else 0. -1 where texts
- * are not in the data. */
-int64_t sh_sort_texts(const void *ends, int64_t wide, int64_t first, int64_t total, const uint8_t *data, int64_t size,
-                      struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
+/* Makes items of all texts that are not null, in order; a key is then 1 where a text is that before it, else 0. Bit
+ * first + i of `valid`, if given, is 0 where text i is null. Returns how many items there are, -1 where texts are not in the
+ * data. */
+int64_t sh_sort_texts(const void *ends, int64_t wide, const uint8_t *valid, int64_t first, int64_t total,
+                      const uint8_t *data, int64_t size, struct sh_keyed *items, struct sh_keyed *spare) {
     if (!fit(ends, wide, first, total, size)) {
         return -1;
     }
-    for (int64_t i = 0; i < count; i++) {
-        if (items[i].index < 0 || items[i].index >= total) {
-            return -1;
-        }
+    int64_t count = 0;
+    for (int64_t i = 0; i < total; i++) {
+        items[count].index = i; /* the next is written over that of a null */
+        count += valid == NULL || (valid[(first + i) >> 3] >> ((first + i) & 7) & 1);
     }
     struct texts t = {ends, wide, first, data, data + size};
     sort_texts(&t, items, spare, count, 0);
-    return 0;
+    return count;
 }
 
 /* From items as sh_sort_texts leaves them: the rank of each text among the distinct ones, and the number of the first text
@@ -262,9 +270,13 @@ int64_t sh_texts_ordered(const void *ends, int64_t wide, int64_t first, int64_t 
     for (int64_t i = 1; i < count; i++) {
         int64_t one = length_of(&t, i - 1), other = length_of(&t, i), shorter = one < other ? one : other, at = 0;
         const uint8_t *p = start_of(&t, i - 1), *q = start_of(&t, i);
-        while (at < shorter && p[at] == q[at]) {
-            at++;
+        fetch_ahead(data, q - data, q - data + other, size);
+        uint64_t differing = 0;
+        while (at < shorter && differing == 0) {
+            differing = word_at(p + at, t.end) ^ word_at(q + at, t.end);
+            at += differing == 0 ? WORD : __builtin_ctzll(differing) >> 3;
         }
+        at = at < shorter ? at : shorter; /* what differs may be behind the shorter one */
         if (at == shorter ? one >= other : raised(p[at]) > raised(q[at])) {
             return i;
         }

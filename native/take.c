@@ -93,40 +93,52 @@ int64_t sh_take_texts(const void *ends, int64_t wide, int64_t first, int64_t tot
     return used;
 }
 
-/* The same of the rows of several parts, the last of which is empty and says how many rows there are. */
-static int64_t find_rows(const struct sh_part *parts, int64_t part_count, const uint32_t *picks, int64_t count,
-                         struct span *found) {
-    int64_t number = count < BATCH ? count : BATCH, rows = parts[part_count].row;
+/* Rows of several parts. Row i lies in part starts[i >> shift], or in one behind it. */
+struct rows {
+    const struct sh_part *parts; /* the last is empty and says how many rows there are */
+    const uint32_t *starts;
+    int64_t shift, total;
+};
+
+static inline const struct sh_part *part_of(const struct rows *r, uint32_t row) {
+    const struct sh_part *part = r->parts + r->starts[row >> r->shift];
+    while (UNLIKELY(part[1].row <= row)) {
+        part++;
+    }
+    return part;
+}
+
+/* Finds the texts of picked rows, at most BATCH. Returns how many, -1 where one is out of place. */
+static int64_t find_rows(const struct rows *r, const uint32_t *picks, int64_t count, struct span *found) {
+    int64_t number = count < BATCH ? count : BATCH;
     for (int64_t i = 0; i < number; i++) {
-        if (picks[i] >= rows) {
+        if (picks[i] >= r->total) {
             return -1;
         }
-        const struct sh_part *part = parts;
-        for (int64_t left = part_count; left > 1; left -= left / 2) { /* the last that begins at or before the row */
-            part = part[left / 2].row <= picks[i] ? part + left / 2 : part;
-        }
-        int64_t at = picks[i] - part->row;
-        if (at < 0 || !is_in(part->ends[at], part->ends[at + 1], part->size)) {
+        const struct sh_part *part = part_of(r, picks[i]);
+        const int64_t *ends = part->ends + (picks[i] - part->row);
+        if (!is_in(ends[0], ends[1], part->size)) {
             return -1;
         }
-        int64_t low = part->ends[at], high = part->ends[at + 1];
-        found[i] = (struct span){part->data + low, high - low, part->size - low};
+        found[i] = (struct span){part->data + ends[0], ends[1] - ends[0], part->size - ends[0]};
         fetch(found + i);
     }
     return number;
 }
 
 /* The picked texts one after the other, as many as there is room for; `out_ends` has the end of each, counted from `end`.
- * Returns how many they are, -1 where a pick or a text is out of place. */
-int64_t sh_take_parts(const struct sh_part *parts, int64_t part_count, const uint32_t *picks, int64_t count, int64_t end,
-                      int64_t *out_ends, uint8_t *out, int64_t room) {
+ * starts[i] is the part that has row i << shift. Returns how many texts they are, -1 where a pick or a text is out of
+ * place. */
+int64_t sh_take_parts(const struct sh_part *parts, int64_t part_count, const uint32_t *starts, int64_t shift,
+                      const uint32_t *picks, int64_t count, int64_t end, int64_t *out_ends, uint8_t *out, int64_t room) {
+    struct rows rows = {parts, starts, shift, parts[part_count].row};
     struct span spans[2][BATCH];
-    int64_t used = 0, number = find_rows(parts, part_count, picks, count, spans[0]);
+    int64_t used = 0, number = find_rows(&rows, picks, count, spans[0]);
     for (int64_t at = 0, turn = 0; at < count; turn = !turn) {
         if (number < 0) {
             return -1;
         }
-        int64_t next = at + number, following = find_rows(parts, part_count, picks + next, count - next, spans[!turn]);
+        int64_t next = at + number, following = find_rows(&rows, picks + next, count - next, spans[!turn]);
         for (int64_t i = 0; i < number; i++) {
             const struct span *text = &spans[turn][i];
             if (text->length > room - used) {

@@ -51,7 +51,12 @@ int64_t sh_character(const uint8_t *p, const uint8_t *end) {
 
 /* Whether bytes are strict UTF-8. */
 int sh_is_text(const uint8_t *p, const uint8_t *stop) {
+    const uint8_t *start = p;
     while (p < stop) {
+        if (stop - p < 8 && stop - start >= 8 &&
+            ((word_at(stop - 8, stop) >> 8 * (8 - (stop - p))) & UINT64_C(0x8080808080808080)) == 0) {
+            return 1; /* the last bytes at once */
+        }
         if (stop - p >= 8 && (word_at(p, stop) & UINT64_C(0x8080808080808080)) == 0) {
             p += 8;
         } else if (*p < 0x80) {

@@ -11,6 +11,7 @@ import pyarrow as pa
 from store.native.buffers import TextBuffers, address
 from store.native.library import core
 
+STARTS = 13  # bits of a row's number that say where its array is looked for
 _PART = np.dtype([("row", np.int64), ("ends", np.uint64), ("data", np.uint64), ("size", np.int64)])  # struct sh_part
 
 
@@ -31,6 +32,9 @@ class TextRows:
             self._parts[number] = (row, found.ends + 8 * found.first, found.data, found.size)
             row += len(array)
         self._parts[-1]["row"] = row
+        self._shift = max(0, row.bit_length() - STARTS)
+        stretches = np.arange(0, row, 1 << self._shift)
+        self._starts = (np.searchsorted(self._parts["row"], stretches, side="right") - 1).astype(np.uint32)
 
     def __len__(self) -> int:
         return int(self._parts[-1]["row"])
@@ -48,8 +52,8 @@ class TextRows:
         if len(ends) < len(picks):
             raise ValueError(f"room for {len(ends)} ends of {len(picks)} texts")
         into = address(ends), address(out), len(out)
-        given = address(self._parts), len(self._arrays), address(picks), len(picks)
-        taken: int = library.sh_take_parts(*given, end, *into)
+        parts = address(self._parts), len(self._arrays), address(self._starts), self._shift
+        taken: int = library.sh_take_parts(*parts, address(picks), len(picks), end, *into)
         if taken < 0:
             raise ValueError("a row is out of range, or an Arrow array has offsets outside of its data")
         return taken

@@ -23,17 +23,16 @@ def rank_texts(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.u
     library = core()
     if library is None:
         return None
-    found, indices = TextBuffers.of(texts), _valid(texts)
-    items, spare = np.empty(len(indices), KEYED), np.empty(len(indices), KEYED)
-    items["index"] = indices
-    where = found.ends, found.wide, found.first
-    data = found.data, found.size
-    if library.sh_sort_texts(*where, found.count, *data, address(items), address(spare), len(items)):
+    found = TextBuffers.of(texts)
+    items, spare = np.empty(len(texts), KEYED), np.empty(len(texts), KEYED)
+    where = found.ends, found.wide, found.valid, found.first, found.count, found.data, found.size
+    count = library.sh_sort_texts(*where, address(items), address(spare))
+    if count < 0:
         raise _damaged()
     ranks = np.full(len(texts), -1, np.int32)
-    distinct = np.empty(len(items), np.uint32)
-    count = library.sh_rank_texts(address(items), len(items), address(ranks), address(distinct))
-    return ranks, distinct[:count]
+    distinct = np.empty(count, np.uint32)
+    kinds = library.sh_rank_texts(address(items), count, address(ranks), address(distinct))
+    return ranks, distinct[:kinds]
 
 
 def take_texts(texts: pa.Array, picks: npt.NDArray[np.uint32]) -> pa.Array | None:
@@ -69,13 +68,6 @@ def texts_ordered(texts: pa.Array) -> bool | None:
     if wrong < 0:
         raise _damaged()
     return bool(wrong == len(texts))
-
-
-def _valid(texts: pa.Array) -> npt.NDArray[Any]:
-    if not texts.null_count:
-        return np.arange(len(texts))
-    bits = np.unpackbits(np.frombuffer(texts.buffers()[0], np.uint8), bitorder="little")
-    return np.flatnonzero(bits[texts.offset : texts.offset + len(texts)])
 
 
 def _damaged() -> ValueError:

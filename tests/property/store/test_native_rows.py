@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.native import rows as module
 from store.native.rows import TextRows
 from tests.support.guard_pages import guarded
 
@@ -36,8 +38,9 @@ def test_any_rows_in_any_order(parts: list[list[int]], room: int, data: st.DataO
     picks = data.draw(st.lists(pick, max_size=100 if texts else 0))
     sizes = np.cumsum([len(texts[pick]) for pick in picks], dtype=np.int64)
     count = int(np.searchsorted(sizes, room, side="right"))
-    for name in ("take", "plain_take"):
-        rows = TextRows(arrays)
+    for name, starts in (("take", 13), ("take", data.draw(st.integers(1, 5))), ("plain_take", 13)):
+        with patch.object(module, "STARTS", starts):
+            rows = TextRows(arrays)
         ends, out = np.full(len(picks), -7, np.int64), np.zeros(room, np.uint8)
         with ExitStack() as opened:
             given = [opened.enter_context(guarded(each)) for each in (np.array(picks, np.uint32), ends, out)]
