@@ -5,8 +5,6 @@ The order is that of UTF-16 code units. ValueError: an array has offsets outside
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
