@@ -3,8 +3,8 @@
 Phase 0, plan, comes before; phases 4 (publish) to 7 (clean) are in ``writers.merge.publish_phase``:
 
 1. *stage*: pieces write the columns, then each destination gets prefixes, symbol tables and definition;
-2. *sync*: files, then directories;
-3. *check*: sources against their committed checksums, results read back, rows and digests in = out, ``table.size``.
+2. *sync*: files, then directories; several workers compare sources with their committed checksums meanwhile;
+3. *check*: sources, unless they are compared, results read back, rows and digests in = out, ``table.size``.
 
 Several small dates run through all phases in one task and share each sync. The tasks of a large date are spread over
 the workers in each phase.
@@ -94,10 +94,10 @@ def run_large(fs: Fs, layout: Layout, task: WholeDate, run: Run[Any, Any]) -> Me
         record = replace(record, phase="stage")
         store_record(fs, layout, plan.table, record)
         with fs.during("merge-sync"):
-            _sync(fs, guards, [staged])
+            verified = _sync_and_verify(fs, guards, run, staged)
         store_record(fs, layout, plan.table, replace(record, phase="sync"))
     with fs.during("merge-check"):
-        record = _check(fs, task, run, staged)
+        record = _check(fs, task, run, staged, verified=verified)
         _sync_sizes(fs, [(task, record)])
     return record
 
@@ -150,15 +150,36 @@ def _sync(fs: Fs, guards: dict[Path, SyncGuard], staged: Sequence[_Staged]) -> N
             guard.sync(files, [*directories, place])
 
 
+def _sync_and_verify(fs: Fs, guards: dict[Path, SyncGuard], run: Run[Any, Any], staged: _Staged) -> bool:
+    """Syncs; several workers compare the sources with their checksums meanwhile. Whether they did."""
+    if staged.plan.options.workers == 1:
+        _sync(fs, guards, [staged])
+        return False
+    from concurrent.futures import ThreadPoolExecutor  # which one worker does not need
+
+    with ThreadPoolExecutor(1) as other:
+        synced = other.submit(_sync, fs, guards, [staged])
+        with in_phase("merge-check"):
+            _verify(fs, run, staged)
+        synced.result()
+    return True
+
+
 # --- 3 check -------------------------------------------------------------------------------------------
 
 
-def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged) -> MergeRecord:
-    plan = task.plan
+def _verify(fs: Fs, run: Run[Any, Any], staged: _Staged) -> None:
+    plan = staged.plan
     if plan.options.verify_sources:
         verified = set().union(*(part.verified for part in staged.written))
         for _ in run(partial(verify_file, fs), source_files(plan, verified)):
             pass
+
+
+def _check(fs: Fs, task: WholeDate, run: Run[Any, Any], staged: _Staged, *, verified: bool = False) -> MergeRecord:
+    plan = task.plan
+    if not verified:
+        _verify(fs, run, staged)
     found: list[ColumnFound] = []
     if plan.format != "parquet":
         tasks = [ColumnTask(plan, done, column) for done in staged.finished for column in plan.columns]

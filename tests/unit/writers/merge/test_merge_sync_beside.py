@@ -1,0 +1,82 @@
+"""Several workers compare sources with their checksums while staged files are synced; either failing publishes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.errors import CorruptFileError
+from store.io.system_errors import phase_of
+from tests.support.tables.intraday_rows import IntradayRows
+from tests.support.writers.merge_runs import QuickFs, history_bytes, make, merge
+from writers.merge import dates
+from writers.merge.plan.plan import MergePlan
+from writers.merge.write import phases
+
+PATIENCE_S = 20.0
+
+
+class SyncFs(QuickFs):
+    """Does something in the place of the sync of staged files."""
+
+    def __init__(self, instead: Any) -> None:
+        self.instead, self.syncing = instead, False
+
+    def step(self, name: str) -> None:
+        if name.startswith("merge-sync"):
+            self.syncing = name.endswith(":before")
+
+    def sync(self, paths: Iterable[Path]) -> None:
+        if self.syncing and any(path.suffix == ".dat" for path in paths):
+            self.instead()
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IntradayRows:
+    """A date whose tasks are spread over the workers."""
+    monkeypatch.setattr(MergePlan, "ranges", lambda _: 2)
+    monkeypatch.setattr(dates, "PARALLEL_ROWS", 1)
+    return make(tmp_path, 100)[0]
+
+
+def test_sources_are_compared_while_files_are_synced(db: IntradayRows, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, found = threading.Event(), []
+    verify_file = phases.verify_file
+
+    def verify(fs: Any, task: Any) -> None:
+        verify_file(fs, task)
+        found.append(task)
+        compared.set()
+
+    def wait() -> None:
+        if not compared.wait(PATIENCE_S):
+            raise AssertionError("no source was compared before the sync had ended")
+
+    monkeypatch.setattr(phases, "verify_file", verify)
+    merge(db.layout, fs=SyncFs(wait), workers=2)
+    assert len(found) == len({(task.index, task.name) for task in found}) > 10
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_damaged_source_is_not_merged(db: IntradayRows, workers: int) -> None:
+    (path,) = db.layout.root.glob("Intraday/**/b/**/L.dat")
+    raw = bytearray(path.read_bytes())
+    raw[-3] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(CorruptFileError, match="differs from what was committed"):
+        merge(db.layout, workers=workers)
+    assert not history_bytes(db.layout)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failed_sync_publishes_nothing(db: IntradayRows, workers: int) -> None:
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error") as reported:
+        merge(db.layout, fs=SyncFs(fail), workers=workers)
+    assert phase_of(reported.value) == "sync" and not history_bytes(db.layout)
