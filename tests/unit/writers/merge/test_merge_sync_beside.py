@@ -1,4 +1,4 @@
-"""Several workers compare sources with their checksums while staged files are synced; either failing publishes nothing."""
+"""Several workers compare sources with their checksums during the sync; if one of both fails, nothing is published."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from store.errors import CorruptFileError
-from store.io.system_errors import phase_of
+from store.errors import CorruptFileError, phase_of
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_runs import QuickFs, history_bytes, make, merge
 from writers.merge import dates
 from writers.merge.plan.plan import MergePlan
 from writers.merge.write import phases
+from writers.merge.write.survey import verify_file
 
 PATIENCE_S = 20.0
 
@@ -45,7 +45,6 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IntradayRows:
 
 def test_sources_are_compared_while_files_are_synced(db: IntradayRows, monkeypatch: pytest.MonkeyPatch) -> None:
     compared, found = threading.Event(), []
-    verify_file = phases.verify_file
 
     def verify(fs: Any, task: Any) -> None:
         verify_file(fs, task)
