@@ -247,15 +247,22 @@ def _pass(
 ) -> npt.NDArray[np.uint32] | None:
     total = sum(piece[3] for piece in chunk)
     small = total <= RADIX_BITS
-    word: Words = np.zeros(rows, np.uint16 if small else np.uint64)
-    for key, low, first, width, place in chunk:
+    dtype = np.dtype(np.uint16 if small else np.uint64)
+    word: Words | None = None
+    for key, low, first, width, place in chunk:  # few new arrays: first touches of memory cost more than the arithmetic
         part = key - low
-        part >>= part.dtype.type(first)
+        if first:
+            part >>= part.dtype.type(first)
         if first + width < 8 * part.dtype.itemsize:
             part &= part.dtype.type((1 << width) - 1)
-        moved = part.astype(word.dtype)
-        moved <<= word.dtype.type(place)
-        word |= moved
+        moved = part.astype(dtype, copy=False)
+        if place:
+            moved <<= dtype.type(place)
+        if word is None:
+            word = moved
+        else:
+            word |= moved
+    assert word is not None  # noqa: S101  a chunk has pieces
     if order is not None:
         word = gathered(word, order)
     if bool((word[1:] >= word[:-1]).all()):
@@ -266,8 +273,8 @@ def _pass(
     word <<= np.uint64(index_bits)
     word |= np.arange(rows, dtype=np.uint64)
     word.sort()
-    word &= np.uint64((1 << index_bits) - 1)
     step = word.astype(np.uint32)
+    step &= np.uint32((1 << index_bits) - 1)
     return step if order is None else gathered(order, step)
 
 
