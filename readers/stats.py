@@ -153,13 +153,14 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
     table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
     volumes: dict[str, tuple[int, int]] = {"intraday": (0, 0)}
-    directories = sorted(_directories(fs, layout, name), key=lambda at: at.parent.name, reverse=True)
+    directories = sorted(_directories(fs, layout, name), key=lambda at: at.parts[-2], reverse=True)
     files: Counter[str] = Counter()
     short = live.keys() - directories
     listed = len(directories) if most is None else most
+    intraday = layout.intraday(name).parts
     for number, directory in enumerate(directories):
-        internal = directory.parent.parent
-        volume = "intraday" if internal.parent == layout.intraday(name) else without_generation(internal.name)
+        *above, internal, _, _ = directory.parts
+        volume = "intraday" if tuple(above) == intraday else without_generation(internal)
         used, wasted = volumes.get(volume, (0, 0))
         if number < listed:
             sizes, slice_ = _sizes(fs, directory), live.get(directory)
@@ -266,7 +267,7 @@ def _directories(fs: Fs, layout: Layout, table: TableName) -> Iterator[Path]:
     root = layout.intraday(table)
     for internal in fs.names(root):
         if not internal.startswith("."):
-            yield from (root / internal / value / table.table for value in _inside(fs, root / internal))
+            yield from (root.joinpath(internal, value, table.table) for value in _inside(fs, root / internal))
     root = layout.partitions(table.namespace)
     for internal in fs.names(root):
         for value in _inside(fs, root / internal):
