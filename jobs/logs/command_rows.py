@@ -6,7 +6,8 @@ They are made from the results that the command prints as JSON, and from its err
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from threading import Thread
 from typing import Any
 
 from jobs.logs.tables import ADMIN, EPOCH, MERGE, STORAGE, VALIDATION, LogRow, LogTable, named
@@ -43,11 +44,14 @@ def log_command(
         for row in merge_rows(table, results, round(seconds * 1000)):
             writer.add(MERGE, row)
         if table is not None and any("rows_out" in result for result in results):
-            try:
-                for row in storage_rows(fs, layout, table):
-                    writer.add(STORAGE, row)
-            except (SparkhavenError, OSError) as error:
-                warn(f"{STORAGE.table} has no row of this merge: {error}")
+            with writing(writer):
+                try:
+                    rows = list(storage_rows(fs, layout, table))
+                except (SparkhavenError, OSError) as error:
+                    rows = []
+                    warn(f"{STORAGE.table} has no row of this merge: {error}")
+            for row in rows:
+                writer.add(STORAGE, row)
     elif command == "validate":
         for row in validation_rows(table, results):
             writer.add(VALIDATION, row)
@@ -59,6 +63,17 @@ def log_command(
             known: LogRow = {"DurationMs": round(seconds * 1000), "User": user} if each is ADMIN else {}
             writer.add(each, {**row, **known})
     writer.flush()
+
+
+@contextmanager
+def writing(writer: LogWriter) -> Iterator[None]:
+    """Writes the rows that wait in a thread while the body runs: most of it is waiting for the disk."""
+    thread = Thread(target=writer.flush, name="log-tables")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def table_of(words: Sequence[str]) -> TableName | None:
