@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -13,6 +15,7 @@ from jobs.logs import command_rows
 from jobs.logs.command_rows import admin_rows, merge_rows, storage_rows, table_of, validation_rows
 from jobs.logs.logged import LOGGED, logged_command
 from jobs.logs.tables import ADMIN, EPOCH, INGEST, LOG_TABLES, LogTable
+from jobs.logs.writer import LogWriter
 from store.io.fs import Fs
 from store.layout import Layout, TableName
 from store.schema.deployed.deploy import deploy, user_tables
@@ -217,3 +220,22 @@ def test_errors_of_commands_become_rows() -> None:
         ("AdminLog", None, None, 4),
         ("EpochLog", 9, "requeue", None),
     ]
+
+
+def test_rows_are_written_while_files_are_looked_at(tmp_path: Path) -> None:
+    begun, looked, ended = Event(), Event(), Event()
+
+    class Writer(LogWriter):
+        def flush(self) -> bool:
+            begun.set()
+            assert looked.wait(60)
+            time.sleep(0.2)  # whoever does not wait is well ahead of it
+            done = super().flush()
+            ended.set()
+            return done
+
+    with pytest.raises(KeyError), command_rows.writing(Writer(Fs(), Layout(tmp_path), warn=pytest.fail)):
+        assert begun.wait(60)
+        looked.set()
+        raise KeyError
+    assert ended.is_set(), "nobody writes on when the rest is added"
