@@ -14,6 +14,7 @@ import io.deephaven.engine.table.Table;
 import io.deephaven.engine.table.impl.PartitionAwareSourceTable;
 import io.deephaven.engine.table.impl.SourceTable;
 import io.deephaven.engine.table.impl.locations.ColumnLocation;
+import io.deephaven.engine.table.impl.locations.TableDataException;
 import io.deephaven.engine.table.impl.locations.TableLocation;
 import io.deephaven.engine.table.impl.locations.TableLocationProvider;
 import io.deephaven.engine.table.impl.sources.regioned.*;
@@ -35,12 +36,13 @@ import org.jpy.PyObject;
 /**
  * The regions of a table whose columns lie in mapped memory as the engine has them: rows are copied from there to where
  * an operation wants them, and no page of them is made. What is not mapped, or has come since, is read by the engine's
- * own region of that column. Compiled by the engine when it has started, with the part between the two marks once for
- * each type.
+ * own region of that column. Compiled by the engine when it has started, with its parts in the files beside it; what
+ * stands between two marks stands there once for each type.
  */
 public final class Regions {
     private static final int PART = 27; // rows of a buffer, which has at most 2 GiB: a power of two
     private static final int LEAST = 1 << 14; // rows
+    private static int one = 1; // not final: see settle
     private static final int SHORT_RUN = 16; // rows; below it they are read one by one
 
     private final Set<Region<?>> regions = Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
@@ -192,8 +194,20 @@ public final class Regions {
             return (int) row & (1 << PART) - 1;
         }
 
-        final void hold() {
+        /**
+         * After each read, whose memory stays until here. Where a fault of mapped memory (the file was cut short) is
+         * thrown is open: when its thread has entered the JVM and leaves it. That is here, by an array of two
+         * dimensions, which compiled code asks the JVM for where it does not know them.
+         */
+        final void settle() {
+            Reference.reachabilityFence(new byte[one][one]);
             Reference.reachabilityFence(owner);
+        }
+
+        /** An error that fails an operation; the engine would end at an InternalError. */
+        static TableDataException cut(InternalError error) {
+            return new TableDataException("a column file is shorter than what was committed: run sparkhaven verify",
+                    error);
         }
 
         @Override
@@ -213,19 +227,25 @@ public final class Regions {
 
         @Override
         public final void fillChunkAppend(FillContext context, WritableChunk<? super Values> chunk, RowSequence keys) {
-            if (keys.getAverageRunLengthEstimate() < SHORT_RUN) {
-                each(chunk, keys);
-            } else {
-                keys.forAllRowKeyRanges((first, last) -> {
-                    for (long row = first & mask, end = (last & mask) + 1; row < end;) {
-                        final int at = in(row);
-                        final int count = (int) Math.min(end - row, (1 << PART) - at);
-                        copy(chunk, part(row).duplicate(), at, count);
-                        row += count;
-                    }
-                });
+            try {
+                if (keys.getAverageRunLengthEstimate() < SHORT_RUN) {
+                    each(chunk, keys);
+                } else {
+                    keys.forAllRowKeyRanges((first, last) -> copy(chunk, first & mask, (last & mask) + 1));
+                }
+                settle();
+            } catch (InternalError error) {
+                throw cut(error);
             }
-            hold();
+        }
+
+        private void copy(WritableChunk<? super Values> chunk, long first, long end) {
+            for (long row = first; row < end;) {
+                final int at = in(row);
+                final int count = (int) Math.min(end - row, (1 << PART) - at);
+                copy(chunk, part(row).duplicate(), at, count);
+                row += count;
+            }
         }
     }
 
@@ -313,120 +333,4 @@ public final class Regions {
             return found == null ? own.getPageContaining(context, row) : found;
         }
     }
-
-    private static final class TextPage extends MappedPage {
-        private final String[] texts;
-
-        TextPage(Window window, String[] texts, long mask) {
-            super(window, mask);
-            this.texts = texts;
-        }
-
-        @Override
-        public ChunkType getChunkType() {
-            return ChunkType.Object;
-        }
-
-        @Override
-        Buffer view(ByteBuffer part) {
-            return part.asIntBuffer();
-        }
-
-        String text(int code) {
-            return code == Integer.MIN_VALUE ? null : texts[code];
-        }
-
-        @Override
-        void copy(WritableChunk<? super Values> chunk, Buffer part, int at, int count) {
-            final WritableObjectChunk<String, ? super Values> to = chunk.asWritableObjectChunk();
-            final IntBuffer codes = (IntBuffer) part;
-            for (int row = at; row < at + count; row++) {
-                to.add(text(codes.get(row)));
-            }
-        }
-
-        @Override
-        void each(WritableChunk<? super Values> chunk, RowSequence keys) {
-            final WritableObjectChunk<String, ? super Values> to = chunk.asWritableObjectChunk();
-            keys.forAllRowKeys(key -> to.add(get(key & mask())));
-        }
-
-        String get(long row) {
-            final String text = text(((IntBuffer) part(row)).get(in(row)));
-            hold();
-            return text;
-        }
-    }
-
-    private static final class TextRegion extends Region<TextPage> implements ColumnRegionObject<String, Values> {
-        TextRegion(Regions table, PyObject place, String column, ColumnRegion<?> own) {
-            super(table, place, column, own);
-        }
-
-        @Override
-        TextPage page(Window window, String[] texts) {
-            return new TextPage(window, texts, mask());
-        }
-
-        @Override
-        public String getObject(long row) {
-            final TextPage found = at(row);
-            return found == null ? this.<ColumnRegionObject<String, Values>>own().getObject(row)
-                    : found.get(row & mask());
-        }
-    }
-
-    // of each type
-    private static final class LongPage extends MappedPage {
-        LongPage(Window window, long mask) {
-            super(window, mask);
-        }
-
-        @Override
-        public ChunkType getChunkType() {
-            return ChunkType.Long;
-        }
-
-        @Override
-        Buffer view(ByteBuffer part) {
-            return part.asLongBuffer();
-        }
-
-        @Override
-        void copy(WritableChunk<? super Values> chunk, Buffer part, int at, int count) {
-            final int size = chunk.size();
-            chunk.setSize(size + count);
-            chunk.copyFromBuffer(part, at, size, count);
-        }
-
-        @Override
-        void each(WritableChunk<? super Values> chunk, RowSequence keys) {
-            final WritableLongChunk<? super Values> to = chunk.asWritableLongChunk();
-            keys.forAllRowKeys(key -> to.add(get(key & mask())));
-        }
-
-        long get(long row) {
-            final long value = ((LongBuffer) part(row)).get(in(row));
-            hold();
-            return value;
-        }
-    }
-
-    private static final class LongRegion extends Region<LongPage> implements ColumnRegionLong<Values> {
-        LongRegion(Regions table, PyObject place, String column, ColumnRegion<?> own) {
-            super(table, place, column, own);
-        }
-
-        @Override
-        LongPage page(Window window, String[] texts) {
-            return new LongPage(window, mask());
-        }
-
-        @Override
-        public long getLong(long row) {
-            final LongPage found = at(row);
-            return found == null ? this.<ColumnRegionLong<Values>>own().getLong(row) : found.get(row & mask());
-        }
-    }
-    // end
 }

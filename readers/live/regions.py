@@ -24,7 +24,7 @@ from store.errors import SparkhavenError
 from store.kernels import pc
 from store.types.model import Column, Storage
 
-SOURCE = Path(__file__).with_name("Regions.java")
+HERE = Path(__file__).parent
 PART_ROWS = 1 << 27  # of a buffer of Java: 1 GiB of longs
 MOST_TEXTS = 1 << 16  # of a column in a location; with more, texts lie too far apart to be faster than pages of them
 TEXTS_SHARE = 8  # texts of symbols take at most this part of the heap
@@ -35,13 +35,16 @@ _IMPORT = "import io.deephaven.chunk.WritableLongChunk;\n"
 
 
 def source() -> str:
-    """The class, with what it says of longs said of each type."""
-    text = SOURCE.read_text(encoding="utf-8")
-    text = text.replace(_IMPORT, "".join(_IMPORT.replace("Long", name) for name in _TYPES))
-    return _EACH.sub(lambda found: "".join(_of(found[1], name) for name in _TYPES), text)
+    """The class with its parts, and what it says of longs said of each type."""
+    files = (HERE.joinpath(f"{name}.java") for name in ("Regions", "TextRegion", "LongRegion"))
+    whole, text, longs = (file.read_text(encoding="utf-8") for file in files)
+    whole = whole.replace(_IMPORT, "".join(_IMPORT.replace("Long", name) for name in _TYPES))
+    whole = _EACH.sub(lambda found: "".join(_of(found[1], name) for name in _TYPES), whole)
+    return "\n".join([whole.rstrip().removesuffix("}"), text, *(_of(longs, name) for name in _TYPES), "}\n"])
 
 
 def _of(text: str, name: str) -> str:
+    """What is said of longs, of another type."""
     if name == "Byte":
         text = text.replace("part.asLongBuffer()", "part.slice()")
     return re.sub(r"\blong (?=get|value)", f"{name.lower()} ", text).replace("Long", name)

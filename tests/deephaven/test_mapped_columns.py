@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -45,7 +46,7 @@ def many(seed: int, count: int, venue: str) -> pa.Table:
 def require_equal(found: pa.Table, wanted: pa.Table) -> None:
     """Row by row, in this order."""
     assert found.num_rows == wanted.num_rows
-    for name in ARROW:
+    for name in wanted.column_names:
         columns = [each[name].cast(pa.int64()) if name == "T" else each[name] for each in (found, wanted)]
         values = [[comparable(value) for value in column.to_pylist()] for column in columns]
         assert values[0] == values[1], name
@@ -94,3 +95,23 @@ def test_a_table_that_has_ended_lets_its_mappings_go(served: Served) -> None:
     with pytest.raises(ClientError):
         served.rows("before", where=["L = 1"])
     require_equal(served.wait_anew("after", "Test_Ended", MAPPED), first)
+
+
+def test_files_that_are_cut_short_below_their_mappings_do_not_end_the_engine(served: Served) -> None:
+    db = IntradayRows(served.root, SCHEMA.replace(b'name="Every"', b'name="Cut"'), fs=FS)
+    wanted = many(7, MAPPED, "first")
+    db.commit({("a", DAY): wanted})
+    served.attach("cut", "Test_Cut")
+    require_equal(served.wait("cut", MAPPED), wanted)
+    for name in ("L", "B", "Sym"):
+        file = next(served.root.rglob(f"Cut/{name}.dat"))
+        os.truncate(file, 8192)
+    for name in ("L", "B"):
+        for _ in range(3):
+            with pytest.raises(ClientError):
+                served.rows("cut", columns=[name])
+            with pytest.raises(ClientError):
+                served.rows("cut", where=[f"{name} = 1"])
+    with pytest.raises(ClientError):
+        served.rows("cut", columns=["Sym"])
+    require_equal(served.rows("cut", columns=["D", "S"]), wanted.select(["D", "S"]))
