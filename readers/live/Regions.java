@@ -30,6 +30,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.UnaryOperator;
 import org.jpy.PyObject;
 
@@ -97,7 +98,11 @@ public final class Regions {
             regions.forEach(Region::release);
             asker = null;
         }
-        final Thread collection = new Thread(System::gc, "memory of an ended table");
+        final Thread collection = new Thread(() -> {
+            System.gc();
+            LockSupport.parkNanos(1_000_000_000); // until a read that was under way has ended
+            System.gc();
+        }, "memory of an ended table");
         collection.setDaemon(true);
         collection.start();
     }

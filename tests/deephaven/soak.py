@@ -2,9 +2,9 @@
 
 Each round commits epochs of two sources; every third one rolls a shown epoch back, so that the attached table ends and
 is opened again; every fifth one takes a date to history and out of intraday. After each round the client's count is
-compared with what was written. Memory is what the server has for itself (``RssAnon``): the median of the last quarter
-of the time is compared with that of the second. The removed files that it has mapped are those of the attached table,
-and go with it at the next rollback.
+compared with what was written, and whole columns are read, where they are mapped. Memory is what the server has for
+itself (``RssAnon``): the median of the last quarter of the time is compared with that of the second. The removed files
+that it has mapped are those of the attached table, and go with it at the next rollback.
 
     python -m tests.deephaven.soak [--minutes 10] [--growth 128MiB]
 
@@ -39,10 +39,13 @@ SCHEMA = b"""<Table namespace="Soak" name="Row" storageType="NestedPartitionedOn
   <Column name="N" dataType="long"/><Column name="Price" dataType="double"/>
   <Column name="Text" dataType="String" symbolTable="None"/></Table>"""
 VARIABLE = "Soak_Row"
+SOURCES = "a", "b"
 ROWS = 5_000  # of one source in one epoch
 EPOCHS = 8  # of a round
 ROLLBACKS, MERGES = 3, 5  # every so many rounds: between two rollbacks at most one date goes
 FILES = 8  # of a date: two sources with four files
+HEAP = "384MiB"  # so small that it is soon as large as it may become
+COLLECTED_SECONDS = 10.0  # until files of an ended table are no longer mapped
 NOW = 1_700_000_000.0
 GRACE_SECONDS = 4_000.0
 
@@ -61,7 +64,8 @@ def sample(pid: int, second: float) -> Sample:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     anonymous = next(line for line in status.splitlines() if line.startswith("RssAnon:"))
     maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
-    removed = sum(line.endswith((".dat (deleted)", ".bytes (deleted)")) for line in maps.splitlines())
+    paths = {line.split(maxsplit=5)[-1] for line in maps.splitlines()}  # a file that has grown may be mapped twice
+    removed = sum(path.endswith((".dat (deleted)", ".bytes (deleted)")) for path in paths)
     return Sample(second, int(anonymous.split()[1]) << 10, removed)
 
 
@@ -90,7 +94,7 @@ class Soak:
         """One epoch of two sources."""
         n = np.arange(self.rows, self.rows + ROWS)
         block = pa.table({"N": n, "Price": n / 4, "Text": pa.array(n).cast(pa.string())})
-        self.db.commit({(source, self.value): block for source in ("a", "b")})
+        self.db.commit({(source, self.value): block for source in SOURCES})
         self.rows += 2 * ROWS
 
     def round(self, served: Served) -> None:
@@ -100,6 +104,7 @@ class Soak:
             self.commit()
             assert served.ask("count", name="rows") <= self.rows
         self.wait(served)
+        assert served.rows("rows", where=["N = 5", "Price = 1.25"]).num_rows == len(SOURCES)  # it reads whole columns
         if self.rounds % ROLLBACKS == 0:
             self.commit()
             self.wait(served)
@@ -136,6 +141,9 @@ def rounds(soak: Soak, served: Served, seconds: float) -> None:
     while (second := time.monotonic() - begun) < seconds:
         soak.round(served)
         found = sample(served.server.pid, second)
+        while found.removed > FILES and time.monotonic() - begun < second + COLLECTED_SECONDS:
+            time.sleep(0.1)
+            found = sample(served.server.pid, second)
         soak.samples.append(found)
         done = f"{soak.rows:>10,} rows, {soak.rollbacks:>3} rollbacks, {soak.date:>3} dates merged"
         memory = f"{found.anonymous / 2**20:6.0f} MiB, {found.removed} removed files mapped"
@@ -166,7 +174,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sparkhaven-soak-") as directory:
         base = Path(directory)
         soak = Soak(base / "db")
-        with serving(base / "db", base) as served:
+        with serving(base / "db", base, "--memory", HEAP) as served:
             served.attach("rows", VARIABLE)
             with suppress(KeyboardInterrupt):
                 rounds(soak, served, args.minutes * 60)
