@@ -1,19 +1,12 @@
 /* What lies in the files of a column, looked at in one pass: nulls, bounds, symbol ids, texts. */
-#include "parts.h"
+#include "checked.h"
 
-enum {
-    SOME = 1 << 10, /* texts whose offsets stay in the first cache */
-    STEP = 1 << 9,  /* bytes that are looked at between two requests */
-    AHEAD = 1 << 13 /* how far these are in front */
-};
+enum { SOME = 1 << 10 }; /* texts whose offsets stay in the first cache */
 
-#define INLINE static inline __attribute__((always_inline))
-
-/* A function, made twice: for every machine, and for those that compare 32 bytes at once. */
 #ifdef __x86_64__
 #include <cpuid.h>
 
-static int has_avx2;
+int sh_has_avx2;
 
 /* What the processor has, and the system keeps: the compiler's own way to ask says no where Zig has linked it. */
 __attribute__((constructor)) static void look_at_processor(void) {
@@ -22,24 +15,9 @@ __attribute__((constructor)) static void look_at_processor(void) {
         return;
     }
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    has_avx2 = (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
+    sh_has_avx2 = (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
 }
-
-#define EITHER(name, made, parameters, arguments)                                                                      \
-    __attribute__((target("avx2"))) static int64_t name##_avx2 parameters { return made arguments; }                   \
-    int64_t name parameters { return has_avx2 ? name##_avx2 arguments : made arguments; }
-#else
-#define EITHER(name, made, parameters, arguments)                                                                      \
-    int64_t name parameters { return made arguments; }
 #endif
-
-/* Asks for bytes that are looked at soon; where there are none, nothing happens. The processor by itself does not ask
- * beyond the page that it is at. */
-INLINE void ahead(const uint8_t *p, int64_t size) {
-    for (int64_t i = 0; i < size; i += 64) {
-        __builtin_prefetch((const void *)((uintptr_t)p + AHEAD + (uintptr_t)i), 0, 2);
-    }
-}
 
 /* For entries of a type, some at a time; counters as wide as the entries, so that many are counted at once, are added
  * before they are full. */
@@ -255,44 +233,3 @@ EITHER(sh_check_texts, check_texts,
        (const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size, int64_t ascii, int32_t *out,
         int64_t *found),
        (ends, count, first, data, size, ascii, out, found))
-
-static int order_of(const uint8_t *one, int64_t one_length, const uint8_t *other, int64_t other_length) {
-    int order = memcmp(one, other, (size_t)(one_length < other_length ? one_length : other_length));
-    return order != 0 ? order : (one_length > other_length) - (one_length < other_length);
-}
-
-/* The first eight bytes of a text as a number that is ordered as they are; `end` is how far may be read. */
-static inline uint64_t key_of(const uint8_t *p, int64_t length, const uint8_t *end) {
-    return __builtin_bswap64(first_bytes(word_at(p, end), length));
-}
-
-/* Whether each of the texts that sh_check_texts takes is from low to high in the order of bytes: 1, else 0, also where an
- * end is not as it should be. A text without bytes is null, and not looked at; a NUL alone is the empty one. There is no
- * upper bound where high_length is -1. */
-int64_t sh_texts_within(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
-                        const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length) {
-    const uint64_t low_key = key_of(low, low_length, low + low_length);
-    const uint64_t high_key = high_length < 0 ? UINT64_MAX : key_of(high, high_length, high + high_length);
-    int64_t begin = 0;
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t stop = (uint64_t)sh_end(ends, 1, i) - (uint64_t)first;
-        if (stop < (uint64_t)begin || stop > (uint64_t)size) {
-            return 0;
-        }
-        const uint8_t *p = data + begin;
-        int64_t length = (int64_t)stop - begin;
-        begin = (int64_t)stop;
-        if (length == 0) {
-            continue;
-        }
-        length -= length == 1 && *p == 0;
-        const uint64_t key = key_of(p, length, data + size);
-        if (LIKELY(key > low_key && key < high_key)) {
-            continue; /* what follows the first bytes does not count where these differ */
-        }
-        if (order_of(p, length, low, low_length) < 0 || (high_length >= 0 && order_of(p, length, high, high_length) > 0)) {
-            return 0;
-        }
-    }
-    return 1;
-}

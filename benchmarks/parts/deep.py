@@ -6,6 +6,12 @@ Files are in the page cache, just written. The scan sums a column of each kind, 
 in batches as `to_batches` makes them. Commits have statistics, as those of a stream have: they spare a scan the search
 for nulls, and `verify` holds them against the values. The copy goes from one array of as many bytes to another that was
 touched before. Goal: 60 % of its speed.
+
+Where the time of `verify --deep` goes: most of it is the system's copy from the page cache. In blocks of 512 KiB, the
+best size of 32 KiB to 1 MiB, that alone ran at 7.7 to 9.9 GB/s on one machine, minutes apart; in C, with no more than
+an `or` of all bytes, once at 6.7, 53 % of the copy in memory of the same run, and mapped at 5.9. Buffers in huge pages
+or at the begin of a page were no faster. On data in the second cache, in GB/s, the calls from Python counted: checksum
+86, symbol ids 50, numbers against bounds 26 to 33, texts 35; texts against bounds 0.8 ns each. A call costs 2 to 6 µs.
 """
 
 from __future__ import annotations

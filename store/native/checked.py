@@ -5,7 +5,9 @@ Arrays are contiguous, in native order, and need not be aligned.
 
 from __future__ import annotations
 
+import ctypes
 from itertools import pairwise
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ Octets = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
 NULL_ID = -(2**31)
 _KINDS = {"i1": 0, "i2": 1, "i4": 2, "i8": 3, "u2": 4, "f4": 5, "f8": 6}  # enum sh_entry
+_WHOLES, _REALS, _Found = Struct("=3q"), Struct("=3d"), ctypes.c_int64 * 3  # cheaper than arrays: blocks are small
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -65,11 +68,11 @@ def within(entries: Entries, null: float, low: float, high: float) -> tuple[int,
     if library is None:
         return plain_within(entries, null, low, high)
     real = entries.dtype.kind == "f"
-    bounds = np.array([null, low, high], np.float64 if real else np.int64)
-    found = np.zeros(3, np.int64)
+    bounds = (_REALS if real else _WHOLES).pack(null, low, high)
+    found = _Found()
     kind = _KINDS[f"{entries.dtype.kind}{entries.itemsize}"]
-    library.sh_within(kind, address(entries), len(entries), address(bounds), address(found))
-    return int(found[0]), int(found[1]), not found[2]
+    library.sh_within(kind, address(entries), len(entries), bounds, found)
+    return found[0], found[1], not found[2]
 
 
 def plain_within(entries: Entries, null: float, low: float, high: float) -> tuple[int, int, bool]:
@@ -118,10 +121,10 @@ def check_texts(
     library = core()
     if library is None:
         return plain_check_texts(ends, first, data, ascii_only=ascii_only, out=out)
-    found = np.empty(2, np.int64)
+    found = _Found()
     where = address(ends), len(ends), first, address(data), len(data)
-    empty = library.sh_check_texts(*where, ascii_only, None if out is None else address(out), address(found))
-    return None if empty < 0 else TextFacts(empty, int(found[0]), int(found[1]))
+    empty = library.sh_check_texts(*where, ascii_only, None if out is None else address(out), found)
+    return None if empty < 0 else TextFacts(empty, found[0], found[1])
 
 
 def plain_check_texts(

@@ -173,6 +173,64 @@ def test_texts_within_bounds(
                 assert way(held, lead, octets, b"", max(plain)[:-1]) is False
 
 
+@pytest.mark.parametrize("way", WAYS)
+@given(
+    fill=st.sampled_from([b"b", b"bcdefghi", b"abcdefgz", b"abcdefghkl", b""]),
+    odd=st.dictionaries(st.integers(0, 299), SHORT, max_size=3),
+    low=st.sampled_from([b"", b"a", b"abcdefgh", b"abcdefghi", b"abcdefg\0"]) | SHORT,
+    high=st.sampled_from([None, b"c", b"bcdefghij", b"b\0"]) | SHORT,
+    count=st.integers(60, 300),
+)
+def test_many_texts_within_bounds(
+    way: Callable[..., bool], fill: bytes, odd: dict[int, bytes], low: bytes, high: bytes | None, count: int
+) -> None:
+    """Those that are looked at together, and a few among them that are otherwise."""
+    texts = [odd.get(place, fill) for place in range(count)]
+    plain = [b"" if text == b"\0" else text for text in texts if text]
+    wanted = all(low <= text and (high is None or text <= high) for text in plain)
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    with guarded(ends) as held, guarded(np.frombuffer(b"".join(texts), np.uint8)) as octets:
+        assert way(held, 0, octets, low, high) == wanted
+
+
+@pytest.mark.parametrize("high", [b"abcdefghij", b"abcdefgh", b"c", None])
+@pytest.mark.parametrize("odd", [b"abcdefgh", b"abcdefghijk", b"abcdefgi", b"d", b"abcdefgh\xff", b"\0", b"\xff" * 9])
+@pytest.mark.parametrize("place", [0, 63, 64, 127, 150])
+def test_one_text_of_many_that_is_beyond_a_bound(place: int, odd: bytes, high: bytes | None) -> None:
+    low = b"abcdefghi"
+    texts = [low] * 200
+    texts[place] = odd
+    texts[170:] = [b"abcdefghia"] * 30
+    if high is not None and high < texts[-1]:
+        texts = [high if text != odd else odd for text in texts]
+        low = high
+    plain = [b"" if text == b"\0" else text for text in texts]
+    wanted = all(low <= text and (high is None or text <= high) for text in plain)
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    with guarded(ends) as held, guarded(np.frombuffer(b"".join(texts), np.uint8)) as octets:
+        assert checked.texts_within(held, 0, octets, low, high) == wanted
+
+
+@pytest.mark.parametrize("odd", [b"a", b"abcdefg"])
+def test_a_short_text_below_the_bound_before_larger_bytes(odd: bytes) -> None:
+    texts = [b"zz"] * 200
+    texts[20] = odd
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    with guarded(ends) as held, guarded(np.frombuffer(b"".join(texts), np.uint8)) as octets:
+        assert checked.texts_within(held, 0, octets, odd, None)
+        assert not checked.texts_within(held, 0, octets, odd + b"h", None)
+
+
+@pytest.mark.parametrize("place", [0, 63, 64, 70, 191])
+@pytest.mark.parametrize("odd", [-1, 3, 1921, 2**31, 2**62, -(2**63), 2**63 - 1])
+def test_bounds_of_many_texts_whose_ends_are_wrong(place: int, odd: int) -> None:
+    ends, data = np.arange(1, 193) * 10, np.full(1920, 65, np.uint8)
+    ends[place] = odd
+    wrong = np.any(np.diff(ends, prepend=0) < 0) or ends[-1] > 1920 or abs(odd) >= 2**31
+    with guarded(ends) as held, guarded(data) as octets:
+        assert checked.texts_within(held, 0, octets, b"A", b"B") == (not wrong)
+
+
 @pytest.mark.parametrize("odd", [-1, 3, 21, 2**62, -(2**63)])
 def test_bounds_of_texts_whose_ends_are_wrong(odd: int) -> None:
     ends, data = np.array([4, 9, 20]), np.full(20, 65, np.uint8)
