@@ -16,6 +16,7 @@ from store.io.fs import Fs
 from store.native.files import plain_read_files, read_files
 from tests.support.guard_pages import guarded
 
+NOBODY = 65534
 HEAD = b"head of a column"
 DAMAGES = ("none", "short", "shorter than its head", "empty", "longer", "other head", "missing", "directory", "loop")
 WAYS = {"core": read_files, "plain": plain_read_files}
@@ -84,12 +85,20 @@ def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert read_files(Fs(), [str(tmp_path / "pipe")], b"", [2], np.zeros(2, np.uint8)).tolist() == [False]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
 @pytest.mark.parametrize("way", WAYS)
-def test_a_file_that_may_not_be_read(tmp_path: Path, way: str) -> None:
-    (tmp_path / "file").write_bytes(HEAD)
-    (tmp_path / "file").chmod(0)
-    assert WAYS[way](Fs(), [str(tmp_path / "file")], HEAD, [0], np.zeros(0, np.uint8)).tolist() == [False]
+def test_a_file_that_may_not_be_read(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, mode in (("closed", 0), ("open", 0o444)):
+        (tmp_path / name).write_bytes(HEAD)
+        (tmp_path / name).chmod(mode)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    user = os.geteuid()
+    os.seteuid(NOBODY if user == 0 else user)  # root may read every file
+    try:
+        found = WAYS[way](Fs(), ["closed", "open"], HEAD, [0, 0], np.zeros(0, np.uint8))
+    finally:
+        os.seteuid(user)
+    assert found.tolist() == [False, True]
 
 
 @pytest.mark.parametrize("sizes", [[3], [-1], [1, 1], []])
