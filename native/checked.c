@@ -3,22 +3,6 @@
 
 enum { SOME = 1 << 10 }; /* texts whose offsets stay in the first cache */
 
-#ifdef __x86_64__
-#include <cpuid.h>
-
-int sh_has_avx2;
-
-/* What the processor has, and the system keeps: the compiler's own way to ask says no where Zig has linked it. */
-__attribute__((constructor)) static void look_at_processor(void) {
-    uint32_t a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0) {
-        return;
-    }
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    sh_has_avx2 = (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2) != 0;
-}
-#endif
-
 /* For entries of a type, some at a time; counters as wide as the entries, so that many are counted at once, are added
  * before they are full. */
 #define STEPS(type, limit, body, after)                                                                                \

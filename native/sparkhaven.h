@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#define SH_ABI 11
+#define SH_ABI 12
 #define SH_API __attribute__((visibility("default")))
 
 /* Kinds of columns: what JSON value they take, and what is stored for it. Of a CSV field it is the text of that value;
@@ -121,6 +121,7 @@ struct sh_csv {
 
 SH_API int64_t sh_abi(void);
 SH_API const char *sh_sources(void);
+SH_API int64_t sh_limit(int64_t bytes);
 SH_API int64_t sh_line_ends(const uint8_t *data, int64_t size, int32_t *ends, int64_t room);
 SH_API int64_t sh_declare(struct sh_names *names, const uint8_t *name, int64_t length, int64_t object, int64_t column,
                           int64_t inner);
@@ -186,14 +187,19 @@ SH_API int64_t sh_read_files(const uint8_t *names, int64_t names_size, int64_t c
                              int64_t head_length, uint8_t *scratch, const int64_t *sizes, uint8_t *out, int64_t room,
                              int32_t *errors);
 
+SH_API void sh_crc32(const void *data, const int64_t *sizes, int64_t count, uint32_t *sums);
+
 SH_API int64_t sh_count_nulls(const void *entries, int64_t width, int64_t count, uint64_t null);
 SH_API int64_t sh_valid_bits(const void *entries, int64_t width, int64_t count, uint64_t null, uint8_t *bits);
-SH_API int64_t sh_within(int64_t kind, const void *entries, int64_t count, const void *bounds, int64_t *found);
 SH_API int64_t sh_check_ids(const void *ids, int64_t count, int64_t entries);
 SH_API int64_t sh_check_texts(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
                               int64_t ascii, int32_t *out, int64_t *found);
-SH_API int64_t sh_texts_within(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
-                               const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length);
+SH_API int64_t sh_verify_fixed(int64_t kind, int64_t width, const void *entries, int64_t count, const void *bounds,
+                               int64_t *found, uint32_t *crc);
+SH_API int64_t sh_verify_ids(const void *ids, int64_t count, int64_t entries, uint32_t *crc);
+SH_API int64_t sh_verify_texts(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
+                               int64_t ascii, const uint8_t *low, int64_t low_length, const uint8_t *high,
+                               int64_t high_length, uint32_t *crcs);
 
 /* Where sh_kafka_look writes what it finds of messages; each has an entry a message. */
 struct sh_kafka_facts {

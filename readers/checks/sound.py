@@ -7,7 +7,7 @@ worth a note, is in doubt: the checks of ``readers.checks.values`` read it again
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,16 @@ from store.format.column.prefix import LITTLE, charset_of
 from store.format.column.symbols import decode_symbols
 from store.io.fs import Fs
 from store.kernels import pc
-from store.native.checked import check_ids, check_texts, texts_within, within
 from store.native.gather import count_ids
+from store.native.verified import Bounds, verify_fixed, verify_ids, verify_texts
 from store.scan.checksums import crc32
 from store.scan.columnfile import committed_prefix, read_grouping
 from store.types.committed import RangeStats
 from store.types.model import Column, Kind, Storage
 
+T = TypeVar("T")
 Entries = npt.NDArray[Any]
+
 ASCII_ONLY = {"UTF_8": False, "US_ASCII": True}  # the charsets whose bytes are looked at here
 
 
@@ -49,6 +51,12 @@ def is_sound(fs: Fs, expected: Expected, column: Column) -> bool:
 def _need(condition: object) -> None:
     if not condition:
         raise _DoubtError
+
+
+def _sure(found: T | None) -> T:
+    if found is None:
+        raise _DoubtError
+    return found
 
 
 class _Column:
@@ -74,22 +82,20 @@ class _Column:
         return self._expected.files[name].size
 
     def _entries(self, kind: str) -> Iterator[tuple[int, Entries]]:
-        """The entries of the ``.dat``, each run with the number of its range; then their checksum is right."""
-        window, size, crc = self._fs.window(self._path, BLOCK), self._size(), 0
+        """The entries of the ``.dat``, each run with the number of its range; whoever takes them sums them up."""
+        file, size = self._fs.open(self._path), self._size()
         row = number = 0
         for at in range(0, size, BLOCK):
-            piece = window.view(self._offset + at, min(BLOCK, size - at))
-            entries = np.frombuffer(piece, kind)
+            entries = np.frombuffer(file.view(self._offset + at, min(BLOCK, size - at)), kind)
             while len(entries):
                 taken = min(len(entries), self._parts[number][1] - row)
                 yield number, entries[:taken]
                 entries, row = entries[taken:], row + taken
                 number += row == self._parts[number][1]
-            crc = crc32(piece, crc)
-        _need(crc == self._expected.files[self._path.name].crc)
 
-    def _finish(self) -> None:
-        """The counts are those of the statistics."""
+    def _finish(self, crc: int) -> None:
+        """The checksum of the ``.dat`` is that which was committed, and the counts are those of the statistics."""
+        _need(crc == self._expected.files[self._path.name].crc)
         for (start, stop, stats), nulls, nans in zip(self._parts, self._nulls, self._nans, strict=True):
             _need(stats is None or (stop - start, nulls, nans) == (stats.stop - stats.start, stats.nulls, stats.nans))
 
@@ -98,14 +104,16 @@ class _Column:
         kind = np.dtype(self._column.type.numpy)
         null: Any = self._column.type.null
         bounds = [None if stats is None else _numbers(stats, kind) for _, _, stats in self._parts]
+        crc = 0
         for number, entries in self._entries(kind.str):
             low_high = bounds[number]
-            if low_high is not None:
-                nulls, nans, inside = within(entries, null, *low_high)
-                _need(inside)
-                self._nulls[number] += nulls
-                self._nans[number] += nans
-        self._finish()
+            if low_high is None:
+                crc = crc32(entries, crc)
+                continue
+            nulls, nans, crc = _sure(verify_fixed(entries, null, *low_high, crc))
+            self._nulls[number] += nulls
+            self._nans[number] += nans
+        self._finish(crc)
 
     def symbols(self) -> None:
         """Ids, and the symbol table."""
@@ -118,11 +126,9 @@ class _Column:
         texts = decode_symbols(*stored, charset_of(self._column), LITTLE, sym)
         _need(not texts.null_count and not any(symbol_findings(self._expected, self._column, texts)))
         outside = [_outside(texts, stats) for _, _, stats in self._parts]
-        counts, counted = np.zeros(len(texts) + 1, np.int64), -1
+        counts, counted, crc = np.zeros(len(texts) + 1, np.int64), -1, 0
         for number, ids in self._entries("<i4"):
-            nulls = check_ids(ids, len(texts))
-            if nulls is None:
-                raise _DoubtError
+            nulls, crc = _sure(verify_ids(ids, len(texts), crc))
             self._nulls[number] += nulls
             wrong = outside[number]
             if wrong is None:
@@ -131,7 +137,7 @@ class _Column:
                 counts[:], counted = 0, number
             count_ids(ids, counts)
             _need(not counts[:-1][wrong].any())
-        self._finish()
+        self._finish(crc)
 
     def texts(self) -> None:
         """Texts without symbols."""
@@ -139,8 +145,8 @@ class _Column:
         _need(ascii_only is not None)
         bounds = [_texts(stats) for _, _, stats in self._parts]
         name = self._column.name + BYTES
-        state, crc, begin = self._expected.files[name], 0, 0
-        window = self._fs.window(self._expected.directory / name, BLOCK)
+        state, crcs, begin = self._expected.files[name], (0, 0), 0
+        file = self._fs.open(self._expected.directory / name)
         for number, ends in self._entries("<i8"):
             while len(ends):
                 fit = len(ends)
@@ -148,18 +154,13 @@ class _Column:
                     fit = int(np.searchsorted(ends, begin + BLOCK, "right"))
                 stop = int(ends[fit - 1]) if fit else -1  # a text that does not fit is in doubt
                 _need(begin <= stop <= state.size)
-                piece = window.view(begin, stop - begin)
-                where = ends[:fit], begin, np.frombuffer(piece, np.uint8)
-                found = check_texts(*where, ascii_only=bool(ascii_only))
-                if found is None:
-                    raise _DoubtError
-                low_high = bounds[number]
-                _need(low_high is None or texts_within(*where, *low_high))
-                self._nulls[number] += found.empty
-                crc = crc32(piece, crc)
+                data = np.frombuffer(file.view(begin, stop - begin), np.uint8)
+                found = verify_texts(ends[:fit], begin, data, bounds[number], crcs, ascii_only=bool(ascii_only))
+                nulls, crcs = _sure(found)
+                self._nulls[number] += nulls
                 ends, begin = ends[fit:], stop
-        self._finish()
-        _need(begin == state.size and crc == state.crc)
+        self._finish(crcs[0])
+        _need(begin == state.size and crcs[1] == state.crc)
 
 
 def _outside(texts: pa.Array, stats: RangeStats | None) -> Entries | None:
@@ -167,19 +168,19 @@ def _outside(texts: pa.Array, stats: RangeStats | None) -> Entries | None:
     bounds = _texts(stats)
     if bounds is None or not len(texts):
         return None
-    low, high = (bound.decode() if bound is not None else None for bound in bounds)
+    low, high = (bound.decode() if bound is not None else None for bound in (bounds.low, bounds.high))
     wrong = pc.less(texts, low) if high is None else pc.or_(pc.less(texts, low), pc.greater(texts, high))
     found: Entries = wrong.to_numpy(zero_copy_only=False)
     return found if found.any() else None
 
 
-def _texts(stats: RangeStats | None) -> tuple[bytes, bytes | None] | None:
+def _texts(stats: RangeStats | None) -> Bounds | None:
     """The bounds of a range in UTF-8, None where nothing is told; in doubt where one is no text."""
     if stats is None or (stats.low is None and stats.high is None):
         return None
     for bound in (stats.low, stats.high):
         _need(bound is None or isinstance(bound, str))
-    return str(stats.low or "").encode(), None if stats.high is None else str(stats.high).encode()
+    return Bounds(str(stats.low or "").encode(), None if stats.high is None else str(stats.high).encode())
 
 
 def _numbers(stats: RangeStats, kind: np.dtype[Any]) -> tuple[Any, Any]:

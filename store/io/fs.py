@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from store.io.durability import Durability
 from store.io.locking import Lock
-from store.io.opened import Opened, Window, shorter
+from store.io.opened import Opened, shorter
 from store.io.sync import SYNCFS_FROM, SyncGuard
 from store.io.system_errors import in_phase, naming
 from store.types.frozen import frozen
@@ -88,10 +88,6 @@ class Fs(Durability):
     def open(self, path: Path) -> Opened:
         """A file for reading piece by piece."""
         return Opened(path)
-
-    def window(self, path: Path, size: int) -> Window:
-        """A file whose bytes are looked at part by part, ``size`` at most."""
-        return Window(path, size)
 
     def read_range(self, path: Path, offset: int, length: int) -> bytes:
         """Exactly ``length`` bytes from ``offset``; a file that ends earlier is a CorruptFileError."""

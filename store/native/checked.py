@@ -6,8 +6,6 @@ Arrays are contiguous, in native order, and need not be aligned.
 from __future__ import annotations
 
 import ctypes
-from itertools import pairwise
-from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,7 @@ Entries = npt.NDArray[Any]
 Octets = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
 NULL_ID = -(2**31)
-_KINDS = {"i1": 0, "i2": 1, "i4": 2, "i8": 3, "u2": 4, "f4": 5, "f8": 6}  # enum sh_entry
-_WHOLES, _REALS, _Found = Struct("=3q"), Struct("=3d"), ctypes.c_int64 * 3  # cheaper than arrays: blocks are small
+_Found = ctypes.c_int64 * 2
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -57,32 +54,6 @@ def valid_bits(entries: Entries, null: float) -> Octets:
 def plain_valid_bits(entries: Entries, null: float) -> Octets:
     """The same without the compiled core."""
     return np.packbits(entries != entries.dtype.type(null), bitorder="little")
-
-
-def within(entries: Entries, null: float, low: float, high: float) -> tuple[int, int, bool]:
-    """How many entries are null, how many NaN, and whether each other one is from ``low`` to ``high``.
-
-    ``low`` and ``high`` are 64-bit integers for whole numbers, else floats.
-    """
-    library = core()
-    if library is None:
-        return plain_within(entries, null, low, high)
-    real = entries.dtype.kind == "f"
-    bounds = (_REALS if real else _WHOLES).pack(null, low, high)
-    found = _Found()
-    kind = _KINDS[f"{entries.dtype.kind}{entries.itemsize}"]
-    library.sh_within(kind, address(entries), len(entries), bounds, found)
-    return found[0], found[1], not found[2]
-
-
-def plain_within(entries: Entries, null: float, low: float, high: float) -> tuple[int, int, bool]:
-    """The same without the compiled core."""
-    there = entries != entries.dtype.type(null)
-    nans = entries != entries
-    kept = entries[there & ~nans]
-    wide = kept.astype(np.float64 if entries.dtype.kind == "f" else np.int64)
-    inside = bool(((wide >= low) & (wide <= high)).all())
-    return int(np.count_nonzero(~there)), int(np.count_nonzero(nans)), inside
 
 
 def check_ids(ids: npt.NDArray[np.int32], entries: int) -> int | None:
@@ -148,24 +119,3 @@ def plain_check_texts(
         out[:] = places - first
     single = places[:-1][lengths == 1] - first
     return TextFacts(int(np.count_nonzero(lengths == 0)), int(np.count_nonzero(data[single] == 0)), stop)
-
-
-def texts_within(ends: npt.NDArray[np.int64], first: int, data: Octets, low: bytes, high: bytes | None) -> bool:
-    """Whether each text of those that ``check_texts`` takes is from ``low`` to ``high`` in the order of bytes.
-
-    One without bytes is null and not looked at, a NUL alone is the empty one. None: no upper bound.
-    """
-    library = core()
-    if library is None:
-        return plain_texts_within(ends, first, data, low, high)
-    where = address(ends), len(ends), first, address(data), len(data)
-    bounds = low, len(low), high or b"", -1 if high is None else len(high)
-    return bool(library.sh_texts_within(*where, *bounds))
-
-
-def plain_texts_within(ends: npt.NDArray[np.int64], first: int, data: Octets, low: bytes, high: bytes | None) -> bool:
-    """The same without the compiled core."""
-    places = [0, *(ends - first).tolist()]
-    texts = [data[start:stop].tobytes() for start, stop in pairwise(places) if start != stop]
-    texts = [b"" if text == b"\0" else text for text in texts]
-    return all(low <= text and (high is None or text <= high) for text in texts)

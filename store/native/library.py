@@ -22,13 +22,14 @@ from pathlib import Path
 from store.io.fs import Fs
 from store.io.user_cache import cache_directory
 
-ABI = 11  # SH_ABI of native/sparkhaven.h
+ABI = 12  # SH_ABI of native/sparkhaven.h
 SWITCH = "SPARKHAVEN_NATIVE"
 _LOG = logging.getLogger("sparkhaven.native")
 _WORD, _AT = ctypes.c_int64, ctypes.c_void_p
 _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_abi": (ctypes.c_int64, []),
     "sh_sources": (ctypes.c_char_p, []),
+    "sh_limit": (_WORD, [_WORD]),
     "sh_line_ends": (ctypes.c_int64, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]),
     "sh_declare": (ctypes.c_int64, [ctypes.c_void_p, ctypes.c_char_p, *[ctypes.c_int64] * 4]),
     "sh_json_scan": (
@@ -50,10 +51,12 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "sh_read_files": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, *[_AT] * 3, _WORD, _AT]),
     "sh_count_nulls": (_WORD, [_AT, _WORD, _WORD, ctypes.c_uint64]),
     "sh_valid_bits": (_WORD, [_AT, _WORD, _WORD, ctypes.c_uint64, _AT]),
-    "sh_within": (_WORD, [_WORD, _AT, _WORD, _AT, _AT]),
     "sh_check_ids": (_WORD, [_AT, _WORD, _WORD]),
     "sh_check_texts": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _WORD, _AT, _AT]),
-    "sh_texts_within": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, ctypes.c_char_p, _WORD, ctypes.c_char_p, _WORD]),
+    "sh_crc32": (None, [_AT, _AT, _WORD, _AT]),
+    "sh_verify_fixed": (_WORD, [_WORD, _WORD, _AT, _WORD, _AT, _AT, _AT]),
+    "sh_verify_ids": (_WORD, [_AT, _WORD, _WORD, _AT]),
+    "sh_verify_texts": (_WORD, [_AT, _WORD, _WORD, _AT, *[_WORD] * 2, *[ctypes.c_char_p, _WORD] * 2, _AT]),
     "sh_kafka_look": (_WORD, [_AT, _WORD, _WORD, _AT, _AT]),
     "sh_kafka_frame": (_WORD, [_AT, _WORD, _WORD, _AT, _WORD, _AT]),
     "sh_kafka_release": (None, [_AT, _WORD, _AT]),

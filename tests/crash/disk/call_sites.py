@@ -18,7 +18,7 @@ from types import FrameType
 import pyarrow as pa
 
 from store.io.fs import Lock, Stat
-from store.io.opened import Window
+from store.io.opened import Opened
 from tests.support.disks.power_cut_fs import PowerCutFs
 from tests.support.places import REPOSITORY
 
@@ -97,9 +97,9 @@ class CallSiteFs(PowerCutFs):
         self._call("read", path)
         return super().read_range(path, offset, length)
 
-    def window(self, path: Path, size: int) -> Window:
+    def open(self, path: Path) -> Opened:
         self._call("read", path)
-        return super().window(path, size)
+        return super().open(path)
 
     def map(self, path: Path, length: int) -> pa.Buffer:
         self._call("map", path)

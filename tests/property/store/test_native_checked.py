@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,44 +10,20 @@ from hypothesis import strategies as st
 from store.native import checked
 from store.native.checked import NULL_ID, TextFacts
 from tests.support.guard_pages import guarded
+from tests.support.native_values import NULLS, fixed_values
 
-NULLS = {"i1": -128, "i2": -(2**15), "i4": -(2**31), "i8": -(2**63), "u2": 0xFFFF}
-NULLS |= {"f4": -3.4028234663852886e38, "f8": -1.7976931348623157e308}  # type: ignore[dict-item]
 SIZES = (0, 1, 7, 8, 9, 63, 127, 128, 129, 1023, 5000)
-
-
-def entries_of(kind: str, size: int) -> np.ndarray[Any, Any]:
-    chance = np.random.default_rng(size)
-    values = chance.integers(0, 100, size).astype(kind)
-    values[chance.random(size) < 0.3] = NULLS[kind]
-    if kind[0] == "f":
-        values[chance.random(size) < 0.2] = math.nan
-        values[chance.random(size) < 0.1] = math.inf
-    return values
 
 
 @pytest.mark.parametrize("kind", NULLS)
 @pytest.mark.parametrize("size", SIZES)
 def test_nulls_are_counted_and_become_bits(kind: str, size: int) -> None:
-    values, null = entries_of(kind, size), NULLS[kind]
+    values, null = fixed_values(kind, size), NULLS[kind]
     wanted = [value == null for value in values.tolist()]
     bits = sum((not missing) << row for row, missing in enumerate(wanted)).to_bytes(-(-size // 8), "little")
     with guarded(values) as held:
         assert checked.count_nulls(held, null) == checked.plain_count_nulls(values, null) == sum(wanted)
         assert checked.valid_bits(held, null).tobytes() == checked.plain_valid_bits(values, null).tobytes() == bits
-
-
-@pytest.mark.parametrize("kind", NULLS)
-@pytest.mark.parametrize("size", SIZES)
-def test_values_within_bounds(kind: str, size: int) -> None:
-    values, null = entries_of(kind, size), NULLS[kind]
-    plain = [value for value in values.tolist() if value != null and value == value]
-    low, high = min(plain, default=3), max(plain, default=3)
-    with guarded(values) as held:
-        for least, most in ((low, high), (low + 1, high), (low, high - 1), (high, low), (50, 50), (null, high)):
-            inside = all(least <= value <= most for value in plain)
-            wanted = sum(value == null for value in values.tolist()), int(np.isnan(values).sum()), inside
-            assert checked.within(held, null, least, most) == checked.plain_within(values, null, least, most) == wanted
 
 
 @pytest.mark.parametrize("place", [0, 130, 4999])
@@ -147,93 +119,3 @@ def test_an_end_out_of_order_or_outside(place: int, odd: int) -> None:
     with guarded(ends) as held, guarded(data) as octets:
         for way in (checked.check_texts, checked.plain_check_texts):
             assert (way(held, 10, octets, ascii_only=False) is not None) == sound
-
-
-WAYS: list[Callable[..., bool]] = [checked.texts_within, checked.plain_texts_within]
-SHORT = st.one_of(
-    st.sampled_from([b"", b"\0", b"abcdefgh", b"abcdefghi", b"abcdefg", b"abcdefg\0", b"abcdefghk", b"abcdefghij"]),
-    st.binary(max_size=12),
-)
-
-
-@pytest.mark.parametrize("way", WAYS)
-@given(texts=st.lists(SHORT, max_size=12), low=SHORT, high=st.none() | SHORT, lead=st.integers(0, 2**40))
-def test_texts_within_bounds(
-    way: Callable[..., bool], texts: list[bytes], low: bytes, high: bytes | None, lead: int
-) -> None:
-    ends = lead + np.cumsum([len(text) for text in texts], dtype=np.int64)
-    plain = [b"" if text == b"\0" else text for text in texts if text]
-    wanted = all(low <= text and (high is None or text <= high) for text in plain)
-    with guarded(ends) as held, guarded(np.frombuffer(b"".join(texts), np.uint8)) as octets:
-        assert way(held, lead, octets, low, high) == wanted
-        if plain:
-            assert way(held, lead, octets, min(plain), max(plain))
-            assert way(held, lead, octets, min(plain) + b"\0", None) is False
-            if max(plain):
-                assert way(held, lead, octets, b"", max(plain)[:-1]) is False
-
-
-@pytest.mark.parametrize("way", WAYS)
-@given(
-    fill=st.sampled_from([b"b", b"bcdefghi", b"abcdefgz", b"abcdefghkl", b""]),
-    odd=st.dictionaries(st.integers(0, 299), SHORT, max_size=3),
-    low=st.sampled_from([b"", b"a", b"abcdefgh", b"abcdefghi", b"abcdefg\0"]) | SHORT,
-    high=st.sampled_from([None, b"c", b"bcdefghij", b"b\0"]) | SHORT,
-    count=st.integers(60, 300),
-)
-def test_many_texts_within_bounds(
-    way: Callable[..., bool], fill: bytes, odd: dict[int, bytes], low: bytes, high: bytes | None, count: int
-) -> None:
-    """Those that are looked at together, and a few among them that are otherwise."""
-    texts = [odd.get(place, fill) for place in range(count)]
-    plain = [b"" if text == b"\0" else text for text in texts if text]
-    wanted = all(low <= text and (high is None or text <= high) for text in plain)
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    with guarded(ends) as held, guarded(np.frombuffer(b"".join(texts), np.uint8)) as octets:
-        assert way(held, 0, octets, low, high) == wanted
-
-
-@pytest.mark.parametrize("high", [b"abcdefghij", b"abcdefgh", b"c", None])
-@pytest.mark.parametrize("odd", [b"abcdefgh", b"abcdefghijk", b"abcdefgi", b"d", b"abcdefgh\xff", b"\0", b"\xff" * 9])
-@pytest.mark.parametrize("place", [0, 63, 64, 127, 150])
-def test_one_text_of_many_that_is_beyond_a_bound(place: int, odd: bytes, high: bytes | None) -> None:
-    low = b"abcdefghi"
-    texts = [low] * 200
-    texts[place] = odd
-    texts[170:] = [b"abcdefghia"] * 30
-    if high is not None and high < texts[-1]:
-        texts = [high if text != odd else odd for text in texts]
-        low = high
-    plain = [b"" if text == b"\0" else text for text in texts]
-    wanted = all(low <= text and (high is None or text <= high) for text in plain)
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    with guarded(ends) as held, guarded(np.frombuffer(b"".join(texts), np.uint8)) as octets:
-        assert checked.texts_within(held, 0, octets, low, high) == wanted
-
-
-@pytest.mark.parametrize("odd", [b"a", b"abcdefg"])
-def test_a_short_text_below_the_bound_before_larger_bytes(odd: bytes) -> None:
-    texts = [b"zz"] * 200
-    texts[20] = odd
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    with guarded(ends) as held, guarded(np.frombuffer(b"".join(texts), np.uint8)) as octets:
-        assert checked.texts_within(held, 0, octets, odd, None)
-        assert not checked.texts_within(held, 0, octets, odd + b"h", None)
-
-
-@pytest.mark.parametrize("place", [0, 63, 64, 70, 191])
-@pytest.mark.parametrize("odd", [-1, 3, 1921, 2**31, 2**62, -(2**63), 2**63 - 1])
-def test_bounds_of_many_texts_whose_ends_are_wrong(place: int, odd: int) -> None:
-    ends, data = np.arange(1, 193) * 10, np.full(1920, 65, np.uint8)
-    ends[place] = odd
-    wrong = np.any(np.diff(ends, prepend=0) < 0) or ends[-1] > 1920 or abs(odd) >= 2**31
-    with guarded(ends) as held, guarded(data) as octets:
-        assert checked.texts_within(held, 0, octets, b"A", b"B") == (not wrong)
-
-
-@pytest.mark.parametrize("odd", [-1, 3, 21, 2**62, -(2**63)])
-def test_bounds_of_texts_whose_ends_are_wrong(odd: int) -> None:
-    ends, data = np.array([4, 9, 20]), np.full(20, 65, np.uint8)
-    ends[1] = odd
-    with guarded(ends) as held, guarded(data) as octets:
-        assert not checked.texts_within(held, 0, octets, b"", None)

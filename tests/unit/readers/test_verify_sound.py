@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,8 +20,9 @@ from readers.checks.values import Expected, check_values
 from readers.checks.verify import verify
 from store.errors import CorruptFileError, SparkhavenError
 from store.format.column.prefix import DATA_OFFSET
+from store.io import opened
 from store.io.fs import Fs
-from store.io.opened import Window
+from store.io.opened import MAPPED_FROM, Opened
 from store.layout import Layout, LocationKey
 from store.types.committed import FileState, RangeStats
 from store.types.model import Column
@@ -203,10 +205,10 @@ class BadSector(Fs):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def window(self, path: Path, size: int) -> Window:
+    def open(self, path: Path) -> Opened:
         if path.name == self.name:
             raise OSError(errno.EIO, "Input/output error", str(path))
-        return super().window(path, size)
+        return super().open(path)
 
     def map(self, path: Path, length: int) -> pa.Buffer:
         assert path.name != self.name
@@ -223,18 +225,32 @@ def test_a_file_that_the_disk_does_not_read_is_one_finding(made: Made, file: str
     ]
 
 
-def test_a_window_shows_parts_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(bytes(range(100)))
-    window = Fs().window(path, 10)
-    assert bytes(window.view(0, 10)) == bytes(range(10)) and bytes(window.view(95, 5)) == bytes(range(95, 100))
-    assert bytes(window.view(3, 0)) == b""
+@pytest.mark.parametrize("way", ["mapped", "read", "populating fails"])
+def test_a_view_of_a_part_of_a_file(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way != "read":
+        monkeypatch.setattr(opened, "MAPPED_FROM", 1)
+    if way == "populating fails":
+        monkeypatch.setattr(opened, "_POPULATE_READ", 1 << 20)
+    path, data = tmp_path / "file", bytes(range(256)) * 50
+    path.write_bytes(data)
+    file = Fs().open(path)
+    for offset, length in ((0, 10), (4090, 20), (4096, 4096), (12_000, 800), (12_799, 1)):
+        view = file.view(offset, length)
+        assert bytes(view) == data[offset : offset + length]
+        assert view.readonly and isinstance(view.obj, mmap.mmap) == (way == "mapped")
+    assert bytes(file.view(3, 0)) == b""
     with pytest.raises(CorruptFileError, match="shorter") as raised:
-        window.view(95, 6)
-    assert (raised.value.expected, raised.value.found) == ("101 bytes", "100 bytes")
-    with pytest.raises(CorruptFileError, match="shorter"):
-        Fs().window(path, 1000).view(0, 200)
+        file.view(12_795, 6)
+    assert (raised.value.expected, raised.value.found) == ("12801 bytes", "12800 bytes")
     path.write_bytes(bytes(50))  # shortened while it is open
     with pytest.raises(CorruptFileError, match="shorter") as raised:
-        window.view(45, 10)
+        file.view(45, 10)
     assert (raised.value.expected, raised.value.found) == ("55 bytes", "50 bytes")
+
+
+def test_large_parts_are_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(MAPPED_FROM))
+    file = Fs().open(path)
+    assert isinstance(file.view(1, MAPPED_FROM - 1).obj, bytes)
+    assert isinstance(file.view(0, MAPPED_FROM).obj, mmap.mmap)

@@ -19,7 +19,7 @@ from store.format.column.prefix import charset_of, encode_prefix
 from store.format.column.symbols import decode_symbols
 from store.io.fs import Fs
 from store.native.files import Octets, read_files
-from store.scan.checksums import crc32_each
+from store.native.verified import crc32_each
 from store.scan.columnfile import SMALL
 from store.types.model import Column
 from writers.merge.plan.parquet_source import open_source

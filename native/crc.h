@@ -1,0 +1,10 @@
+/* The CRC-32 of gzip and zlib: polynomial 0x04C11DB7, bits reflected, all ones before and after. */
+#ifndef SPARKHAVEN_CRC_H
+#define SPARKHAVEN_CRC_H
+
+#include <stdint.h>
+
+/* That of `size` bytes behind bytes whose CRC-32 is `crc`; 0 for none. */
+uint32_t sh_crc(const uint8_t *data, int64_t size, uint32_t crc);
+
+#endif
