@@ -1,4 +1,4 @@
-/* Files of a column against their checksums and what is told of their values: a part is summed as it comes, then looked at
+/* Files of a column against their checksums and statistics: a part is summed as it comes, then its values are looked at
  * while it is in the first cache. */
 #include "checked.h"
 #include "crc.h"
