@@ -29,7 +29,7 @@ PART_ROWS = 1 << 27  # of a buffer of Java: 1 GiB of longs
 MOST_TEXTS = 1 << 16  # of a column in a location; with more, texts lie too far apart to be faster than pages of them
 TEXTS_SHARE = 8  # texts of symbols take at most this part of the heap
 TEXT_BYTES = 56  # of a text of Java beside its characters, with the reference to it
-_TYPES = ("Byte", "Char", "Short", "Int", "Long", "Float", "Double")
+_TYPES = tuple(dict.fromkeys(chunk for chunk, _ in KINDS.values()))  # Instants are longs, too
 _EACH = re.compile(r" *// of each type\n(.*?) *// end\n", re.DOTALL)
 _IMPORT = "import io.deephaven.chunk.WritableLongChunk;\n"
 

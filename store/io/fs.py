@@ -62,6 +62,16 @@ class Stat:
         return Stat(found.st_size, *times, found.st_ino, found.st_dev, *kinds[:2], found.st_nlink, kinds[2])
 
 
+def _each(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Those of these names of a directory that are there, links followed; others are removed, or links to nothing."""
+    begin = f"{directory}/"
+    for name in names:
+        try:
+            yield name, os.stat(begin + name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+
+
 class Fs(Durability):
     """The real file system."""
 
@@ -163,24 +173,11 @@ class Fs(Durability):
 
     def entries(self, path: Path) -> list[tuple[str, Stat]]:
         """Names in a directory, sorted, and what they are, links followed; a missing directory, or a file, has none."""
-        found, begin = [], f"{path}/"
-        for name in self.names(path):
-            try:
-                found.append((name, Stat.of(os.stat(begin + name))))
-            except (FileNotFoundError, NotADirectoryError):  # removed meanwhile, or a link to nothing
-                continue
-        return found
+        return [(name, Stat.of(found)) for name, found in _each(path, self.names(path))]
 
     def sizes(self, directory: Path, names: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Bytes, and number of links, of those of these files of a directory that are there."""
-        found, begin = {}, f"{directory}/"
-        for name in names:
-            try:
-                each = os.stat(begin + name)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            found[name] = each.st_size, each.st_nlink
-        return found
+        return {name: (found.st_size, found.st_nlink) for name, found in _each(directory, names)}
 
     def names(self, path: Path) -> list[str]:
         """Names in a directory, sorted; a missing directory, or a file, has none."""
