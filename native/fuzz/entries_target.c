@@ -231,7 +231,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     free(order);
 
     uint64_t null = 0;
-    memcpy(&null, total > 0 && chosen[4] & 1 ? data : chosen, (size_t)width);
+    const bool first = total > 0 && chosen[4] & 1;
+    memcpy(&null, first ? data : chosen, (size_t)(first || width < SETTINGS ? width : SETTINGS));
     check_digest(kind, entries, total, null, chosen[5] * UINT64_C(0x0101010101010101));
     check_within(kind, entries, total);
     check_nulls(entries, width, total, null);

@@ -38,7 +38,7 @@ NOT_WATCHED static uint64_t chance(uint64_t below) {
 }
 
 /* The input that is tried, for what is written when it ends the process. */
-static uint8_t work[2 * LARGEST];
+static _Alignas(8) uint8_t work[2 * LARGEST];
 static size_t size;
 static long round;
 
@@ -83,7 +83,9 @@ NOT_WATCHED int main(int count, char **words) {
             }
         }
         fresh = 0;
+        ASAN_POISON_MEMORY_REGION(work + size, sizeof work - size); /* what a target reads behind its input is seen */
         LLVMFuzzerTestOneInput(work, size);
+        ASAN_UNPOISON_MEMORY_REGION(work, sizeof work);
         if (fresh && kept < KEPT) {
             corpus[kept] = malloc(size ? size : 1);
             memcpy(corpus[kept], work, size);
