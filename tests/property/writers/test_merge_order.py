@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from store.types.datatypes import BY_NAME
 from tests.support.writers.merge_cases import naive_key
+from writers.merge.plan import argsort as argsort_module
+from writers.merge.plan.argsort import argsort
 from writers.merge.plan.keys import (
     INT_NULL,
-    argsort,
     from_ordinals,
     look_up,
     ordinals,
@@ -104,14 +105,46 @@ def test_argsort_is_numpys_lexsort(data: st.DataObject) -> None:
     assert argsort(keys).tolist() == np.lexsort(keys[::-1]).tolist()
 
 
-def test_argsort_of_many_rows_takes_several_passes() -> None:
-    rng = np.random.default_rng(3)
-    keys: list[np.ndarray[Any, Any]] = [
-        rng.integers(0, 50, 200_000).astype(np.uint32),
-        rng.integers(0, 2**62, 200_000).astype(np.uint64),
-    ]
-    keys[1][::3] = 7
+@pytest.mark.parametrize("tied", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("spread", [1, 40, 2**20])
+@pytest.mark.parametrize("later", [[], ["u1"], ["u8", "u2"]])
+def test_argsort_of_keys_that_one_word_does_not_hold(tied: float, spread: int, later: list[str]) -> None:
+    """None, few, many and all rows have equal first bits; what they differ in is far below, or in later keys."""
+    rng, rows = np.random.default_rng(3), 20_000
+    groups = rng.integers(0, 50, rows).astype(np.uint32)
+    times = rng.integers(0, 2**62, rows).astype(np.uint64)
+    times[rng.random(rows) < tied] = 7 << 40
+    times += rng.integers(0, spread, rows).astype(np.uint64)
+    keys: list[np.ndarray[Any, Any]] = [groups, times]
+    keys += [rng.integers(0, 2 ** (8 * np.dtype(kind).itemsize) - 1, rows, kind) for kind in later]
     assert np.array_equal(argsort(keys), np.lexsort(keys[::-1]))
+
+
+@pytest.mark.parametrize("bits", [1, 15, 16, 17, 52, 53, 54, 63, 64])
+@pytest.mark.parametrize("rows", [2, 2047, 2048, 2049])  # numbered by 1, 11, 11 and 12 bits
+def test_argsort_of_keys_of_so_many_bits(bits: int, rows: int) -> None:
+    rng = np.random.default_rng(bits)
+    words = rng.integers(0, 2**bits - 1, rows, np.uint64, endpoint=True)
+    words[:2] = 2**bits - 1, 0
+    half = np.uint64(bits // 2)
+    for keys in ([words], [words >> half, words & ((np.uint64(1) << half) - np.uint64(1))]):
+        assert np.array_equal(argsort(keys), np.argsort(words, kind="stable"))
+
+
+def test_few_tied_rows_are_sorted_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    sorted_rows: list[int] = []
+    whole = argsort_module.argsort
+
+    def counted(keys: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        sorted_rows.append(len(keys[0]))
+        return whole(keys)
+
+    rng, rows = np.random.default_rng(3), 20_000
+    times = np.sort(rng.integers(0, 2**62, rows).astype(np.uint64))[::-1].copy()
+    times[100:150] = times[100] - np.arange(50, dtype=np.uint64)
+    monkeypatch.setattr(argsort_module, "argsort", counted)
+    assert np.array_equal(counted([times]), np.arange(rows)[::-1])
+    assert sorted_rows == [rows, 50]
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from store.errors import SettingsError
 from store.kernels import pc
-from store.native.gather import gathered
 from store.native.texts import rank_texts, take_texts, texts_ordered
 from store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 from store.types.frozen import frozen
@@ -27,7 +26,6 @@ INT_NULL = np.int32(-(2**31))
 _ASTRAL = "[\U00010000-\U0010ffff]"
 RANKED = 1 << 18  # texts in one hash table at most, which takes some 150 bytes for each
 MAX_TOGETHER = 1 << 30  # bytes of texts that are ranked in one array, whose offsets are i4
-RADIX_BITS = 16  # numpy's stable argsort is a radix sort up to this width
 
 
 @frozen
@@ -200,82 +198,6 @@ def distinct(words: Words) -> bool:
     """Whether no word comes twice."""
     ordered = np.sort(words)
     return not bool((ordered[1:] == ordered[:-1]).any())
-
-
-def argsort(keys: Sequence[Words]) -> npt.NDArray[np.uint32]:
-    """Stable order of rows by keys, most significant first; all of one length below 2^32.
-
-    Bits of the keys are packed with the row number into 64-bit words and sorted, least significant bits first, in as
-    many passes as needed; a rest of at most 16 bits is sorted by radix.
-    """
-    rows = len(keys[0]) if keys else 0
-    order: npt.NDArray[np.uint32] | None = None
-    fields: list[tuple[Words, Any, int]] = []
-    for key in reversed(keys):
-        if not rows:
-            break
-        low = key.min()
-        bits = int(key.max() - low).bit_length()
-        if bits:
-            fields.append((key, low, bits))
-    index_bits = max(rows - 1, 1).bit_length()
-    for chunk in _chunks(fields, 64 - index_bits):
-        order = _pass(chunk, order, rows, index_bits)
-    return np.arange(rows, dtype=np.uint32) if order is None else order
-
-
-_Piece = tuple[Words, Any, int, int, int]  # key, its minimum, first bit, bits, place in the word
-
-
-def _chunks(fields: list[tuple[Words, Any, int]], capacity: int) -> list[list[_Piece]]:
-    chunks: list[list[_Piece]] = [[]]
-    used = 0
-    for key, low, bits in fields:
-        first = 0
-        while first < bits:
-            if used == capacity:
-                chunks.append([])
-                used = 0
-            width = min(bits - first, capacity - used)
-            chunks[-1].append((key, low, first, width, used))
-            first, used = first + width, used + width
-    return [chunk for chunk in chunks if chunk]
-
-
-def _pass(
-    chunk: list[_Piece], order: npt.NDArray[np.uint32] | None, rows: int, index_bits: int
-) -> npt.NDArray[np.uint32] | None:
-    total = sum(piece[3] for piece in chunk)
-    small = total <= RADIX_BITS
-    dtype = np.dtype(np.uint16 if small else np.uint64)
-    word: Words | None = None
-    for key, low, first, width, place in chunk:  # few new arrays: first touches of memory cost more than the arithmetic
-        part = key - low
-        if first:
-            part >>= part.dtype.type(first)
-        if first + width < 8 * part.dtype.itemsize:
-            part &= part.dtype.type((1 << width) - 1)
-        moved = part.astype(dtype, copy=False)
-        if place:
-            moved <<= dtype.type(place)
-        if word is None:
-            word = moved
-        else:
-            word |= moved
-    assert word is not None  # noqa: S101  a chunk has pieces
-    if order is not None:
-        word = gathered(word, order)
-    if bool((word[1:] >= word[:-1]).all()):
-        return order
-    if small:
-        step = np.argsort(word, kind="stable").astype(np.uint32)
-        return step if order is None else gathered(order, step)
-    word <<= np.uint64(index_bits)
-    word |= np.arange(rows, dtype=np.uint64)
-    word.sort()
-    step = word.astype(np.uint32)
-    step &= np.uint32((1 << index_bits) - 1)
-    return step if order is None else gathered(order, step)
 
 
 def from_ordinals(words: Words, type_: DataType) -> npt.NDArray[Any]:

@@ -20,11 +20,11 @@ from store.native.checked import check_ids
 from store.schema.formula.evaluation import Formula, parse_formula
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
+from writers.merge.plan.argsort import argsort
 from writers.merge.plan.keys import (
     INT_NULL,
     SortKey,
     Words,
-    argsort,
     look_up,
     ordinals,
     rank_lut,
