@@ -143,12 +143,12 @@ class DiskUse:
     short: frozenset[Path] = frozenset()
 
 
-def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None) -> DiskUse:
+def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None, partly: bool = True) -> DiskUse:
     """The disk use of a table. A volume is ``intraday``, a storage partition with all of its generations, or
     ``extended``, the tree beside history.
 
     ``most``: lists only so many directories, those of the newest dates; the others count with their committed bytes,
-    and a tree of more leaves with what its manifest says.
+    and a tree of more leaves with what its manifest says. Not ``partly``: of a table that has more, none is listed.
     """
     table = open_table(layout.root, str(name), skip_set_aside=True, fs=fs)
     live = {slice_.directory: slice_ for tier in ("intraday", "history") for slice_ in table.plan(tier=tier).slices}
@@ -157,6 +157,8 @@ def disk_use(fs: Fs, layout: Layout, name: TableName, *, most: int | None = None
     files: Counter[str] = Counter()
     short = live.keys() - directories
     listed = len(directories) if most is None else most
+    if not partly and listed < len(directories):
+        listed = most = 0
     intraday = layout.intraday(name).parts
     for number, directory in enumerate(directories):
         *above, internal, _, _ = directory.parts

@@ -19,7 +19,7 @@ from store.layout import Layout, TableName
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]
-LISTED = 100  # directories whose files a merge looks at for its rows of StorageLog
+LISTED = 100  # directories of a table whose files a merge looks at for its rows of StorageLog
 AFFECTED = ("rows", "rows_dropped", "dropped", "sent")  # keys of a result with a number of rows
 
 
@@ -164,10 +164,10 @@ def admin_rows(
 def storage_rows(fs: Fs, layout: Layout, table: TableName) -> Iterator[LogRow]:
     """A row a volume; raises the errors of reading the table.
 
-    In a table of more than ``LISTED`` directories the files of the newest are looked at: no merge looks at all of them.
-    Then ``Bytes`` has the committed bytes of the others, ``Files`` and ``WasteBytes`` are null.
+    Of a table of more than ``LISTED`` directories no files are looked at: then ``Bytes`` has the committed bytes,
+    ``Files`` and ``WasteBytes`` are null.
     """
-    use = disk_use(fs, layout, table, most=LISTED)
+    use = disk_use(fs, layout, table, most=LISTED, partly=False)
     for volume, (size, wasted) in sorted(use.volumes.items()):
         looked_at = {} if use.unlisted else {"Files": use.files.get(volume, 0), "WasteBytes": wasted}
         yield {**named(table), "Volume": volume, "Bytes": size, **looked_at}
