@@ -7,7 +7,7 @@ all (4 bytes per row), and one column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,14 @@ from store.types.frozen import frozen
 from store.types.model import Column, Kind, Storage
 from writers.merge.plan.keys import INT_NULL
 from writers.merge.plan.proof import Digests
-from writers.merge.write.order import Keys, Unions
+from writers.merge.write.blocks import Rows, blocks_of
+from writers.merge.write.order import Keys
 from writers.merge.write.symbols import write_symbols
+from writers.merge.write.unions import Unions
 
 CHUNK_ROWS = 1 << 17
 CHUNK_BYTES = 1 << 20  # of texts
 WRITEBACK_FROM = 1 << 20  # bytes; smaller files are written faster together, by the sync
-Rows = tuple[npt.NDArray[np.uint32] | None, ...]
 Segment = tuple[int, int, int]  # destination, positions from and to in the order
 
 
@@ -57,12 +58,11 @@ class ColumnWriter:
         keys: Keys,
         unions: Unions,
         rows: Rows,
-        total: int,
         order: npt.NDArray[np.uint32],
         segments: list[Segment],
     ) -> None:
         self.fs, self.place, self.plan, self.keys, self.unions = fs, place, keys.plan, keys, unions
-        self.rows, self.total, self.order, self.segments = rows, total, order, segments
+        self.rows, self.order, self.segments = rows, order, segments
         self.firsts = place.first_rows
         self.digests = Digests(self.plan.schema)
 
@@ -75,42 +75,8 @@ class ColumnWriter:
     def _path(self, destination: int, name: str) -> Path:
         return self.plan.destinations[destination].stage(self.plan.table, self.plan.value) / name
 
-    def _chosen(self) -> Iterator[tuple[int, int, int, npt.NDArray[np.intp] | None, int, int]]:
-        """Blocks with selected rows: source, first and last row, rows in it (None = all), position in source order."""
-        place = 0
-        for index, source in enumerate(self.plan.sources):
-            rows = self.rows[index]
-            for first, stop in source.blocks():
-                if rows is None:
-                    count, picked = stop - first, None
-                else:
-                    a, b = np.searchsorted(rows, [first - source.start, stop - source.start])
-                    count, picked = int(b - a), rows[a:b].astype(np.intp) - (first - source.start)
-                if count:
-                    yield index, first, stop, picked, place, count
-                place += count
-
-    def _read(self, column: Column) -> npt.NDArray[Any]:
-        """The column's entries (ranks for symbols) of this piece in source order."""
-        if all(rows is None for rows in self.rows):
-            return self.keys.entries(column)
-        symbol = column.storage is Storage.SYMBOL
-        entries = np.empty(self.total, np.dtype(np.int32 if symbol else column.type.numpy))
-        for index, first, stop, picked, place, count in self._chosen():
-            block = (
-                self.keys.ranks(index, column, first, stop)
-                if symbol
-                else self.keys.open(index, column).entries(first, stop)
-            )
-            target = entries[place : place + count]
-            if picked is None:
-                target[:] = block
-            else:
-                np.take(block, picked, out=target, mode="clip")
-        return entries
-
     def _fixed(self, column: Column) -> None:
-        entries = self._read(column)
+        entries = self.keys.entries(column, self.rows)
         self.digests.fixed(column, entries)
         for destination, start, stop in self.segments:
             self._scatter(column, entries, destination, start, stop)
@@ -143,7 +109,7 @@ class ColumnWriter:
             self.fs.start_writeback(path)
 
     def _symbol(self, column: Column) -> None:
-        entries = self._read(column)
+        entries = self.keys.entries(column, self.rows)
         union = self.unions[column.name]
         used = self._used(column, entries, self.digests.ranks(column, entries, union))
         for destination, start, stop in self.segments:
@@ -168,7 +134,7 @@ class ColumnWriter:
 
     def _blob(self, column: Column) -> None:
         parts = []
-        for index, first, stop, picked, _, _ in self._chosen():
+        for index, first, stop, picked, _, _ in blocks_of(self.plan, self.rows):
             source = self.keys.open(index, column)
             if source.encoding not in (None, charset_of(column)):
                 raise SchemaMismatchError(

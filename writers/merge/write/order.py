@@ -7,8 +7,8 @@ of a merge does not depend on the bounds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from store.io.fs import Fs
 from store.native.checked import check_ids
-from store.schema.formula.evaluation import Formula, parse_formula
+from store.schema.formula.evaluation import Formula
 from store.types.frozen import frozen
 from store.types.model import Column, Storage
 from writers.merge.plan.argsort import argsort
@@ -29,59 +29,15 @@ from writers.merge.plan.keys import (
     ordinals,
     rank_lut,
     rank_ordinals,
-    ranked_symbols,
 )
 from writers.merge.plan.opened import Columns
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ALL, ColumnSource, Pick
+from writers.merge.write.blocks import Rows, blocks_of
+from writers.merge.write.unions import RankedUnions, Unions, formula_of, ranked, ranks_file
 
-DEFAULT_FORMULA = "${autobalance_single}"
 SAMPLE_ROWS = 1 << 16
 Bound = tuple[int, ...]
-Unions = Mapping[str, pa.StringArray]  # column -> sorted distinct strings of the whole date
-
-
-class RankedUnions(dict[str, pa.StringArray]):
-    """The same in memory, with ``luts``: source and column -> lookup table of ``rank_lut``, of symbol columns."""
-
-    def __init__(self, columns: Columns) -> None:
-        super().__init__()
-        self.columns = columns
-        self.luts: dict[tuple[int, str], npt.NDArray[np.int32]] = {}
-
-    def add(self, column: Column) -> None:
-        """Adds a symbol column of all sources."""
-        self[column.name], luts = ranked_symbols(self.columns.symbols(column))
-        self.luts |= {(index, column.name): lut for index, lut in enumerate(luts)}
-
-
-def ranked(plan: MergePlan, column: Column) -> bool:
-    """Whether a column is ordered by ranks in a union of strings."""
-    return column.storage is not Storage.FIXED
-
-
-def union_columns(plan: MergePlan) -> tuple[Column, ...]:
-    """Columns whose distinct strings are needed: symbol columns, and text columns in the sort keys."""
-    ordering = {key.column for key in plan.ordering}
-    return tuple(c for c in plan.columns if c.storage is Storage.SYMBOL or (ranked(plan, c) and c.name in ordering))
-
-
-def late_columns(plan: MergePlan) -> tuple[Column, ...]:
-    """Those of them that neither the order nor the destinations depend on."""
-    needed = {key.column for key in plan.ordering}
-    if len(plan.destinations) > 1:
-        needed |= set(formula_of(plan).columns)
-    return tuple(column for column in union_columns(plan) if column.name not in needed)
-
-
-def formula_of(plan: MergePlan) -> Formula:
-    """What distributes rows over the destinations."""
-    return parse_formula(plan.schema.key_formula or DEFAULT_FORMULA, plan.schema)
-
-
-def ranks_file(plan: MergePlan, index: int, column: Column) -> Path:
-    """Where the tasks of a large date find the ranks of a source's symbols."""
-    return plan.work / f"ranks-{index}-{column.id}"
 
 
 class Keys:
@@ -89,8 +45,8 @@ class Keys:
 
     def __init__(self, fs: Fs, plan: MergePlan, unions: Unions) -> None:
         self._fs, self.plan, self._unions = fs, plan, unions
-        ranked = unions if isinstance(unions, RankedUnions) else RankedUnions(Columns(fs, plan))
-        self.columns, self._luts = ranked.columns, dict(ranked.luts)
+        known = unions if isinstance(unions, RankedUnions) else RankedUnions(Columns(fs, plan))
+        self.columns, self._luts = known.columns, dict(known.luts)
         self._formula: Formula | None = None
         self._by_rank: tuple[str, npt.NDArray[np.int32]] | None = None
         if len(plan.destinations) > 1:
@@ -101,24 +57,36 @@ class Keys:
         """A column of a source."""
         return self.columns.open(index, column)
 
-    def entries(self, column: Column) -> npt.NDArray[Any]:
-        """Entries of all rows of the date in source order; of a column of texts their ranks, as of ``ranks``."""
-        texts = ranked(self.plan, column)
-        found = np.empty(self.plan.rows, np.int32 if texts else column.type.numpy)
-        taken = self.columns.entries(column, found) if column.storage is not Storage.BLOB else ()
-        place = 0
-        for index, source in enumerate(self.plan.sources):
-            part = found[place : place + len(source)]
-            place += len(source)
-            if index in taken and (not texts or self._rank(index, column, part)):
+    def entries(self, column: Column, rows: Rows | None = None) -> npt.NDArray[Any]:
+        """Entries of ``rows`` (None = all of the date) in source order; of a column of texts their ranks."""
+        plan, texts = self.plan, ranked(self.plan, column)
+        chosen = (None,) * len(plan.sources) if rows is None else rows
+        whole = all(each is None for each in chosen)
+        sizes = [len(source if each is None else each) for source, each in zip(plan.sources, chosen, strict=True)]
+        found = np.empty(sum(sizes), np.int32 if texts else column.type.numpy)
+        taken = set(self.columns.entries(column, found) if whole and column.storage is not Storage.BLOB else ())
+        if texts and taken:
+            ends = accumulate(sizes)
+            parts = [found[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+            taken = {index for index in taken if self._rank(index, column, parts[index])}
+        if len(taken) == len(sizes):
+            return found
+        for index, first, stop, picked, place, count in blocks_of(plan, chosen):
+            if index in taken:
                 continue
-            for first, stop in source.blocks():
-                target = part[first - source.start : stop - source.start]
-                if texts:
-                    target[:] = self.ranks(index, column, first, stop)
-                else:
-                    target[:] = self.open(index, column).entries(first, stop)
+            block = self._entries(index, column, first, stop)
+            target = found[place : place + count]
+            if picked is None:
+                target[:] = block
+            else:
+                np.take(block, picked, out=target, mode="clip")
         return found
+
+    def _entries(self, index: int, column: Column, first: int, stop: int, pick: Pick = ALL) -> npt.NDArray[Any]:
+        """Entries of rows of a source; of a column of texts their ranks."""
+        if ranked(self.plan, column):
+            return self.ranks(index, column, first, stop, pick)
+        return self.open(index, column).entries(first, stop)[pick]
 
     def _rank(self, index: int, column: Column, ids: npt.NDArray[np.int32]) -> bool:
         """Puts ranks in the place of a source's ids, unless one of them is not in its symbol table."""
@@ -179,10 +147,7 @@ class Keys:
         return np.arange(first + start, stop + start, dtype=np.uint64)
 
     def _word(self, index: int, key: SortKey, first: int, stop: int, pick: Pick) -> Words:
-        column = self.plan.column(key.column)
-        if ranked(self.plan, column):
-            return self._as_words(key, self.ranks(index, column, first, stop, pick))
-        return self._as_words(key, self.open(index, column).entries(first, stop)[pick])
+        return self._as_words(key, self._entries(index, self.plan.column(key.column), first, stop, pick))
 
     def _as_words(self, key: SortKey, entries: npt.NDArray[Any]) -> Words:
         column = self.plan.column(key.column)
@@ -249,7 +214,7 @@ def at_or_after(keys: Sequence[Words], bound: Bound) -> npt.NDArray[np.bool_]:
 class Selection:
     """Rows of a piece: per source their numbers from its start (None = all), and their keys in source order."""
 
-    rows: tuple[npt.NDArray[np.uint32] | None, ...]
+    rows: Rows
     counts: tuple[int, ...]
     keys: tuple[Words, ...]
 

@@ -16,10 +16,12 @@ from store.types.frozen import frozen
 from store.types.model import Column
 from writers.merge.plan.keys import Words, distinct
 from writers.merge.plan.plan import MergePlan
-from writers.merge.write.columns import ColumnWriter, Place, Rows, Segment
+from writers.merge.write.blocks import Rows
+from writers.merge.write.columns import ColumnWriter, Place, Segment
 from writers.merge.write.dictionaries import find_union, load_unions
-from writers.merge.write.order import Bound, Keys, Selection, Unions, order_of, select
+from writers.merge.write.order import Bound, Keys, Selection, order_of, select
 from writers.merge.write.survey import load_used
+from writers.merge.write.unions import Unions
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -118,12 +120,12 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
             phase="stage",
         )
     runs = _all_runs(plan, piece.first_rows, selection, order, segments)
-    rows, total = selection.rows, selection.total
+    rows = selection.rows
     del selection
     wide = (0,) * len(segments)
     used = load_used(fs, plan) if piece.counted else None
     place = Place(piece.first_rows or wide, piece.first_bytes or {}, used)
-    writer = ColumnWriter(fs, place, keys, unions, rows, total, order, segments)
+    writer = ColumnWriter(fs, place, keys, unions, rows, order, segments)
     for _ in run(writer.column, plan.columns):  # columns have nothing in common but what they only read
         pass
     return Written(counts, writer.digests.totals, runs, keys.columns.verified)
@@ -148,7 +150,7 @@ def order_piece(fs: Fs, task: OrderTask) -> Ordered:
 
 def write_column(fs: Fs, task: ColumnWrite) -> Written:
     """Writes one column of all destinations."""
-    plan, total = task.plan, task.plan.rows
+    plan = task.plan
     parts = []
     for path in task.orders:
         stat = fs.stat(path)
@@ -161,7 +163,7 @@ def write_column(fs: Fs, task: ColumnWrite) -> Written:
     everything: Rows = (None,) * len(plan.sources)
     place = Place((0,) * len(task.rows), {})
     keys = Keys(fs, plan, unions)
-    writer = ColumnWriter(fs, place, keys, unions, everything, total, order, segments)
+    writer = ColumnWriter(fs, place, keys, unions, everything, order, segments)
     writer.column(task.column)
     return Written((0,) * len(task.rows), writer.digests.totals, {}, keys.columns.verified)
 

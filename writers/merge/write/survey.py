@@ -19,7 +19,8 @@ from writers.merge.plan.opened import Columns
 from writers.merge.plan.plan import MergePlan
 from writers.merge.plan.source import ColumnSource, check_crc
 from writers.merge.write.dictionaries import load_unions
-from writers.merge.write.order import Bound, Keys, RankedUnions, at_or_after, union_columns
+from writers.merge.write.order import Bound, Keys, at_or_after
+from writers.merge.write.unions import RankedUnions, union_columns
 
 
 def unions(fs: Fs, plan: MergePlan) -> RankedUnions:

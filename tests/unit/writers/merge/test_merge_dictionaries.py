@@ -27,7 +27,7 @@ from writers.merge.plan.source import ColumnSource
 from writers.merge.planning import plan_merge
 from writers.merge.write import dictionaries, share, survey
 from writers.merge.write.dictionaries import Budget, load_texts, load_unions, store_unions
-from writers.merge.write.order import ranks_file
+from writers.merge.write.unions import ranks_file
 
 OTHER_DAY = "2024-03-05"
 
