@@ -149,15 +149,15 @@ static void sort_by_key(struct sh_keyed *items, struct sh_keyed *spare, int64_t 
 
 /* As sort_by_key: more than the processor's cache holds are first distributed by the first bits that differ. */
 static void sort_most(struct sh_keyed *items, struct sh_keyed *spare, int64_t count) {
+    if (count <= MANY) {
+        sort_by_key(items, spare, count);
+        return;
+    }
     uint64_t differing = 0;
     for (int64_t i = 1; i < count; i++) {
         differing |= items[i].key ^ items[0].key;
     }
     int above = differing == 0 ? 0 : __builtin_clzll(differing);
-    if (count <= MANY || above > 64 - LEAD) {
-        sort_by_key(items, spare, count);
-        return;
-    }
     int64_t ends[1 << LEAD] = {0}, all = 0;
     for (int64_t i = 0; i < count; i++) {
         ends[items[i].key << above >> (64 - LEAD)]++;
@@ -204,7 +204,7 @@ static void sort_texts(const struct texts *t, struct sh_keyed *items, struct sh_
             }
             for (int64_t i = low; i < high; i++) { /* texts that end within the eight bytes come first, by length */
                 int64_t left = length_of(t, items[i].index) - depth;
-                items[i].key = left > WORD ? WORD + 1 : left < 0 ? 0 : (uint64_t)left;
+                items[i].key = (uint64_t)(left > WORD ? WORD + 1 : left); /* none ends before depth */
             }
             sort_by_key(items + low, spare, high - low);
             int64_t longer = low;

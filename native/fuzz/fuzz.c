@@ -12,16 +12,10 @@
 enum { KEPT = 4096, LARGEST = 2048, REPORT = 1000000 };
 
 #ifndef SH_LIBFUZZER
-#if defined(__clang__)
-#define NOT_WATCHED
-#else
-#define NOT_WATCHED __attribute__((no_sanitize_coverage))
-#endif
-
 static uint8_t seen[1 << 16], fresh;
 static uint64_t before, state = 88172645463325252u;
 
-NOT_WATCHED void __sanitizer_cov_trace_pc(void) {
+__attribute__((no_sanitize_address, no_sanitize_undefined)) NOT_WATCHED void __sanitizer_cov_trace_pc(void) {
     uint64_t here = (uint64_t)__builtin_return_address(0);
     uint64_t pair = (here ^ before * 3) * UINT64_C(0x9E3779B97F4A7C15) >> 48;
     before = here;

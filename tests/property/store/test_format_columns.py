@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 from store.errors import SchemaMismatchError
 from store.format.column.codecs import Base, encode_column
 from store.format.column.symbols import encode_symbols
-from store.format.java.values import JInt, JLong
-from store.format.java.writer import dumps
 from store.io.fs import Fs
 from store.scan.columnfile import open_column, read_column
 from store.types.datatypes import BY_NAME
 from store.types.model import CHARSETS, Column, Kind, Storage
+from tests.support.tables.big_endian import big_endian
 from tests.support.tables.column_files import create_column
 
 FS = Fs()
@@ -108,31 +107,6 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def big_endian(directory: Path, column: Column) -> None:
-    """Turns a column's files into those of a big-endian writer."""
-    dat = directory / f"{column.name}.dat"
-    content = dat.read_bytes()[4096:]
-    text = {} if column.encoding is None else {"encoding": column.encoding}
-    prefix = dumps(
-        {
-            "version": JInt(1),
-            "byteOrder": "BIG_ENDIAN",
-            "dataOffset": JLong(8192),
-            "dataType": column.type.java,
-            "width": JInt(column.width),
-            **text,
-            "columnId": JInt(column.id),
-            "overflow": False,
-            "metadata": None,
-            "laterKey": "is ignored",
-        }
-    )
-    dat.write_bytes(prefix.ljust(8192, b"\0") + np.frombuffer(content, f"<i{column.width}").byteswap().tobytes())
-    sym = directory / f"{column.name}.sym"
-    if sym.exists():
-        sym.write_bytes(np.frombuffer(sym.read_bytes(), "<i8").byteswap().tobytes())
-
-
 def check(column: Column, values: list[list[Any]], arrow: Callable[[list[Any]], pa.Array], naive: Any) -> None:
     expected = [value for part in values for value in part]
     with tempfile.TemporaryDirectory() as made:
@@ -149,7 +123,7 @@ def check(column: Column, values: list[list[Any]], arrow: Callable[[list[Any]], 
             back.validate(full=True)
             middle = open_column(FS, directory, column, sizes, rows).read(rows // 3, rows - rows // 4)
             assert middle.to_pylist() == back.slice(rows // 3, rows - rows // 4 - rows // 3).to_pylist()
-            big_endian(directory, column)
+            big_endian(directory, column, laterKey="is ignored")
 
 
 @pytest.mark.slow
@@ -192,7 +166,7 @@ def check_fixed(column: Column, parts: list[list[Any]], arrow: Callable[[list[An
             part = open_column(FS, directory, column, sizes, rows).read(start, stop)
             part.validate(full=True)
             assert bits(part) == bits(expected.slice(start, stop - start))
-            big_endian(directory, column)
+            big_endian(directory, column, laterKey="is ignored")
 
 
 def bits(array: pa.Array) -> list[Any]:

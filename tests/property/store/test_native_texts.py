@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,12 +32,12 @@ def by_unit(text: str) -> bytes:
     return text.encode("utf-16-be")
 
 
-def check(array: pa.Array) -> None:
+def check(array: pa.Array, order: Callable[[Any], Any] = by_unit) -> None:
     texts = array.to_pylist()
     found = rank_texts(array)
     assert found is not None
     ranks, firsts = found
-    distinct = sorted({text for text in texts if text is not None}, key=by_unit)
+    distinct = sorted({text for text in texts if text is not None}, key=order)
     number = {text: rank for rank, text in enumerate(distinct)}
     assert ranks.tolist() == [-1 if text is None else number[text] for text in texts]
     assert [texts[index] for index in firsts.tolist()] == distinct
@@ -71,6 +73,26 @@ def test_more_texts_than_the_cache_holds(head: str) -> None:
     chance = np.random.default_rng(7)
     numbers = chance.integers(0, 1 << 40, (1 << 16) + 5000) >> chance.integers(0, 40, (1 << 16) + 5000)
     check(pa.array([f"{head}{number:x}" for number in numbers.tolist()]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [0, 1, 2, 40_000, -2, -1])
+def test_one_text_of_many_differs_in_an_earlier_bit(place: int) -> None:
+    """Wherever it stands, it says where the distribution begins."""
+    texts = [f"{'pqrs'[number % 4]}{number * 7919 % 100_003:06d}" for number in range((1 << 16) + 300)]
+    texts[place] = "A123456"
+    check(pa.array(texts))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heads", ["0000 0001 7f7f fffb fffc ffff", "fffb ffff"])
+def test_the_first_and_the_last_part_of_a_distribution_are_sorted(heads: str) -> None:
+    """Bytes that no UTF-8 has: its texts cannot be in the last part."""
+    chance = random.Random(4)
+    begins = [bytes.fromhex(head) for head in heads.split()]
+    texts = [chance.choice(begins) + b"%06d" % chance.randrange(10**6) for _ in range((1 << 16) + 300)]
+    texts[0] = b"\0"
+    check(pa.array(texts, pa.binary()), lambda text: text)
 
 
 @pytest.mark.slow
