@@ -2,8 +2,9 @@
 
     python -m benchmarks.parts.decode [--rows 1000000] [--dir DIR]
 
-Ratios are to the clean JSON feed. Limits: clean JSON 1.1 s on a quiet machine (printed, not enforced), one bad row in
-a hundred at most three times the clean feed (exit 1 beyond): it goes the exact way, which costs what many good ones do.
+Ratios are to the clean JSON feed. Limit: a feed with one bad row in a hundred, with escapes in one row of twenty, with
+epochs that have a fraction, or with fields that nobody wants, takes at most 1.5 times as long (exit 1 beyond). What is
+more than once is the exact pass, which a bad row goes through, at the price of many good ones.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import csv
 import gzip
 import json
+import math
 import random
 import shutil
 import sys
@@ -29,7 +31,7 @@ from ingest.feeds.base import route
 from ingest.feeds.files.decode import file_blocks
 from ingest.options.files import FilesOptions
 from ingest.options.formats import Format
-from ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, PartitionSpec, StreamSpec, Unit, ValueRule
 from store.epochs.state.values import FileId
 from store.io.fs import Fs
 from store.types.datatypes import data_type
@@ -48,7 +50,8 @@ COLUMNS = {
     "lvl": "int",
 }
 START_NS = 1_357_016_400_000_000_000
-WORST = 3.0
+WORST = 1.5
+LIMITED = ("1 % bad", "5 % escaped", "epoch with fraction", "unknown field")
 Row = dict[str, Any]
 
 
@@ -96,6 +99,8 @@ JSON_FEEDS: dict[str, Callable[[Row], str]] = {
     "1 % bad": bad_one_in_a_hundred,
     "nulls": lambda row: line_text({**row, "px": None} if row["id"] % 3 else row),
     "missing": lambda row: line_text({k: v for k, v in row.items() if k != "px"} if row["id"] % 3 else row),
+    "5 % escaped": lambda row: line_text(row if row["id"] % 20 else {**row, "note": 'a "caf\u00e9"\n'}),
+    "epoch with fraction": lambda row: line_text({**row, "ts": "@"}).replace('"@"', f"{row['ts'] / 1e9:.3f}"),
     "unknown field": lambda row: line_text({**row, "extra": "in note"}),
     "2.0 for 2, spaces": lambda row: json.dumps({**row, "qty": float(row["qty"])}),
 }
@@ -112,26 +117,26 @@ def table() -> TableSchema:
     return TableSchema("Bench", "Rows", tuple(made))
 
 
-def measure(path: Path, form: Format) -> tuple[float, int, int]:
-    """CPU seconds, good rows, bad rows; the second of two runs."""
+def measure(path: Path, form: Format, unit: Unit = "ns") -> tuple[float, int, int]:
+    """CPU seconds, good rows, bad rows; the best of three runs."""
     options = FilesOptions(str(path), form)
     spec = StreamSpec(
         "bench",
         "Bench.Rows",
         options,
         PartitionSpec(InternalRule("column", "venue"), ValueRule("ts"), Clock("fixed", START_NS)),
-        (ColumnSpec("ts", unit="ns"),),
+        (ColumnSpec("ts", unit=unit),),
         bad_rows=BadRowBudget(10**9, 1.0),
     )
     found = path.stat()
     split = FileId(str(path), found.st_size, found.st_mtime_ns)
-    spent, good, rejects = 0.0, 0, Rejects(spec.bad_rows)
-    for _ in range(2):
+    spent, good, rejects = math.inf, 0, Rejects(spec.bad_rows)
+    for _ in range(3):
         rejects = Rejects(spec.bad_rows)
         before = time.process_time()
         blocks = file_blocks(Fs(), split, spec, options, table(), rejects, time.time)
         good = sum(routed.batch.num_rows for routed in route(blocks, rejects))
-        spent = time.process_time() - before
+        spent = min(spent, time.process_time() - before)
     return spent, good, rejects.bad
 
 
@@ -145,8 +150,8 @@ def main() -> int:
     per_million = 1e6 / given.rows
     results: dict[str, float] = {}
 
-    def show(name: str, path: Path, form: Format) -> None:
-        spent, good, bad = measure(path, form)
+    def show(name: str, path: Path, form: Format, unit: Unit = "ns") -> None:
+        spent, good, bad = measure(path, form, unit)
         results[name] = spent * per_million
         ratio = results[name] / results["json, clean"]
         size = path.stat().st_size / 1e6
@@ -159,7 +164,7 @@ def main() -> int:
             path = top / "feed.json"
             with path.open("w", encoding="utf-8") as file:
                 file.writelines(text(row) + "\n" for row in rows(given.rows))
-            show(f"json, {name}", path, "json")
+            show(f"json, {name}", path, "json", "s" if name == "epoch with fraction" else "ns")
         path = top / "feed.json.gz"
         with gzip.open(path, "wt", compresslevel=1, encoding="utf-8") as packed:
             packed.writelines(line_text(row) + "\n" for row in rows(given.rows))
@@ -175,9 +180,9 @@ def main() -> int:
         show("parquet", path, "parquet")
     finally:
         shutil.rmtree(top)
-    ratio = results["json, 1 % bad"] / results["json, clean"]
-    print(f"bad rows cost {ratio:.2f} times the clean feed, limit {WORST}")
-    return int(ratio > WORST)
+    ratios = {name: results[f"json, {name}"] / results["json, clean"] for name in LIMITED}
+    print(f"limit {WORST} times the clean feed:", ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
+    return int(max(ratios.values()) > WORST)
 
 
 if __name__ == "__main__":

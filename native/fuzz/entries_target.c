@@ -203,6 +203,12 @@ static void check_symbols(const uint8_t *ids, int64_t count, int64_t table_size)
         good = good && (id == INT32_MIN || (id >= 0 && id < table_size));
     }
     HOLDS(sh_check_ids(ids, count, table_size) == (good ? nulls : -1));
+    uint32_t sum = (uint32_t)table_size, parts[] = {sum, 7};
+    HOLDS(sh_verify_ids(ids, count, table_size, &sum) == (good ? nulls : -1));
+    HOLDS(!good || sum == slow_crc(ids, 4 * count, (uint32_t)table_size));
+    const int64_t sizes[] = {count, 3 * count};
+    sh_crc32(ids, sizes, 2, parts);
+    HOLDS(parts[0] == slow_crc(ids, count, (uint32_t)table_size) && parts[1] == slow_crc(ids + count, 3 * count, 7));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -56,7 +56,7 @@ def is_plain(column: Column) -> bool:
 
 
 class Regions:
-    """Of one engine. ``note`` is told once if its regions cannot be used, and why."""
+    """Of one engine. ``note`` is called once if its regions cannot be used, with the reason."""
 
     def __init__(self, context: Any, backend: LiveBackend, memory: int, note: Callable[[str], None]) -> None:
         """``memory``: bytes of the engine's heap."""

@@ -76,7 +76,7 @@ class Engine:
     """A running engine; there can be one in a process, until the process ends."""
 
     def __init__(self, options: EngineOptions, backend: LiveBackend, note: Callable[[str], None]) -> None:
-        """``note`` is told if the engine cannot read as fast as it should."""
+        """``note`` is called if the engine cannot read as fast as it should."""
         from deephaven_server import Server
 
         server = Server(host=options.bind, port=options.port, jvm_args=options.jvm_arguments())
