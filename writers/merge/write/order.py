@@ -47,6 +47,7 @@ class Keys:
         self._fs, self.plan, self._unions = fs, plan, unions
         known = unions if isinstance(unions, RankedUnions) else RankedUnions(Columns(fs, plan))
         self.columns, self._luts = known.columns, dict(known.luts)
+        self._kept: dict[str, npt.NDArray[Any]] = {}  # by column
         self._formula: Formula | None = None
         self._by_rank: tuple[str, npt.NDArray[np.int32]] | None = None
         if len(plan.destinations) > 1:
@@ -57,11 +58,17 @@ class Keys:
         """A column of a source."""
         return self.columns.open(index, column)
 
+    def keep(self, column: Column) -> None:
+        """Reads all rows of a column, for the first that asks for its entries. Threads may read several at once."""
+        self._kept[column.name] = self.entries(column)
+
     def entries(self, column: Column, rows: Rows | None = None) -> npt.NDArray[Any]:
         """Entries of ``rows`` (None = all of the date) in source order; of a column of texts their ranks."""
         plan, texts = self.plan, ranked(self.plan, column)
         chosen = (None,) * len(plan.sources) if rows is None else rows
         whole = all(each is None for each in chosen)
+        if whole and column.name in self._kept:
+            return self._kept.pop(column.name)
         sizes = [len(source if each is None else each) for source, each in zip(plan.sources, chosen, strict=True)]
         found = np.empty(sum(sizes), np.int32 if texts else column.type.numpy)
         taken = set(self.columns.entries(column, found) if whole and column.storage is not Storage.BLOB else ())
@@ -136,11 +143,17 @@ class Keys:
                 found.append(self._word(index, self.plan.ordering[place - lead], first, stop, pick))
         return found
 
-    def all_words(self) -> list[Words] | None:
-        """All keys of all rows, where many small sources are read together; else None."""
+    def all_words(self, *, keep: bool = False) -> list[Words] | None:
+        """All keys of all rows, where many small sources are read together; else None. ``keep``: their columns, too."""
         if self._formula is not None or not self.columns.small():
             return None
-        return [self._as_words(key, self.entries(self.plan.column(key.column))) for key in self.plan.ordering]
+        found = []
+        for key in self.plan.ordering:
+            entries = self.entries(self.plan.column(key.column))
+            if keep:
+                self._kept[key.column] = entries
+            found.append(self._as_words(key, entries))
+        return found
 
     def _row_numbers(self, index: int, first: int, stop: int) -> npt.NDArray[np.uint64]:
         start = self.plan.offset(index) - self.plan.sources[index].start
@@ -224,14 +237,14 @@ class Selection:
         return sum(self.counts)
 
 
-def select(keys: Keys, lower: Bound | None, upper: Bound | None) -> Selection:
-    """The rows between two bounds; without bounds all of them."""
+def select(keys: Keys, lower: Bound | None, upper: Bound | None, *, keep: bool = False) -> Selection:
+    """The rows between two bounds; without bounds all of them. ``keep``: their columns may stay in memory."""
     plan = keys.plan
     rows: list[npt.NDArray[np.uint32] | None] = []
     counts: list[int] = []
     parts: list[list[Words]] = []
     depth, last = max(len(lower or ()), len(upper or ())), keys.depth()
-    if not depth and (found := keys.all_words()) is not None:
+    if not depth and (found := keys.all_words(keep=keep)) is not None:
         return Selection((None,) * len(plan.sources), tuple(map(len, plan.sources)), tuple(found))
     for index, source in enumerate(plan.sources):
         chosen: list[npt.NDArray[np.uint32]] = []

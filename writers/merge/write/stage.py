@@ -13,7 +13,7 @@ from store.errors import MergeError
 from store.io.fs import Fs
 from store.native.gather import gathered
 from store.types.frozen import frozen
-from store.types.model import Column
+from store.types.model import Column, Storage
 from writers.merge.plan.keys import Words, distinct
 from writers.merge.plan.plan import MergePlan
 from writers.merge.write.blocks import Rows
@@ -106,8 +106,7 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
     if unions is None:
         unions = load_unions(fs, plan)
     keys = Keys(fs, plan, unions)
-    selection = select(keys, piece.lower, piece.upper)
-    order = order_of(selection)
+    selection, order = _in_order(keys, piece, run)
     segments = _segments(selection, order, len(plan.destinations))
     counts = tuple(stop - start for _, start, stop in segments)
     if piece.rows is not None and counts != piece.rows:
@@ -129,6 +128,33 @@ def write_piece(fs: Fs, piece: Piece, unions: Unions | None = None, run: Run[Any
     for _ in run(writer.column, plan.columns):  # columns have nothing in common but what they only read
         pass
     return Written(counts, writer.digests.totals, runs, keys.columns.verified)
+
+
+def _in_order(keys: Keys, piece: Piece, run: Run[Any, Any]) -> tuple[Selection, npt.NDArray[np.uint32]]:
+    """The rows of a piece and their order; other workers read columns meanwhile."""
+    columns = _columns_ahead(piece) if run is not here else []
+
+    def step(column: Column | None) -> tuple[Selection, npt.NDArray[np.uint32]] | None:
+        if column is None:
+            selection = select(keys, piece.lower, piece.upper, keep=bool(columns))
+            return selection, order_of(selection)
+        keys.keep(column)
+        return None
+
+    found, *_ = run(step, [None, *columns])
+    return found  # type: ignore[no-any-return]
+
+
+def _columns_ahead(piece: Piece) -> list[Column]:
+    """The columns that can be read while the rows are put in order: if all of them fit into memory beside that."""
+    plan = piece.plan
+    if piece.lower is not None or piece.upper is not None or plan.options.workers == 1:
+        return []
+    ordering = {key.column for key in plan.ordering}
+    fixed = [column for column in plan.columns if column.storage is not Storage.BLOB]
+    if plan.rows * (plan.row_cost() + sum(column.width for column in fixed)) > plan.usable():
+        return []
+    return [column for column in fixed if column.name not in ordering]
 
 
 def order_piece(fs: Fs, task: OrderTask) -> Ordered:
