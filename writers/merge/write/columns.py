@@ -2,7 +2,7 @@
 
 A column's rows are first read in source order (sequentially), then reordered in chunks that fit the processor's cache,
 and each chunk is written to its destination. In memory are the order (4 bytes per row), the selected row numbers if not
-all (4 bytes per row), and one column.
+all (4 bytes per row), and one column for each that is written at once; of a small date all that fit, read ahead.
 """
 
 from __future__ import annotations
