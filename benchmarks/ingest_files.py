@@ -2,7 +2,8 @@
 
 Every path reads the same files, two a trigger (one million rows of ten columns), as a streaming query, each in a
 process and a JVM of its own, one after the other. The first trigger is warm-up; the table shows the median of the
-others. The peers parse with ``from_json`` and do not sync what they write; sparkhaven runs with ``fsync``.
+others. The peers parse with ``from_json`` or by Spark's JSON source and do not sync what they write; sparkhaven
+runs with ``fsync``.
 
 ``--shape large`` puts each trigger into one file, ``--shape small`` into files of two rows: then our own path alone is
 timed, with one worker and with two.
@@ -110,19 +111,24 @@ def write_feed(directory: Path, rows: int, files: int, form: str = "json") -> in
     return total
 
 
-def parsed(spark: SparkSession, feed: Path) -> DataFrame:
-    """What a team would write: text lines through ``from_json`` with the schema."""
-    lines = spark.readStream.format("text").option("maxFilesPerTrigger", "2").load(str(feed))
-    rows = lines.select(f.from_json("value", FIELDS).alias("row")).select("row.*")
+def parsed(spark: SparkSession, feed: Path, reader: str) -> DataFrame:
+    """What a team would write: text lines through ``from_json`` with the schema, or the source of JSON files."""
+    source = spark.readStream.option("maxFilesPerTrigger", "2")
+    if reader == "json":
+        rows = source.schema(FIELDS).json(str(feed))
+    else:
+        lines = source.format("text").load(str(feed))
+        rows = lines.select(f.from_json("value", FIELDS).alias("row")).select("row.*")
     return rows.withColumn("ts", f.to_timestamp("ts"))
 
 
-def run_sink(work: Path, sink: str) -> list[float]:
+def run_sink(work: Path, sink: str, reader: str) -> list[float]:
     """Seconds of each trigger of a stock sink."""
+    name = f"{sink}-{reader}"
     extra = {**STOCK_JVM, "spark.sql.warehouse.dir": str(work / "warehouse"), "spark.sql.shuffle.partitions": "2"}
     spark = build_session("peer", memory="4g", extra=extra | DELTA_CONF if sink == "delta" else extra)
-    writer = parsed(spark, work / "feed").writeStream.format(sink)
-    writer = writer.option("checkpointLocation", str(work / f"{sink}-checkpoint")).option("path", str(work / sink))
+    writer = parsed(spark, work / "feed", reader).writeStream.format(sink)
+    writer = writer.option("checkpointLocation", str(work / f"{name}-checkpoint")).option("path", str(work / name))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress if p["numInputRows"]]
@@ -196,9 +202,9 @@ def main() -> None:
             report({f"{n} workers": apart(run_ours, work, n, f"db{n}") for n in (2, 1)}, args.rows)
             return
         times = {"sparkhaven, fsync": apart(run_ours, work)}
-        times["from_json -> Parquet sink"] = apart(run_sink, work, "parquet")
-        if not args.no_delta:
-            times["from_json -> Delta sink"] = apart(run_sink, work, "delta")
+        for sink in ("parquet", "delta")[: 1 if args.no_delta else 2]:
+            for reader in ("from_json", "json"):
+                times[f"{reader} -> {sink} sink"] = apart(run_sink, work, sink, reader)
         report(times, args.rows)
     finally:
         shutil.rmtree(work, ignore_errors=True)
