@@ -13,6 +13,10 @@ Ours is ``sparkhaven merge --local``: grouped by Sym, sorted by EventTime inside
 digests of both sides proven equal, everything synced. DuckDB reads Parquet files of the same rows and writes
 ``ORDER BY Sym, EventTime`` as Parquet, without sync or proof. Both are processes of their own, start-up counted, in
 turn, several times; medians of seconds and of CPU seconds are shown.
+
+Where our time goes with 200 sources, in ms of 480: start and end of Python 40, imports 125 (of pyarrow with numpy 55),
+planning 30, symbols and keys of the rows 30, their order 20, columns 80 (2,000 files read, hashed, picked in order and
+written, by two threads), sync 10, check 40, publishing 10, two log tables with the imports for them 95.
 """
 
 from __future__ import annotations
