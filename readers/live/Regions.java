@@ -19,17 +19,20 @@ import io.deephaven.engine.table.impl.locations.TableLocation;
 import io.deephaven.engine.table.impl.locations.TableLocationProvider;
 import io.deephaven.engine.table.impl.sources.regioned.*;
 import java.lang.ref.Reference;
+import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.nio.*;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.UnaryOperator;
 import org.jpy.PyObject;
@@ -45,10 +48,12 @@ public final class Regions {
     private static final int LEAST = 1 << 14; // rows
     private static int one = 1; // not final: see settle
     private static final int SHORT_RUN = 16; // rows; below it they are read one by one
+    private static final int LAST_WAIT = 1 << 9; // seconds
 
     private final Set<Region<?>> regions = Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
     private final ThreadLocal<Window> given = new ThreadLocal<>();
-    private PyObject asker; // null: everything was let go
+    private final Collection<WeakReference<PyObject>> memory = new ConcurrentLinkedQueue<>(); // all that was given
+    private PyObject asker; // null: everything was released
     private Set<String> columns;
 
     /** A table of the service with our regions for some columns; asker answers memory(place, column, known texts). */
@@ -69,6 +74,7 @@ public final class Regions {
      * for null, and all bytes in UTF-8; null if there are none.
      */
     public void put(ByteBuffer[] parts, ByteBuffer lengths, ByteBuffer bytes, long rows, PyObject owner) {
+        memory.add(new WeakReference<>(owner));
         given.set(new Window(parts, texts(lengths, bytes), rows, owner));
     }
 
@@ -92,19 +98,27 @@ public final class Regions {
         return texts;
     }
 
-    /** Lets all memory go, once nobody reads it any more; from now on the engine's own regions are asked. */
+    /** Releases all memory, once nobody reads it any more; from now on the engine's own regions are asked. */
     public void release() {
         synchronized (regions) {
             regions.forEach(Region::release);
             asker = null;
         }
-        final Thread collection = new Thread(() -> {
-            System.gc();
-            LockSupport.parkNanos(1_000_000_000); // until a read that was under way has ended
-            System.gc();
-        }, "memory of an ended table");
+        final Thread collection = new Thread(this::collect, "memory of an ended table");
         collection.setDaemon(true);
         collection.start();
+    }
+
+    /** An engine at rest would not collect by itself; what a read that is under way holds is left to a later time. */
+    private void collect() {
+        for (long seconds = 1; seconds <= LAST_WAIT; seconds *= 2) {
+            System.gc();
+            memory.removeIf(each -> each.get() == null);
+            if (memory.isEmpty()) {
+                return;
+            }
+            LockSupport.parkNanos(seconds * 1_000_000_000);
+        }
     }
 
     private TableLocation place(TableLocation location) {
